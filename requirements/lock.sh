@@ -1,0 +1,14 @@
+#!/bin/sh
+# Rewrites the hashed lock files from pyproject.toml and the .in files. Run it after changing a dependency.
+set -eu
+cd "$(dirname "$0")/.."
+uv=${UV:-.venv/bin/uv}
+lock() { # lock OUTPUT INPUT...
+    out=$1; shift
+    "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-header --no-annotate --no-emit-index-url --output-file "$out" "$@"
+}
+lock requirements/bootstrap.txt requirements/bootstrap.in
+lock requirements/dev.txt pyproject.toml requirements/dev.in
+# The runtime lock is a subset of the development lock, so both agree on every version.
+lock requirements/runtime.txt pyproject.toml --constraint requirements/dev.txt

@@ -1,0 +1,803 @@
+"""Every error the system raises, on one page.
+
+Sorted by what the caller can do next:
+
+    OmniError
+    ├── InputError              fix the text, the data or the request
+    │   ├── CompileError            a schema or query file, with every mistake found in it
+    │   ├── BadRequest              a request that cannot be carried out as asked
+    │   ├── ParameterError          a query parameter missing, unknown or of the wrong type
+    │   ├── RowsRejected            input rows that do not fit the schema, with their lines
+    │   ├── ConstraintViolated      a write that would break a rule of the schema
+    │   ├── UnsupportedSchemaChange a migration the planner refuses
+    │   ├── StampRefused            a graph written by another format version
+    │   ├── ExternalBlobPolicy      an external blob address that is not allowed
+    │   ├── BlobRangeNotSatisfiable a byte range outside the value
+    │   └── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
+    ├── NotFoundError           name something else
+    │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
+    │   ├── GraphNotFound           no graph at this address
+    │   ├── SchemaFilesMissing      a graph whose schema files are gone
+    │   └── HistoricalVersionReclaimed, ChangeFeedGap   history that cleanup removed
+    ├── ConflictError           read again, then redo it
+    │   ├── ExpectedVersionMismatch, ReadSetChanged, RowLevelCasContention
+    │   ├── KeyConflict             an id that must be new already exists
+    │   ├── PreconditionFailed      the caller's expected head is not the head
+    │   ├── RetryableCommitConflict the storage layer lost a race without any effect
+    │   ├── WriterBusy              another writer holds the graph
+    │   ├── UncoveredDrift          a table moved outside the graph's own commits
+    │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
+    │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
+    │   ├── MergeConflicts, CommitHasNoParent, ChangeSchemaBoundary
+    │   └── Unavailable             not while something else is going on
+    ├── DeniedError             ask for the right
+    │   └── ActionDenied
+    ├── LimitError              ask for less
+    │   └── ResourceLimitExceeded
+    └── StorageError            call the operator; the outcome may be unknown
+        ├── StorageFailure          the substrate failed, with a kind
+        ├── OutcomeUnknown          it may or may not have happened: look, never retry blindly
+        ├── RecoveryRequired        an interrupted write must be settled first
+        ├── InitializationCommitted, InitializationIndeterminate
+        ├── ManifestCorrupt         an invariant of the manifest does not hold
+        ├── ExternalBlobSource, BlobIntegrity
+        └── EmbeddingFailed         the embedding provider did not answer properly
+
+`code` is stable; wording is free. Every fact of an error is an attribute, and `wire()` is the
+one mapping to the JSON error body, `http_status` to HTTP and `exit_code` to the shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+JsonValue = object
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One mistake in a text, self-contained: it can be shown without the text at hand.
+
+    `line` and `column` count from 1, in characters; `start` and `end` are character offsets.
+    """
+
+    code: str
+    message: str
+    source: str
+    line: int
+    column: int
+    line_text: str
+    start: int
+    end: int
+    stage: str = "parse"
+    hint: str | None = None
+    severity: Severity = Severity.ERROR
+
+    def headline(self) -> str:
+        return f"{self.stage} error: {self.message}"
+
+    def render(self) -> str:
+        """Draw the mistake under its line of text.
+
+        type error: T4: no edge type matches 'flies'
+          --> q.gq:2:12
+           |   match { $a flies $b }
+           |              ^^^^^
+           = help: did you mean `likes`?
+        """
+        width = max(1, min(self.end - self.start, len(self.line_text) - self.column + 1))
+        shown, caret_at = _excerpt(self.line_text, self.column - 1)
+        lines = [
+            self.headline(),
+            f"  --> {self.source}:{self.line}:{self.column}",
+            f"   | {shown}",
+            f"   | {' ' * caret_at}{'^' * min(width, max(1, len(shown) - caret_at))}",
+        ]
+        if self.hint:
+            lines.append(f"   = help: {self.hint}")
+        return "\n".join(lines)
+
+    def wire(self) -> dict[str, JsonValue]:
+        body: dict[str, JsonValue] = {
+            "code": self.code,
+            "stage": self.stage,
+            "severity": str(self.severity),
+            "message": self.message,
+            "source": self.source,
+            "line": self.line,
+            "column": self.column,
+            "span": {"start": self.start, "end": self.end},
+            "line_text": _excerpt(self.line_text, self.column - 1)[0],
+        }
+        if self.hint:
+            body["hint"] = self.hint
+        return body
+
+
+_EXCERPT_CHARS = 160
+
+
+def _excerpt(text: str, at: int) -> tuple[str, int]:
+    """The part of a line around `at`, and where `at` falls in it; a 10 MB line stays readable."""
+    text = text.replace("\t", " ")
+    if len(text) <= _EXCERPT_CHARS:
+        return text, at
+    start = max(0, at - _EXCERPT_CHARS // 2)
+    end = min(len(text), start + _EXCERPT_CHARS)
+    lead, tail = ("…" if start else ""), ("…" if end < len(text) else "")
+    return f"{lead}{text[start:end]}{tail}", at - start + len(lead)
+
+
+class OmniError(Exception):
+    """The base of every error raised on purpose."""
+
+    code: ClassVar[str] = "internal"
+    http_status: ClassVar[int] = 500
+    wire_code: ClassVar[str | None] = "internal"
+    """The closed set of the wire: newer meanings ride on detail fields with no code."""
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def details(self) -> Mapping[str, JsonValue]:
+        """The detail fields of the wire body, beside `error` and `code`."""
+        return {}
+
+    def wire(self) -> dict[str, JsonValue]:
+        """The JSON error body shared by the CLI and the server."""
+        body: dict[str, JsonValue] = {"error": self.message}
+        if self.wire_code is not None:
+            body["code"] = self.wire_code
+        body["kind"] = self.code
+        body.update(self.details())
+        return body
+
+
+# --- fix the text, the data or the request -----------------------------------------------------
+
+
+class InputError(OmniError):
+    code = "bad_request"
+    http_status = 400
+    wire_code: ClassVar[str | None] = "bad_request"
+
+
+class CompileError(InputError):
+    """A schema or query text with mistakes; all of them, in the order of the text."""
+
+    code = "compile_error"
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        assert diagnostics, "a compile error needs at least one diagnostic"
+        self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.source, d.start)))
+        first, more = self.diagnostics[0], len(self.diagnostics) - 1
+        position = f"{first.source}:{first.line}:{first.column}"
+        rest = f" (and {more} more)" if more else ""
+        super().__init__(f"{first.headline()} at {position}{rest}")
+
+    def render(self) -> str:
+        return "\n\n".join(d.render() for d in self.diagnostics)
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"diagnostics": [d.wire() for d in self.diagnostics]}
+
+
+class BadRequest(InputError):
+    """A request that is understood and cannot be carried out as asked."""
+
+
+class ParameterError(InputError):
+    code = "parameter_error"
+
+    def __init__(self, parameter: str, problem: str) -> None:
+        super().__init__(f"param '{parameter}': {problem}")
+        self.parameter, self.problem = parameter, problem
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"parameter_error": {"parameter": self.parameter, "problem": self.problem}}
+
+
+@dataclass(frozen=True, slots=True)
+class RowProblem:
+    """What is wrong with one input row, and where it stands."""
+
+    reason: str
+    code: str
+    file: str | None = None
+    line: int | None = None
+    type_key: str | None = None
+    id: str | None = None
+    property: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.file}:" if self.file else ""
+        where = f"{place}line {self.line}: " if self.line is not None else ""
+        what = f"{self.type_key} " if self.type_key else ""
+        which = f"'{self.id}': " if self.id is not None else ""
+        return f"{where}{what}{which}{self.reason}"
+
+    def wire(self) -> dict[str, JsonValue]:
+        return {
+            "reason": self.reason,
+            "code": self.code,
+            "file": self.file,
+            "line": self.line,
+            "type_key": self.type_key,
+            "id": self.id,
+            "property": self.property,
+        }
+
+
+class RowsRejected(InputError):
+    """Input rows that do not fit: the first ones with their lines, and how many in all."""
+
+    code = "rows_rejected"
+
+    def __init__(self, problems: Sequence[RowProblem], total: int) -> None:
+        assert problems, "rejecting rows needs at least one problem"
+        self.problems, self.total = tuple(problems), total
+        rest = f" (and {total - 1} more)" if total > 1 else ""
+        super().__init__(f"{problems[0]}{rest}")
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"rows_rejected": {"total": self.total, "rows": [p.wire() for p in self.problems]}}
+
+
+class ViolationKind(StrEnum):
+    """The words used for broken rules, here and in merge conflicts."""
+
+    VALUE = "value_constraint_violation"
+    UNIQUE = "unique_violation"
+    ORPHAN_EDGE = "orphan_edge"
+    CARDINALITY = "cardinality_violation"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule: which rule, on which type and row, and where the row came from."""
+
+    kind: ViolationKind
+    type_key: str
+    message: str
+    id: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    def wire(self) -> dict[str, JsonValue]:
+        entity_kind, _, type_name = self.type_key.partition(":")
+        return {
+            "kind": str(self.kind),
+            "entity_kind": entity_kind,
+            "type_name": type_name,
+            "entity_id": self.id,
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+        }
+
+
+class ConstraintViolated(InputError):
+    """A write that would break rules of the schema; the first violation is the message."""
+
+    code = "constraint_violated"
+
+    def __init__(self, violations: Sequence[Violation], total: int | None = None) -> None:
+        assert violations, "a constraint error needs at least one violation"
+        self.violations = tuple(violations)
+        self.total = len(self.violations) if total is None else total
+        first, rest = violations[0], f" (and {self.total - 1} more)" if self.total > 1 else ""
+        where = f"line {first.line}: " if first.line is not None else ""
+        super().__init__(f"{where}{first.message}{rest}")
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"violations": [v.wire() for v in self.violations], "violation_count": self.total}
+
+
+class UnsupportedSchemaChange(InputError):
+    code = "unsupported_schema_change"
+
+    def __init__(self, entity: str, reason: str, lint_code: str | None = None) -> None:
+        super().__init__(f"[{lint_code}] {reason}" if lint_code else reason)
+        self.entity, self.reason, self.lint_code = entity, reason, lint_code
+
+    def details(self) -> Mapping[str, JsonValue]:
+        change = {"entity": self.entity, "reason": self.reason, "lint_code": self.lint_code}
+        return {"unsupported_change": change}
+
+
+class StampRefused(InputError):
+    """A graph whose storage format this build must not read."""
+
+    code = "stamp_refused"
+
+    def __init__(self, message: str, found: str | None, expected: int) -> None:
+        super().__init__(message)
+        self.found, self.expected = found, expected
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"stamp": {"found": self.found, "expected": self.expected}}
+
+
+class ExternalBlobPolicy(InputError):
+    code = "external_blob_policy"
+
+    def __init__(self, uri: str, reason: str) -> None:
+        super().__init__(f"external blob '{uri}' is not allowed: {reason}")
+        self.uri, self.reason = uri, reason
+
+
+class BlobRangeNotSatisfiable(InputError):
+    code = "blob_range"
+    http_status = 416
+
+    def __init__(self, start: int, end: int, length: int) -> None:
+        super().__init__(f"range [{start}, {end}) does not fit a value of {length} bytes")
+        self.start, self.end, self.length = start, end, length
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"blob_range": {"start": self.start, "end": self.end, "length": self.length}}
+
+
+class ChangeCursorRejected(InputError):
+    code = "change_cursor_rejected"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"change cursor rejected: {reason}")
+        self.reason = reason
+
+
+# --- name something else -----------------------------------------------------------------------
+
+
+class NotFoundError(OmniError):
+    code = "not_found"
+    http_status = 404
+    wire_code: ClassVar[str | None] = "not_found"
+
+
+class BranchNotFound(NotFoundError):
+    code = "branch_not_found"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"branch '{branch}' not found")
+        self.branch = branch
+
+
+class CommitNotFound(NotFoundError):
+    code = "commit_not_found"
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(f"commit '{commit_id}' not found")
+        self.commit_id = commit_id
+
+
+class QueryNotFound(NotFoundError):
+    code = "query_not_found"
+
+    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+        choice = f"; the file has: {', '.join(known)}" if known else ""
+        super().__init__(f"query '{name}' not found{choice}")
+        self.name, self.known = name, tuple(known)
+
+
+class TypeNotFound(NotFoundError):
+    """A type the schema does not declare, or that a snapshot does not hold."""
+
+    code = "type_not_found"
+
+    def __init__(self, type_name: str, message: str | None = None) -> None:
+        super().__init__(message or f"type '{type_name}' not found")
+        self.type_name = type_name
+
+
+class EntityNotFound(NotFoundError):
+    code = "entity_not_found"
+
+    def __init__(self, type_key: str, id: str) -> None:
+        super().__init__(f"{type_key} has no entity '{id}'")
+        self.type_key, self.id = type_key, id
+
+
+class GraphNotFound(NotFoundError):
+    code = "graph_not_found"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"no graph at {uri}; create one with `omnigraph init`")
+        self.uri = uri
+
+
+class SchemaFilesMissing(NotFoundError):
+    code = "schema_files_missing"
+
+    def __init__(self, uri: str, missing: Sequence[str]) -> None:
+        super().__init__(f"the graph at {uri} is missing its schema files: {', '.join(missing)}")
+        self.uri, self.missing = uri, tuple(missing)
+
+
+class HistoricalVersionReclaimed(NotFoundError):
+    """A version that `cleanup` removed."""
+
+    code = "version_reclaimed"
+    http_status = 410
+    wire_code = None
+
+    def __init__(self, version: int, what: str) -> None:
+        super().__init__(f"version {version} of {what} was removed by cleanup")
+        self.version, self.what = version, what
+
+
+class ChangeFeedGap(NotFoundError):
+    code = "change_feed_gap"
+    http_status = 410
+    wire_code = None
+
+    def __init__(self, cursor: str | None, first_unreadable_commit_id: str) -> None:
+        super().__init__(
+            f"the change feed has a gap: commit {first_unreadable_commit_id} can no longer be "
+            "read; start again from a baseline"
+        )
+        self.cursor, self.first_unreadable_commit_id = cursor, first_unreadable_commit_id
+
+    def details(self) -> Mapping[str, JsonValue]:
+        gap = {"first_unreadable_commit_id": self.first_unreadable_commit_id}
+        return {"change_feed_gap": gap | ({"cursor": self.cursor} if self.cursor else {})}
+
+
+# --- read again, then redo it ------------------------------------------------------------------
+
+
+class ConflictError(OmniError):
+    code = "conflict"
+    http_status = 409
+    wire_code: ClassVar[str | None] = "conflict"
+
+
+class ExpectedVersionMismatch(ConflictError):
+    code = "expected_version_mismatch"
+
+    def __init__(self, table_key: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"stale view of {table_key}: expected version {expected}, found {actual}; "
+            "refresh and retry"
+        )
+        self.table_key, self.expected, self.actual = table_key, expected, actual
+
+    def details(self) -> Mapping[str, JsonValue]:
+        entity_kind, _, type_name = self.table_key.partition(":")
+        return {
+            "manifest_conflict": {
+                "table_key": self.table_key,
+                "expected": self.expected,
+                "actual": self.actual,
+            },
+            "published_dataset_version_conflict": {
+                "entity_kind": entity_kind,
+                "type_name": type_name,
+                "expected_published_dataset_version": self.expected,
+                "actual_published_dataset_version": self.actual,
+            },
+        }
+
+
+class ReadSetChanged(ConflictError):
+    """What the operation was prepared on is no longer there; nothing was changed."""
+
+    code = "read_set_changed"
+
+    def __init__(self, member: str, expected: str | None, actual: str | None) -> None:
+        super().__init__(
+            f"{member} changed from {expected or 'nothing'} to {actual or 'nothing'} "
+            "while the operation was prepared; read again and redo it"
+        )
+        self.member, self.expected, self.actual = member, expected, actual
+
+    def details(self) -> Mapping[str, JsonValue]:
+        change = {"member": self.member, "expected": self.expected, "actual": self.actual}
+        return {"read_set_conflict": change}
+
+
+class RowLevelCasContention(ConflictError):
+    code = "cas_contention"
+
+    def __init__(self, attempts: int) -> None:
+        super().__init__(f"another writer published first, {attempts} times in a row; retry")
+        self.attempts = attempts
+
+
+class KeyConflict(ConflictError):
+    code = "key_conflict"
+
+    def __init__(self, table_key: str, id: str | None, line: int | None = None) -> None:
+        where = f"line {line}: " if line is not None else ""
+        entity = f" '{id}'" if id is not None else ""
+        super().__init__(f"{where}{table_key}{entity} already has this id")
+        self.table_key, self.id, self.line = table_key, id, line
+
+    def details(self) -> Mapping[str, JsonValue]:
+        entity_kind, _, type_name = self.table_key.partition(":")
+        return {
+            "key_conflict": {
+                "entity_kind": entity_kind,
+                "type_name": type_name,
+                "entity_id": self.id,
+            }
+        }
+
+
+class PreconditionFailed(ConflictError):
+    code = "precondition_failed"
+    http_status = 412
+    wire_code = None
+    exit_code = 4
+
+    def __init__(self, branch: str, expected: str, actual: str | None) -> None:
+        super().__init__(
+            f"branch '{branch}' is at commit {actual or 'none'}, not at the expected {expected}"
+        )
+        self.branch, self.expected, self.actual = branch, expected, actual
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"precondition_failure": {"expected": self.expected, "actual": self.actual}}
+
+
+class RetryableCommitConflict(ConflictError):
+    code = "retryable_commit_conflict"
+
+
+class WriterBusy(ConflictError):
+    code = "writer_busy"
+
+    def __init__(self, holder: str, waited_s: float) -> None:
+        super().__init__(f"another writer holds the graph ({holder}); waited {waited_s:g} s")
+        self.holder, self.waited_s = holder, waited_s
+
+
+class UncoveredDrift(ConflictError):
+    """A table is ahead of the manifest and no pending intent explains it."""
+
+    code = "uncovered_drift"
+
+    def __init__(self, table_key: str, manifest_version: int, lance_head_version: int) -> None:
+        super().__init__(
+            f"{table_key} is at version {lance_head_version} while the graph is at "
+            f"{manifest_version}, and no pending write explains it; run `omnigraph repair`"
+        )
+        self.table_key = table_key
+        self.manifest_version, self.lance_head_version = manifest_version, lance_head_version
+
+
+class AlreadyExists(ConflictError):
+    code = "already_exists"
+
+
+class AlreadyInitialized(ConflictError):
+    code = "already_initialized"
+
+    def __init__(self, uri: str, found: str) -> None:
+        super().__init__(f"{uri} already holds a graph ({found} exists)")
+        self.uri, self.found = uri, found
+
+
+class InitializationClaimed(ConflictError):
+    code = "initialization_claimed"
+
+    def __init__(self, uri: str, attempt_id: str) -> None:
+        super().__init__(
+            f"another initialization of {uri} holds the claim {attempt_id}; if that process is "
+            "gone for good, remove __init_claim.json and try again"
+        )
+        self.uri, self.attempt_id = uri, attempt_id
+
+
+class SchemaContractMismatch(ConflictError):
+    code = "schema_contract_mismatch"
+
+
+class CommitHasNoParent(ConflictError):
+    code = "parentless_commit"
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(f"commit {commit_id} has no parent to compare with")
+        self.commit_id = commit_id
+
+    def details(self) -> Mapping[str, JsonValue]:
+        refusal = {"reason": "parentless_commit", "graph_commit_id": self.commit_id}
+        return {"change_diff_refusal": refusal}
+
+
+class ChangeSchemaBoundary(ConflictError):
+    code = "schema_boundary"
+
+    def __init__(self, commit_id: str, type_name: str) -> None:
+        super().__init__(f"the schema of {type_name} changed at commit {commit_id}")
+        self.commit_id, self.type_name = commit_id, type_name
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {
+            "change_diff_refusal": {
+                "reason": "schema_boundary",
+                "graph_commit_id": self.commit_id,
+                "type_name": self.type_name,
+            }
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConflict:
+    table_key: str
+    row_id: str | None
+    kind: str
+    message: str
+
+    def wire(self) -> dict[str, JsonValue]:
+        entity_kind, _, type_name = self.table_key.partition(":")
+        return {
+            "entity_kind": entity_kind,
+            "type_name": type_name,
+            "entity_id": self.row_id,
+            "kind": self.kind,
+            "message": self.message,
+        }
+
+
+class MergeConflicts(ConflictError):
+    code = "merge_conflicts"
+
+    def __init__(self, conflicts: Sequence[MergeConflict]) -> None:
+        self.conflicts = tuple(conflicts)
+        shown, more = "; ".join(c.message for c in self.conflicts[:3]), len(self.conflicts) - 3
+        super().__init__(f"merge conflicts: {shown}" + (f" (+{more} more)" if more > 0 else ""))
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"merge_conflicts": [c.wire() for c in self.conflicts]}
+
+
+class Unavailable(ConflictError):
+    """Refused while something else is going on, such as a pending recovery or a schema apply."""
+
+    code = "unavailable"
+
+
+# --- ask for the right -------------------------------------------------------------------------
+
+
+class DeniedError(OmniError):
+    code = "forbidden"
+    http_status = 403
+    wire_code: ClassVar[str | None] = "forbidden"
+
+
+class ActionDenied(DeniedError):
+    code = "action_denied"
+
+    def __init__(self, action: str, reason: str) -> None:
+        super().__init__(f"{action} is denied: {reason}")
+        self.action, self.reason = action, reason
+
+
+# --- ask for less ------------------------------------------------------------------------------
+
+
+class LimitError(OmniError):
+    code = "limit"
+    http_status = 413
+    wire_code: ClassVar[str | None] = "bad_request"
+
+
+class ResourceLimitExceeded(LimitError):
+    code = "resource_limit"
+
+    def __init__(self, resource: str, limit: int, actual: int) -> None:
+        super().__init__(f"{resource}: {actual} exceeds the limit of {limit}")
+        self.resource, self.limit, self.actual = resource, limit, actual
+
+    def details(self) -> Mapping[str, JsonValue]:
+        limit = {"resource": self.resource, "limit": self.limit, "actual": self.actual}
+        return {"resource_limit": limit}
+
+
+# --- call the operator -------------------------------------------------------------------------
+
+
+class StorageError(OmniError):
+    code = "storage"
+
+
+class StorageKind(StrEnum):
+    """What sort of failure the substrate reported; none of them permits a blind replay."""
+
+    TRANSIENT = "transient"
+    CONFIGURATION = "configuration"
+    NOT_FOUND = "not_found"
+    PRECONDITION = "precondition"
+    PERMANENT = "permanent"
+    UNKNOWN = "unknown"
+
+
+class StorageFailure(StorageError):
+    code = "storage_failure"
+
+    def __init__(self, kind: StorageKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"storage_kind": str(self.kind)}
+
+
+class OutcomeUnknown(StorageError):
+    code = "outcome_unknown"
+
+    def __init__(self, what: str, source: str) -> None:
+        super().__init__(
+            f"{what}: the outcome is unknown ({source}); look at the graph before trying again"
+        )
+        self.what, self.source = what, source
+
+
+class RecoveryRequired(StorageError):
+    code = "recovery_required"
+    http_status = 503
+    wire_code = None
+
+    def __init__(self, operation_id: str, reason: str) -> None:
+        super().__init__(f"operation {operation_id} must be recovered first: {reason}")
+        self.operation_id, self.reason = operation_id, reason
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"recovery_required": {"operation_id": self.operation_id}}
+
+
+class InitializationCommitted(StorageError):
+    code = "initialization_committed"
+
+    def __init__(self, uri: str, source: str) -> None:
+        super().__init__(f"the graph at {uri} was created, but then: {source}; open it")
+        self.uri, self.source = uri, source
+
+
+class InitializationIndeterminate(StorageError):
+    code = "initialization_indeterminate"
+
+    def __init__(self, uri: str, source: str, probe: str) -> None:
+        super().__init__(
+            f"it is unknown whether the graph at {uri} was created ({source}; probe: {probe}); "
+            "nothing was deleted, inspect it before trying again"
+        )
+        self.uri, self.source, self.probe = uri, source, probe
+
+
+class ManifestCorrupt(StorageError):
+    code = "manifest_corrupt"
+
+
+class ExternalBlobSource(StorageError):
+    code = "external_blob_source"
+    http_status = 424
+    wire_code = None
+
+    def __init__(self, uri: str, reason: str) -> None:
+        super().__init__(f"external blob '{uri}' cannot be read: {reason}")
+        self.uri, self.reason = uri, reason
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"external_blob_source": {"uri": self.uri, "reason": self.reason}}
+
+
+class BlobIntegrity(StorageError):
+    code = "blob_integrity"
+
+
+class EmbeddingFailed(StorageError):
+    code = "embedding_failed"
