@@ -68,6 +68,8 @@ class Diagnostic:
     """One mistake in a text, self-contained: it can be shown without the text at hand.
 
     `line` and `column` count from 1, in characters; `start` and `end` are character offsets.
+    `line_text` is the line, or the part of a very long line around the mistake, and `caret` the
+    place of the mistake in it.
     """
 
     code: str
@@ -75,15 +77,16 @@ class Diagnostic:
     source: str
     line: int
     column: int
-    line_text: str
     start: int
     end: int
+    line_text: str
+    caret: int
     stage: str = "parse"
     hint: str | None = None
     severity: Severity = Severity.ERROR
 
     def headline(self) -> str:
-        return f"{self.stage} error: {self.message}"
+        return f"{self.stage} {self.severity}: {self.message}"
 
     def render(self) -> str:
         """Draw the mistake under its line of text.
@@ -94,13 +97,12 @@ class Diagnostic:
            |              ^^^^^
            = help: did you mean `likes`?
         """
-        width = max(1, min(self.end - self.start, len(self.line_text) - self.column + 1))
-        shown, caret_at = _excerpt(self.line_text, self.column - 1)
+        width = max(1, min(self.end - self.start, len(self.line_text) - self.caret))
         lines = [
             self.headline(),
             f"  --> {self.source}:{self.line}:{self.column}",
-            f"   | {shown}",
-            f"   | {' ' * caret_at}{'^' * min(width, max(1, len(shown) - caret_at))}",
+            f"   | {self.line_text}",
+            f"   | {' ' * self.caret}{'^' * width}",
         ]
         if self.hint:
             lines.append(f"   = help: {self.hint}")
@@ -116,25 +118,11 @@ class Diagnostic:
             "line": self.line,
             "column": self.column,
             "span": {"start": self.start, "end": self.end},
-            "line_text": _excerpt(self.line_text, self.column - 1)[0],
+            "line_text": self.line_text,
         }
         if self.hint:
             body["hint"] = self.hint
         return body
-
-
-_EXCERPT_CHARS = 160
-
-
-def _excerpt(text: str, at: int) -> tuple[str, int]:
-    """The part of a line around `at`, and where `at` falls in it; a 10 MB line stays readable."""
-    text = text.replace("\t", " ")
-    if len(text) <= _EXCERPT_CHARS:
-        return text, at
-    start = max(0, at - _EXCERPT_CHARS // 2)
-    end = min(len(text), start + _EXCERPT_CHARS)
-    lead, tail = ("…" if start else ""), ("…" if end < len(text) else "")
-    return f"{lead}{text[start:end]}{tail}", at - start + len(lead)
 
 
 class OmniError(Exception):

@@ -1,0 +1,1 @@
+"""The schema language, `.pg`: syntax tree, parser and printer."""

@@ -1,0 +1,1 @@
+"""Where a graph is kept: tables, versions, commits and control objects."""

@@ -1,0 +1,122 @@
+"""Every path and file name below a graph root, in one place.
+
+    __manifest/                          which version of which table makes up the graph
+    nodes/<type id>-<incarnation>/       rows of one node type
+    edges/<type id>-<incarnation>/       rows of one edge type
+    _refs/branches/<encoded name>.json   which branch a name stands for
+    _schema.pg, _schema.ir.json, __schema_state.json
+                                         mirror of the schema the manifest holds
+    __recovery/<operation>.json          what an unfinished write set out to do
+    __recovery/quarantine/               intents an operator has set aside
+    __staging/<id>/                      rows on their way in
+    __init_claim.json                    who is creating this graph
+    __writer.lock, __writer_queue.lock   keeps writers apart on a file system
+    __writer_lease.json                  keeps writers apart on an object store
+
+Paths are relative to the root, with `/` between parts on every platform. Names that start with
+`__` belong to the system.
+"""
+
+from __future__ import annotations
+
+import re
+
+from omnigraph.identity import (
+    BranchName,
+    EntityKind,
+    IncarnationId,
+    OperationId,
+    TableIdentity,
+    TypeId,
+)
+from omnigraph.storage.names import decode_branch, encode_branch
+
+MANIFEST = "__manifest"
+BRANCHES = "_refs/branches"
+RECOVERY = "__recovery"
+QUARANTINE = "__recovery/quarantine"
+STAGING = "__staging"
+INIT_CLAIM = "__init_claim.json"
+WRITER_LOCK = "__writer.lock"
+WRITER_QUEUE_LOCK = "__writer_queue.lock"
+WRITER_LEASE = "__writer_lease.json"
+
+SCHEMA_SOURCE = "_schema.pg"
+SCHEMA_IR = "_schema.ir.json"
+SCHEMA_STATE = "__schema_state.json"
+SCHEMA_FILES = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
+
+LOCAL_HIDDEN_PREFIX = ".omnigraph-"
+"""Files the local store keeps for itself; listings leave them out."""
+
+_FOLDERS = {EntityKind.NODE: "nodes", EntityKind.EDGE: "edges"}
+_KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
+_TABLE_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})")
+_JSON = ".json"
+
+
+def tables_folder(kind: EntityKind) -> str:
+    """The folder that holds every table of nodes, or of edges."""
+    return _FOLDERS[kind]
+
+
+def table_path(kind: EntityKind, identity: TableIdentity) -> str:
+    """Where a table lives, whatever it is called now.
+
+    >>> table_path(EntityKind.NODE, TableIdentity(TypeId(1), IncarnationId(255)))
+    'nodes/0000000000000001-00000000000000ff'
+    """
+    return f"{_FOLDERS[kind]}/{identity}"
+
+
+def find_table(path: str) -> tuple[EntityKind, TableIdentity] | None:
+    """What `table_path` was given to make this path, or None if it never does."""
+    folder, _, name = path.partition("/")
+    kind, parts = _KINDS.get(folder), _TABLE_NAME.fullmatch(name)
+    if kind is None or parts is None:
+        return None
+    stable, incarnation = (int(part, 16) for part in parts.groups())
+    if not (stable and incarnation):
+        return None
+    return kind, TableIdentity(TypeId(stable), IncarnationId(incarnation))
+
+
+def branch_ref(branch: BranchName) -> str:
+    """The object that says which branch a name stands for.
+
+    >>> branch_ref(BranchName("team/x"))
+    '_refs/branches/team%2Fx.json'
+    """
+    return f"{BRANCHES}/{encode_branch(branch)}{_JSON}"
+
+
+def find_branch(file_name: str) -> BranchName | None:
+    """The branch whose ref has this file name, or None for a file that is no ref."""
+    if not file_name.endswith(_JSON):
+        return None
+    return decode_branch(file_name.removesuffix(_JSON))
+
+
+def intent_path(operation: OperationId) -> str:
+    return f"{RECOVERY}/{operation}{_JSON}"
+
+
+def quarantined_intent_path(operation: OperationId) -> str:
+    return f"{QUARANTINE}/{operation}{_JSON}"
+
+
+def find_operation(file_name: str) -> OperationId | None:
+    """The operation whose intent has this file name, or None for any other file."""
+    operation = file_name.removesuffix(_JSON)
+    if operation == file_name or not operation or "/" in operation:
+        return None
+    return OperationId(operation)
+
+
+def staging_path(staging_id: str) -> str:
+    return f"{STAGING}/{staging_id}"
+
+
+def probe_path(probe_id: str) -> str:
+    """An object written only to learn what the store can do, and removed at once."""
+    return f"__create_if_absent_probe_{probe_id}"

@@ -1,0 +1,113 @@
+"""Names of graph branches: which are allowed, and how one becomes a file name.
+
+A name is a label only. What a branch is made of carries an id of its own, so `a` and `a/b` may
+live side by side, and a name deleted and made again is another branch.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from urllib.parse import quote, unquote
+
+from omnigraph.errors import BadRequest
+from omnigraph.identity import MAIN, BranchName
+
+SCHEMA_APPLY_MARKER = BranchName("__schema_apply_lock__")
+"""A name kept for the system: hidden from lists and refused everywhere else."""
+
+MAX_SEGMENT_BYTES = 200
+MAX_ENCODED_BYTES = 240
+"""File systems allow 255 bytes to a file name, and the suffix must fit as well."""
+
+_PUNCTUATION = frozenset(".-_")
+
+
+def normalize_branch(name: str) -> BranchName:
+    """The name as it is used from here on: trimmed, composed, and within the rules.
+
+    Raises:
+        BadRequest: the name is empty, reserved for the system or breaks a rule.
+    """
+    trimmed = unicodedata.normalize("NFC", name.strip())
+    if not trimmed:
+        raise BadRequest("branch name cannot be empty")
+    if is_internal(trimmed):
+        raise BadRequest(f"branch name '{trimmed}' is reserved for the system")
+    problem = _find_problem(trimmed)
+    if problem is not None:
+        raise BadRequest(f"branch name '{trimmed}' {problem}")
+    return BranchName(trimmed)
+
+
+def normalize_new_branch(name: str) -> BranchName:
+    """The name of a branch to create; `main` is always there already."""
+    return _other_than_main(name, "created")
+
+
+def normalize_deletable_branch(name: str) -> BranchName:
+    """The name of a branch to delete; `main` cannot go."""
+    return _other_than_main(name, "deleted")
+
+
+def _other_than_main(name: str, verb: str) -> BranchName:
+    branch = normalize_branch(name)
+    if branch == MAIN:
+        raise BadRequest(f"branch 'main' cannot be {verb}")
+    return branch
+
+
+def is_internal(name: str) -> bool:
+    return name.strip().lstrip("/") == SCHEMA_APPLY_MARKER
+
+
+def _find_problem(name: str) -> str | None:
+    if name.startswith("/") or name.endswith("/"):
+        return "must not start or end with '/'"
+    if "//" in name:
+        return "must not contain '//'"
+    if ".." in name:
+        return "must not contain '..'"
+    if name.endswith(".lock"):
+        return "must not end with '.lock'"
+    for character in name:
+        if not (character.isalnum() or character in _PUNCTUATION or character == "/"):
+            return (
+                f"contains {character!r}; letters, digits, '.', '-', '_' and '/' are allowed"
+            )
+    return _find_excess(name)
+
+
+def _find_excess(name: str) -> str | None:
+    for segment in name.split("/"):
+        size = len(segment.encode())
+        if size > MAX_SEGMENT_BYTES:
+            return f"has a part of {size} bytes; {MAX_SEGMENT_BYTES} are allowed"
+    size = len(_quote(name))
+    if size > MAX_ENCODED_BYTES:
+        return f"is too long: {size} bytes as a file name; {MAX_ENCODED_BYTES} are allowed"
+    return None
+
+
+def encode_branch(branch: BranchName) -> str:
+    """The name as one plain file name.
+
+    >>> encode_branch(BranchName("team/x"))
+    'team%2Fx'
+    """
+    return _quote(branch)
+
+
+def decode_branch(encoded: str) -> BranchName | None:
+    """The branch a file name stands for, or None where no branch is written that way."""
+    try:
+        name = unquote(encoded, errors="strict")
+        branch = normalize_branch(name)
+    except (UnicodeDecodeError, BadRequest):
+        return None
+    return branch if encode_branch(branch) == encoded else None
+
+
+def _quote(name: str) -> str:
+    # A leading dot would make the file hidden, and a tilde is not in the alphabet.
+    quoted = quote(name, safe="")
+    return "%2E" + quoted[1:] if quoted.startswith(".") else quoted
