@@ -71,9 +71,7 @@ def _find_problem(name: str) -> str | None:
         return "must not end with '.lock'"
     for character in name:
         if not (character.isalnum() or character in _PUNCTUATION or character == "/"):
-            return (
-                f"contains {character!r}; letters, digits, '.', '-', '_' and '/' are allowed"
-            )
+            return f"contains {character!r}; letters, digits, '.', '-', '_' and '/' are allowed"
     return _find_excess(name)
 
 

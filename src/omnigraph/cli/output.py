@@ -1,0 +1,17 @@
+"""What commands print: payloads on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+def print_json(document: object) -> None:
+    """One JSON document: two-space indent, UTF-8 as it is, one newline at the end."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def note(message: str) -> None:
+    """A remark for the person at the terminal, never part of the payload."""
+    click.echo(message, err=True)

@@ -1,0 +1,233 @@
+"""A plan as text for people and as JSON for tools; both come from one description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.plan.nodes import (
+    Aggregate,
+    AntiJoin,
+    CrossJoin,
+    DeleteEntities,
+    Direction,
+    Expand,
+    FilterRows,
+    InsertEntity,
+    Match,
+    MutationPlan,
+    MutationStatement,
+    Node,
+    NodeScan,
+    OptionalJoin,
+    OuterRows,
+    OutputColumn,
+    Plan,
+    Project,
+    Rank,
+    ReadPlan,
+    Slice,
+    Sort,
+    SortKey,
+    Traversal,
+    UpdateEntities,
+)
+from omnigraph.plan.render import render_all, render_predicate, render_value
+from omnigraph.plan.walk import children_of
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node: what it does, in which words, and what it stands on."""
+
+    operator: str
+    facts: Mapping[str, object]
+    children: tuple[Step, ...] = ()
+
+    def json(self) -> dict[str, object]:
+        body: dict[str, object] = {"operator": self.operator, **self.facts}
+        if self.children:
+            body["children"] = [child.json() for child in self.children]
+        return body
+
+    def lines(self) -> list[str]:
+        facts = "  ".join(_fact(name, value) for name, value in self.facts.items())
+        drawn = [f"{self.operator}  {facts}".rstrip()]
+        for child in self.children:
+            last = child is self.children[-1]
+            head, *rest = child.lines()
+            drawn.append(f"{'└─' if last else '├─'} {head}")
+            drawn += [f"{'   ' if last else '│  '}{line}" for line in rest]
+        return drawn
+
+
+_UNNAMED = frozenset({"binds", "path", "predicate", "statement"})
+
+
+def _fact(name: str, value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if name in _UNNAMED else f"{name}: {text}"
+
+
+def explain_text(plan: Plan) -> str:
+    """The plan as a tree, the last operation on top.
+
+    query who($s: String)
+    Project  columns: b.title
+    └─ Sort  by: ids of a, b
+       └─ Expand  $a -Made-> $b: Album  read: title
+          └─ Scan  $a: Artist  where: $a.slug = $s
+    """
+    lines = [_heading(plan)]
+    for step in describe(plan):
+        lines += step.lines()
+    return "\n".join(lines)
+
+
+def explain_json(plan: Plan) -> dict[str, object]:
+    steps = [step.json() for step in describe(plan)]
+    body: dict[str, object] = {
+        "name": plan.name,
+        "kind": "read" if isinstance(plan, ReadPlan) else "mutation",
+        "parameters": [{"name": p.name, "type": str(p.type)} for p in plan.parameters],
+    }
+    if isinstance(plan, ReadPlan):
+        columns = [{"name": c.name, "type": str(c.type)} for c in plan.columns]
+        return body | {"columns": columns, "plan": steps[0]}
+    return body | {"statements": steps, "touched": list(plan.touched)}
+
+
+def _heading(plan: Plan) -> str:
+    word = "query" if isinstance(plan, ReadPlan) else "mutation"
+    parameters = ", ".join(f"${p.name}: {p.type}" for p in plan.parameters)
+    return f"{word} {plan.name}({parameters})"
+
+
+def describe(plan: Plan) -> tuple[Step, ...]:
+    match plan:
+        case ReadPlan():
+            return (describe_node(plan.root),)
+        case MutationPlan():
+            return tuple(_statement(s) for s in plan.statements)
+        case _:
+            assert_never(plan)
+
+
+def describe_node(node: Node) -> Step:
+    children = tuple(describe_node(child) for child in children_of(node))
+    operator, facts = _own(node)
+    return Step(operator, {name: value for name, value in facts.items() if value}, children)
+
+
+def _own(node: Node) -> tuple[str, dict[str, object]]:
+    match node:
+        case Match(pattern):
+            return "Match", {"variables": [f"${n.variable}" for n in pattern.nodes]}
+        case OuterRows():
+            return "OuterRows", {"variables": [f"${name}" for name in node.variables]}
+        case NodeScan():
+            return "Scan", _scan_facts(node)
+        case CrossJoin():
+            return "CrossJoin", {}
+        case Expand():
+            return "Expand", _expand_facts(node)
+        case FilterRows():
+            return "Filter", {"predicate": render_predicate(node.predicate)}
+        case AntiJoin():
+            return "AntiJoin", {}
+        case OptionalJoin():
+            return "OptionalJoin", {"introduces": [f"${name}" for name in node.introduces]}
+        case Rank() | Project() | Aggregate() | Sort() | Slice():
+            return _tail(node)
+        case _:
+            assert_never(node)
+
+
+def _tail(node: Rank | Project | Aggregate | Sort | Slice) -> tuple[str, dict[str, object]]:
+    match node:
+        case Rank():
+            keep = " + ".join(render_value(v) for v in node.keep) if node.keep else None
+            order = [render_value(node.ranking), *map(_sort_key, node.keys)]
+            return "Rank", {"by": [*order, *_ties(node.tie_break)], "keep": keep}
+        case Project():
+            name = "Distinct" if node.distinct else "Project"
+            return name, {"columns": [_column(c) for c in node.columns]}
+        case Aggregate():
+            groups = [c.name for c in node.keys]
+            return "Aggregate", {"group": groups, "columns": [_column(c) for c in node.columns]}
+        case Sort():
+            ties = [*_ties(node.tie_break), *node.tie_columns]
+            return "Sort", {"by": [*map(_sort_key, node.keys), *ties]}
+        case Slice():
+            limit = render_value(node.limit) if node.limit is not None else None
+            offset = render_value(node.offset) if node.offset is not None else None
+            return "Slice", {"limit": limit, "offset": offset}
+        case _:
+            assert_never(node)
+
+
+def _ties(variables: tuple[str, ...]) -> list[str]:
+    return [f"ids of {', '.join(variables)}"] if variables else []
+
+
+def _sort_key(key: SortKey) -> str:
+    return f"{render_value(key.value)} {'desc' if key.descending else 'asc'}"
+
+
+def _column(column: OutputColumn) -> str:
+    text = render_value(column.value)
+    return text if text in (column.name, f"${column.name}") else f"{text} as {column.name}"
+
+
+def _scan_facts(node: NodeScan) -> dict[str, object]:
+    return {
+        "binds": f"${node.variable}: {' | '.join(node.types)}",
+        "where": render_all(node.filters),
+        "read": list(node.columns),
+    }
+
+
+def _expand_facts(node: Expand) -> dict[str, object]:
+    target = f"${node.target}" if node.closes else f"${node.target}: {'|'.join(node.target_types)}"
+    return {
+        "path": f"${node.source} {_arrow(node)} {target}",
+        "closes": "yes" if node.closes else None,
+        "where": render_all((*node.edge_filters, *node.target_filters)),
+        "hops": f"${node.hop_variable}" if node.hop_variable else None,
+        "read": [*node.target_columns, *(f"${node.edge_variable}.{c}" for c in node.edge_columns)],
+        "traversal": str(node.traversal) if node.traversal is not Traversal.AUTO else None,
+    }
+
+
+def _arrow(node: Expand) -> str:
+    """`-Made->`, `<-Made-`, `-Knows-`, `-$w:Made->`, `-Knows{1,3}->`."""
+    directions = {step.direction for step in node.steps}
+    only = next(iter(directions)) if len(directions) == 1 else None
+    names = "|".join(
+        step.edge_type if only else f"{step.edge_type}({step.direction})" for step in node.steps
+    )
+    label = f"${node.edge_variable}:{names}" if node.edge_variable else names
+    if (node.minimum, node.maximum) != (1, 1):
+        label += f"{{{node.minimum},{node.maximum}}}"
+    left = "<-" if only is Direction.IN else "-"
+    right = "->" if only is Direction.OUT else "-"
+    return f"{left}{label}{right}"
+
+
+def _statement(statement: MutationStatement) -> Step:
+    match statement:
+        case InsertEntity():
+            values = [f"{a.column}: {render_value(a.value)}" for a in statement.assignments]
+            facts = {"statement": statement.table_key, "mode": str(statement.mode)}
+            return Step("Insert", {**facts, "set": values})
+        case UpdateEntities():
+            values = [f"{a.column}: {render_value(a.value)}" for a in statement.assignments]
+            where = render_predicate(statement.where)
+            return Step("Update", {"statement": statement.table_key, "set": values, "where": where})
+        case DeleteEntities():
+            facts = {"statement": statement.table_key, "where": render_predicate(statement.where)}
+            cascades = [f"{table}.{column}" for table, column in statement.cascades]
+            return Step("Delete", facts | ({"cascades": cascades} if cascades else {}))
+        case _:
+            assert_never(statement)

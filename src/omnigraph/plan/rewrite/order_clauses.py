@@ -1,0 +1,208 @@
+"""Turn a pattern into scans and expansions, the most selective start first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from omnigraph.plan.nodes import (
+    AntiJoin,
+    CrossJoin,
+    Direction,
+    EdgeStep,
+    Expand,
+    FilterRows,
+    Match,
+    Node,
+    NodeScan,
+    OptionalJoin,
+    OuterRows,
+    Pattern,
+    PatternEdge,
+    PatternNode,
+)
+from omnigraph.plan.statistics import Estimator
+from omnigraph.plan.walk import map_children
+
+_REVERSED = {
+    Direction.OUT: Direction.IN,
+    Direction.IN: Direction.OUT,
+    Direction.BOTH: Direction.BOTH,
+}
+
+
+def order_clauses(node: Node, estimator: Estimator) -> Node:
+    """Replace every pattern by a tree of scans, expansions, filters and joins.
+
+    Each connected part starts at the variable that keeps the fewest rows and grows along the
+    traversal that adds the fewest; traversals between two bound variables run as soon as they
+    can, because they only remove rows. Parts without a connection are multiplied.
+    """
+    if isinstance(node, Match):
+        return lower(node.pattern, None, estimator)
+    return map_children(node, lambda child: order_clauses(child, estimator))
+
+
+def lower(pattern: Pattern, base: Node | None, estimator: Estimator) -> Node:
+    """The rows of `pattern`, starting from `base` when it continues the rows around it."""
+    builder = _Builder(pattern, estimator)
+    tree = builder.build(base)
+    introduced = set(pattern.outer) | builder.bound
+    for optional in pattern.optionals:
+        inner = lower(optional, OuterRows(tuple(sorted(optional.outer))), estimator)
+        fresh = tuple(sorted(variables_of_pattern(optional) - introduced))
+        introduced |= set(fresh)
+        tree = OptionalJoin(tree, inner, fresh)
+    for predicate in pattern.filters:
+        tree = FilterRows(tree, predicate)
+    for negation in pattern.negations:
+        inner = lower(negation, OuterRows(tuple(sorted(negation.outer))), estimator)
+        tree = AntiJoin(tree, inner)
+    return tree
+
+
+def variables_of_pattern(pattern: Pattern) -> set[str]:
+    """Every node, edge and hop variable of a pattern, those of optional parts included."""
+    found = {n.variable for n in pattern.nodes}
+    for edge in pattern.edges:
+        names = (edge.source, edge.target, edge.edge_variable, edge.hop_variable)
+        found |= {name for name in names if name is not None}
+    for optional in pattern.optionals:
+        found |= variables_of_pattern(optional)
+    return found
+
+
+@dataclass
+class _Builder:
+    pattern: Pattern
+    estimator: Estimator
+    bound: set[str] = field(default_factory=set)
+    left: list[PatternEdge] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes = {n.variable: n for n in self.pattern.nodes}
+        self.asked_from = asked_from(self.pattern)
+        self.left = list(self.pattern.edges)
+
+    def build(self, base: Node | None) -> Node:
+        tree = base
+        if base is not None:
+            self.bound = set(self.pattern.outer)
+            tree = self._grow(base)
+        while (root := self._next_root()) is not None:
+            self.bound.add(root.variable)
+            part = self._grow(NodeScan(root.variable, root.types, root.filters))
+            tree = part if tree is None else CrossJoin(tree, part)
+        assert tree is not None, "a pattern has at least one clause"
+        return self._filter_outer(self._close_remaining(tree))
+
+    def _filter_outer(self, tree: Node) -> Node:
+        """Apply what the pattern says about variables bound around it: no scan sees it."""
+        for node in self.pattern.nodes:
+            if node.variable in self.pattern.outer:
+                for predicate in node.filters:
+                    tree = FilterRows(tree, predicate)
+        return tree
+
+    def _next_root(self) -> PatternNode | None:
+        """The cheapest variable to start the next part from; ties go to the first written."""
+        waiting = [n for n in self.pattern.nodes if n.variable not in self.bound]
+        if not waiting:
+            return None
+        return min(waiting, key=lambda n: self.estimator.scan(n.types, n.filters))
+
+    def _grow(self, tree: Node) -> Node:
+        """Follow every traversal that can be reached, the cheapest one first."""
+        while True:
+            reachable = [e for e in self.left if e.source in self.bound or e.target in self.bound]
+            if not reachable:
+                return tree
+            # Within a part that is multiplied later, a traversal to a variable of another part
+            # cannot run yet; `_close_remaining` picks it up.
+            reachable = [e for e in reachable if self._is_within(tree, e)]
+            if not reachable:
+                return tree
+            expanded = [(self._expand(tree, edge), edge) for edge in reachable]
+            tree, chosen = min(expanded, key=lambda pair: self._cost(pair[0]))
+            self.left.remove(chosen)
+            self.bound |= {chosen.source, chosen.target}
+
+    def _is_within(self, tree: Node, edge: PatternEdge) -> bool:
+        here = produced_by(tree)
+        ends = {edge.source, edge.target}
+        return bool(ends & here) and all(v in here or v not in self.bound for v in ends)
+
+    def _close_remaining(self, tree: Node) -> Node:
+        for edge in self.left:
+            tree = self._expand(tree, edge)
+        self.left = []
+        return tree
+
+    def _cost(self, expand: Expand) -> tuple[int, float]:
+        return (0 if expand.closes else 1, self.estimator.rows(expand))
+
+    def _expand(self, tree: Node, edge: PatternEdge) -> Expand:
+        forward = edge.source in self.bound
+        closes = forward and edge.target in self.bound
+        source, target = (edge.source, edge.target) if forward else (edge.target, edge.source)
+        node = self.nodes.get(target)
+        return Expand(
+            child=tree,
+            source=source,
+            target=target,
+            steps=edge.steps if forward else reversed_steps(edge.steps),
+            minimum=edge.minimum,
+            maximum=edge.maximum,
+            target_types=node.types if node else (),
+            target_filters=() if closes or node is None else node.filters,
+            edge_variable=edge.edge_variable,
+            edge_filters=edge.edge_filters,
+            hop_variable=edge.hop_variable,
+            closes=closes,
+            asked_from_target=edge.maximum > 1 and self.asked_from[id(edge)] != source,
+        )
+
+
+def reversed_steps(steps: Iterable[EdgeStep]) -> tuple[EdgeStep, ...]:
+    return tuple(EdgeStep(s.edge_type, _REVERSED[s.direction]) for s in steps)
+
+
+def produced_by(tree: Node) -> set[str]:
+    """The node variables a tree binds."""
+    match tree:
+        case NodeScan():
+            return {tree.variable}
+        case OuterRows():
+            return set(tree.variables)
+        case CrossJoin(left, right):
+            return produced_by(left) | produced_by(right)
+        case Expand():
+            return produced_by(tree.child) | {tree.target}
+        case _:
+            return set()
+
+
+def asked_from(pattern: Pattern) -> dict[int, str]:
+    """For each traversal, the variable the language walks it from, by identity of the edge.
+
+    A bounded traversal is walked from whichever end is bound first when clauses are taken as
+    written: outer variables and the first binding of each part, then the traversals in order.
+    Which end that is decides where a self loop counts, so no reordering may change it.
+    """
+    bound, answer = set(pattern.outer), {}
+    waiting = list(pattern.edges)
+    starts = [n.variable for n in pattern.nodes if n.declared]
+    starts += [e.source for e in pattern.edges]
+    while waiting:
+        edge = next((e for e in waiting if {e.source, e.target} & bound), None)
+        if edge is None:
+            bound.add(next(s for s in starts if s not in bound and _touches(s, waiting)))
+            continue
+        waiting.remove(edge)
+        answer[id(edge)] = edge.source if edge.source in bound else edge.target
+        bound |= {edge.source, edge.target}
+    return answer
+
+
+def _touches(variable: str, edges: Iterable[PatternEdge]) -> bool:
+    return any(variable in (e.source, e.target) for e in edges)

@@ -1,0 +1,170 @@
+"""Questions about plans: which variables and properties an expression uses, what lies below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from omnigraph.plan.expressions import (
+    AggregateValue,
+    AllOf,
+    AnyOf,
+    Compare,
+    Constant,
+    EntityId,
+    FusedScore,
+    HopCount,
+    InList,
+    IsNull,
+    NotP,
+    NowValue,
+    ObjectValue,
+    Operand,
+    Output,
+    OutputValue,
+    ParameterValue,
+    Predicate,
+    PropertyValue,
+    TextMatch,
+    TextScore,
+    TypeNameValue,
+    VectorDistance,
+)
+from omnigraph.plan.nodes import (
+    Aggregate,
+    AntiJoin,
+    CrossJoin,
+    Expand,
+    FilterRows,
+    Match,
+    Node,
+    NodeScan,
+    OptionalJoin,
+    OuterRows,
+    Project,
+    Rank,
+    Slice,
+    Sort,
+)
+
+
+def operands_of(predicate: Predicate) -> Iterator[Operand]:
+    """The operands a predicate compares, at any depth."""
+    match predicate:
+        case Compare(left, _, right):
+            yield left
+            yield right
+        case InList(value, items):
+            yield value
+            yield items
+        case IsNull(operand):
+            yield operand
+        case TextMatch():
+            yield predicate
+        case AllOf(items) | AnyOf(items):
+            for item in items:
+                yield from operands_of(item)
+        case NotP(item):
+            yield from operands_of(item)
+        case _:
+            assert_never(predicate)
+
+
+def leaves_of(value: Output) -> Iterator[Operand]:
+    """The values that stand for a variable, a constant or a parameter inside an expression."""
+    match value:
+        case AggregateValue():
+            yield from leaves_of(value.argument)
+        case ObjectValue():
+            for _, field in value.fields:
+                yield field
+        case FusedScore():
+            yield value
+            yield from leaves_of(value.first)
+            yield from leaves_of(value.second)
+        case VectorDistance() | TextScore() | TextMatch():
+            yield value
+            yield from leaves_of(value.query)
+        case (
+            Constant()
+            | ParameterValue()
+            | NowValue()
+            | PropertyValue()
+            | EntityId()
+            | TypeNameValue()
+            | HopCount()
+            | OutputValue()
+        ):
+            yield value
+        case _:
+            assert_never(value)
+
+
+def variables_of(value: Output) -> frozenset[str]:
+    return frozenset(
+        leaf.variable
+        for leaf in leaves_of(value)
+        if not isinstance(leaf, Constant | ParameterValue | NowValue | OutputValue)
+    )
+
+
+def predicate_variables(predicate: Predicate) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for operand in operands_of(predicate):
+        found |= variables_of(operand)
+    return found
+
+
+def has_score(predicate: Predicate) -> bool:
+    """Whether a predicate needs a score, which is known only once the match is complete."""
+    return any(
+        isinstance(leaf, VectorDistance | TextScore | FusedScore)
+        for operand in operands_of(predicate)
+        for leaf in leaves_of(operand)
+    )
+
+
+def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
+    """The parts that must all hold."""
+    if isinstance(predicate, AllOf):
+        for item in predicate.items:
+            yield from conjuncts(item)
+    else:
+        yield predicate
+
+
+def properties_used(value: Output) -> Iterator[tuple[str, str]]:
+    """(variable, property) for every property whose value is needed; searched ones are not."""
+    for leaf in leaves_of(value):
+        if isinstance(leaf, PropertyValue):
+            yield leaf.variable, leaf.property
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Match() | OuterRows() | NodeScan():
+            return ()
+        case CrossJoin(left, right):
+            return (left, right)
+        case AntiJoin(child, inner) | OptionalJoin(child, inner):
+            return (child, inner)
+        case Expand() | FilterRows() | Rank() | Project() | Aggregate() | Sort() | Slice():
+            return (node.child,)
+        case _:
+            assert_never(node)
+
+
+def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with every child replaced by `change(child)`."""
+    match node:
+        case Match() | OuterRows() | NodeScan():
+            return node
+        case CrossJoin(left, right):
+            return CrossJoin(change(left), change(right))
+        case AntiJoin() | OptionalJoin():
+            return replace(node, child=change(node.child), inner=change(node.inner))
+        case Expand() | FilterRows() | Rank() | Project() | Aggregate() | Sort() | Slice():
+            return replace(node, child=change(node.child))
+        case _:
+            assert_never(node)

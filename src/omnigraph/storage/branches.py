@@ -1,0 +1,95 @@
+"""Creating, listing and deleting graph branches.
+
+A branch is a name that points to a branch of the manifest. Creating one copies nothing: tables
+are inherited and forked when they are first written.
+"""
+
+from __future__ import annotations
+
+from omnigraph.errors import (
+    AlreadyExists,
+    BranchNotFound,
+    ConflictError,
+    OmniError,
+)
+from omnigraph.identity import BranchName
+from omnigraph.storage.names import normalize_deletable_branch, normalize_new_branch
+from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.refs import (
+    BranchRef,
+    create_ref,
+    delete_ref,
+    find_ref,
+    list_refs,
+)
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.branches import create_branch as create_physical
+from omnigraph.storage.tables.branches import delete_branch as delete_physical
+
+
+def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRef:
+    """A branch that starts as the snapshot is.
+
+    The physical branch comes first and the name last, so a crash leaves no half branch: only a
+    physical one that no name refers to.
+    """
+    branch, root = normalize_new_branch(name), source.root
+    with root.hold() as hold:
+        settle_all(root, hold)
+        if find_ref(root.store, branch) is not None:
+            raise AlreadyExists(f"branch '{branch}' already exists")
+        if find_ref(root.store, source.branch) != source.ref:
+            raise BranchNotFound(source.branch)
+        ref = BranchRef(
+            name=branch,
+            incarnation=root.ids.next(),
+            parent=source.branch,
+            parent_incarnation=source.ref.incarnation,
+            fork_version=source.manifest_version,
+            fork_head=source.head,
+            created_at=root.now_us(),
+            actor_id=actor_id,
+        )
+        assert ref.incarnation is not None
+        hold.check()
+        create_physical(
+            root.manifest(), ref.incarnation, source.ref.incarnation, source.manifest_version
+        )
+        hold.check()
+        create_ref(root.store, ref)
+    return ref
+
+
+def delete(root: GraphRoot, name: str) -> BranchName:
+    """Remove the name, then as much of what it stood for as can go now.
+
+    Raises:
+        BranchNotFound: there is no such branch.
+        ConflictError: another branch was created from it and still needs it.
+    """
+    branch = normalize_deletable_branch(name)
+    with root.hold() as hold:
+        refs = list_refs(root.store)
+        ref = next((r for r in refs if r.name == branch), None)
+        if ref is None or ref.incarnation is None:
+            raise BranchNotFound(branch)
+        children = sorted(r.name for r in refs if r.parent_incarnation == ref.incarnation)
+        if children:
+            raise ConflictError(
+                f"branch '{branch}' is the source of {', '.join(children)}; delete those first"
+            )
+        hold.check()
+        delete_ref(root.store, branch)
+        settle_all(root, hold)
+        _drop_physical(root, ref)
+    return branch
+
+
+def _drop_physical(root: GraphRoot, ref: BranchRef) -> None:
+    """Best effort: without its name nothing reaches it, and cleanup removes what stays."""
+    assert ref.incarnation is not None
+    try:
+        delete_physical(root.manifest(), ref.incarnation)
+    except OmniError:
+        return

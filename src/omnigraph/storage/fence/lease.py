@@ -1,0 +1,277 @@
+"""One writer at a time on an object store: an object that says who writes, and until when.
+
+The lease is created if absent and from then on only replaced on its tag, so of two writers that
+reach for it one fails. Its holder renews it; every renewal changes the tag. A writer that wants
+a lease it finds taken watches the tag. If it stays the same for a whole term, measured by the
+watcher's own clock, the holder is gone or stalled and the watcher takes over under the next
+epoch. No clock of another machine is ever trusted: the times in the object are for people.
+
+A stalled holder finds out before it does harm, as far as that can be: it stops when a third of
+its term is left without a renewal, and looks at the lease before every effect.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from omnigraph.errors import StorageError, WriterBusy
+from omnigraph.storage.fence.hold import Holder, fence_lost
+from omnigraph.storage.fence.lease_object import LeaseObject, LeaseRecord
+from omnigraph.storage.fence.process import Clock, Sleep, Turn, take_turn
+from omnigraph.storage.objects.store import ObjectStore
+
+log = logging.getLogger(__name__)
+
+TERM_S = 30.0
+RENEWAL_S = 10.0
+
+
+def boot_clock() -> float:
+    """Seconds since some moment, counting the time the machine slept where the system can."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """How long a lease lasts and how often it is renewed; all writers of a root should agree."""
+
+    term_s: float = TERM_S
+    renewal_s: float = RENEWAL_S
+    poll_s: float = 0.25
+
+    @property
+    def safe_s(self) -> float:
+        """How long after a renewal effects may be started."""
+        return self.term_s * 2 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """A tag, and since when it has been seen unchanged."""
+
+    tag: str
+    since_s: float
+
+
+class LeaseFence:
+    """One writer at a time among all that reach the same store."""
+
+    spans_processes = True
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        holder: Holder | None = None,
+        terms: LeaseTerms | None = None,
+        clock: Clock = boot_clock,
+        sleep: Sleep = time.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        new_nonce: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
+        self._lease = LeaseObject(store, now, new_nonce)
+        self._identity, self._holder = store.identity, holder
+        self._terms, self._clock, self._sleep = terms or LeaseTerms(), clock, sleep
+        self._watch: _Watch | None = None
+
+    def acquire(self, wait_s: float) -> LeaseHold:
+        started = self._clock()
+        turn = take_turn(self._identity, wait_s)
+        try:
+            while True:
+                seen, hold = self._try_once(turn)
+                if hold is not None:
+                    hold.keep_renewing()
+                    return hold
+                self._wait(seen, started, wait_s)
+        except BaseException:
+            turn.end()
+            raise
+
+    def _try_once(self, turn: Turn) -> tuple[LeaseRecord | None, LeaseHold | None]:
+        """What the lease says, and the hold if it could be had."""
+        asked_at = self._clock()
+        found = self._lease.find()
+        if found is not None and not self._may_replace(*found):
+            return found[0], None
+        previous = None if found is None else found[0]
+        mine = self._new_record(previous)
+        if not self._lease.write(mine, over=None if found is None else found[1]):
+            return previous, None
+        took_over = previous is not None and previous.holder is not None
+        hold = LeaseHold(
+            self._lease, mine, turn, self._terms, self._clock, asked_at, took_over=took_over
+        )
+        return previous, hold
+
+    def _new_record(self, previous: LeaseRecord | None) -> LeaseRecord:
+        epoch = 1 if previous is None else previous.epoch + 1
+        holder = self._holder or Holder.of_this_process()
+        return self._lease.new_record(epoch, holder, self._terms.term_s)
+
+    def _may_replace(self, record: LeaseRecord, tag: str) -> bool:
+        return record.holder is None or self._is_abandoned(record, tag)
+
+    def _is_abandoned(self, record: LeaseRecord, tag: str) -> bool:
+        now = self._clock()
+        if self._watch is None or self._watch.tag != tag:
+            self._watch = _Watch(tag, now)
+        return now - self._watch.since_s >= self._term_of(record)
+
+    def _term_of(self, record: LeaseRecord) -> float:
+        # The holder may have been given a longer term than we were.
+        return max(record.term_s, self._terms.term_s)
+
+    def _wait(self, seen: LeaseRecord | None, started: float, wait_s: float) -> None:
+        now = self._clock()
+        if now - started >= wait_s and not self._is_nearly_abandoned(seen, now):
+            raise WriterBusy(_describe(seen), round(now - started, 1))
+        self._sleep(self._terms.poll_s * (0.5 + random.random()))
+
+    def _is_nearly_abandoned(self, seen: LeaseRecord | None, now: float) -> bool:
+        """Whether the holder has missed renewals, so that the rest of its term is worth waiting.
+
+        Giving up here would make every short-lived process start watching anew, and none would
+        ever take over.
+        """
+        if seen is None or seen.holder is None or self._watch is None:
+            return False
+        return now - self._watch.since_s >= self._term_of(seen) * 2 / 3
+
+
+def _describe(record: LeaseRecord | None) -> str:
+    if record is None or record.holder is None:
+        return "a writer just starting"
+    return f"{record.holder} since {record.acquired_at}"
+
+
+class LeaseHold:
+    """A lease in our name, renewed by a thread until it is released."""
+
+    def __init__(
+        self,
+        lease: LeaseObject,
+        record: LeaseRecord,
+        turn: Turn,
+        terms: LeaseTerms,
+        clock: Clock,
+        confirmed_at: float,
+        *,
+        took_over: bool,
+    ) -> None:
+        self.epoch, self.took_over = record.epoch, took_over
+        self._lease, self._record, self._turn = lease, record, turn
+        self._terms, self._clock = terms, clock
+        # Counted from before the request was sent: the store may have taken it right then.
+        self._confirmed_at = confirmed_at
+        self._lost_to: str | None = None
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+
+    def keep_renewing(self) -> None:
+        threading.Thread(target=self._renew_until_stopped, name="lease", daemon=True).start()
+
+    def _renew_until_stopped(self) -> None:
+        pause_s = self._terms.renewal_s
+        while not self._stop.wait(pause_s):
+            try:
+                is_renewed = self.renew()
+            except StorageError as failure:
+                log.warning("the writer lease could not be renewed: %s", failure)
+                is_renewed = False
+            pause_s = self._terms.renewal_s if is_renewed else self._terms.renewal_s / 5
+
+    def renew(self) -> bool:
+        """Extend the lease by a term from now; False if that did not work, or not surely.
+
+        Raises:
+            StorageFailure: the store cannot be reached.
+        """
+        with self._lock:
+            if self._lost_to is not None or not self._turn.is_ours:
+                self._stop.set()
+                return False
+            asked_at = self._clock()
+            tag = self._find_own_tag()
+            if tag is None:
+                return False
+            renewed = self._lease.renewed(self._record)
+            if not self._lease.write(renewed, over=tag):
+                return False
+            self._record, self._confirmed_at = renewed, asked_at
+            return True
+
+    def check(self) -> None:
+        if not self._turn.is_ours:  # asked before locking: a forked child may never get the lock
+            raise fence_lost(self.epoch, "a released hold")
+        with self._lock:
+            if self._lost_to is None:
+                self._confirm()
+            if self._lost_to is not None:
+                self._stop.set()
+                raise fence_lost(self.epoch, self._lost_to)
+            if not self._is_safe():
+                raise fence_lost(self.epoch, "a lease that could not be renewed in time")
+
+    def _confirm(self) -> None:
+        """Look at the lease, and extend it if little of it is left."""
+        if self._is_safe():
+            self._find_own_tag()
+        else:
+            self.renew()
+
+    def _is_safe(self) -> bool:
+        return self._clock() - self._confirmed_at < self._terms.safe_s
+
+    def _find_own_tag(self) -> str | None:
+        """The tag of the lease if it is still ours; if not, remembers whose it is."""
+        found = self._lease.find()
+        if found is None:
+            self._lost_to = "no lease"
+            return None
+        record, tag = found
+        if (record.epoch, record.holder) != (self._record.epoch, self._record.holder):
+            self._lost_to = f"epoch {record.epoch}"
+            return None
+        return tag
+
+    def release(self) -> None:
+        if not self._turn.is_ours:
+            return
+        with self._lock:
+            self._stop.set()
+            try:
+                if self._lost_to is None:
+                    self._give_back()
+            finally:
+                self._turn.end()
+
+    def _give_back(self) -> None:
+        try:
+            tag = self._find_own_tag()
+            if tag is not None:
+                self._lease.write(self._lease.freed(self._record), over=tag)
+        except StorageError as failure:
+            # The work is done either way; others get in when the term is over.
+            log.warning("the writer lease could not be given back: %s", failure)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()

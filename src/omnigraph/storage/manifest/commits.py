@@ -1,0 +1,172 @@
+"""Graph commits and recovery audits: rows that are only ever added."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.errors import ManifestCorrupt
+from omnigraph.identity import MAIN, CommitId, OperationId
+from omnigraph.storage.manifest.rows import Row, RowKind, audit_id, row
+
+RECOVERY_ACTOR = "omnigraph:recovery"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One logical change of the graph. `created_at` is microseconds since the Unix epoch."""
+
+    commit_id: CommitId
+    branch: str
+    manifest_version: int
+    parent_commit_id: CommitId | None
+    merged_parent_commit_id: CommitId | None
+    actor_id: str | None
+    created_at: int
+    incarnation: str | None = None
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """The key that sorts a history; the greatest is the newest."""
+        return (self.manifest_version, self.created_at, self.commit_id)
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "graph_commit_id": self.commit_id,
+            "graph_branch": self.branch,
+            "graph_manifest_version": self.manifest_version,
+            "parent_commit_id": self.parent_commit_id,
+            "merged_parent_commit_id": self.merged_parent_commit_id,
+            "actor_id": self.actor_id,
+            "created_at": self.created_at,
+        }
+
+
+class RecoveryKind(StrEnum):
+    ROLLED_FORWARD = "RolledForward"
+    ROLLED_BACK = "RolledBack"
+    ABANDONED = "Abandoned"
+    ORPHANED_BRANCH_DISCARDED = "OrphanedBranchDiscarded"
+    REVOKED_EFFECT = "RevokedEffect"
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutcome:
+    """Where a recovered table stood and where it stands now."""
+
+    table_key: str
+    from_version: int
+    to_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryAudit:
+    """How an interrupted operation was settled; at most one for each operation and kind."""
+
+    operation_id: OperationId
+    kind: RecoveryKind
+    writer_kind: str
+    commit_id: CommitId | None
+    for_actor: str | None
+    tables: tuple[TableOutcome, ...]
+    created_at: int
+
+    def wire(self) -> dict[str, object]:
+        tables = [
+            {"table_key": t.table_key, "from_version": t.from_version, "to_version": t.to_version}
+            for t in self.tables
+        ]
+        return {
+            "operation_id": self.operation_id,
+            "recovery_kind": str(self.kind),
+            "writer_kind": self.writer_kind,
+            "graph_commit_id": self.commit_id,
+            "recovery_for_actor": self.for_actor,
+            "tables": tables,
+            "created_at": self.created_at,
+        }
+
+
+def encode_commit(commit: Commit) -> Row:
+    metadata = {
+        "parent_commit_id": commit.parent_commit_id,
+        "merged_parent_commit_id": commit.merged_parent_commit_id,
+        "actor_id": commit.actor_id,
+        "created_at": commit.created_at,
+        "incarnation": commit.incarnation,
+    }
+    return row(
+        commit.commit_id,
+        RowKind.GRAPH_COMMIT,
+        version=commit.manifest_version,
+        branch=None if commit.branch == MAIN else commit.branch,
+        metadata=json.dumps(metadata),
+    )
+
+
+def decode_commit(one: Row) -> Commit:
+    metadata, version = _object(one), one["table_version"]
+    created_at = metadata.get("created_at")
+    if version is None or not isinstance(created_at, int):
+        raise ManifestCorrupt(f"commit {one['object_id']!r} lacks its version or its time")
+    return Commit(
+        commit_id=CommitId(one["object_id"]),
+        branch=one["table_branch"] or MAIN,
+        manifest_version=version,
+        parent_commit_id=_commit_id(metadata, "parent_commit_id"),
+        merged_parent_commit_id=_commit_id(metadata, "merged_parent_commit_id"),
+        actor_id=_optional(metadata, "actor_id"),
+        created_at=created_at,
+        incarnation=_optional(metadata, "incarnation"),
+    )
+
+
+def encode_audit(audit: RecoveryAudit) -> Row:
+    return row(
+        audit_id(audit.operation_id, audit.kind),
+        RowKind.RECOVERY_AUDIT,
+        metadata=json.dumps(audit.wire()),
+    )
+
+
+def decode_audit(one: Row) -> RecoveryAudit:
+    body = _object(one)
+    try:
+        tables = body["tables"]
+        assert isinstance(tables, list)
+        return RecoveryAudit(
+            operation_id=OperationId(str(body["operation_id"])),
+            kind=RecoveryKind(str(body["recovery_kind"])),
+            writer_kind=str(body["writer_kind"]),
+            commit_id=_commit_id(body, "graph_commit_id"),
+            for_actor=_optional(body, "recovery_for_actor"),
+            tables=tuple(
+                TableOutcome(str(t["table_key"]), int(t["from_version"]), int(t["to_version"]))
+                for t in tables
+            ),
+            created_at=int(str(body["created_at"])),
+        )
+    except (KeyError, TypeError, ValueError, AssertionError) as error:
+        raise ManifestCorrupt(f"recovery audit {one['object_id']!r} is malformed") from error
+
+
+def _object(one: Row) -> Mapping[str, object]:
+    try:
+        value = json.loads(one["metadata"] or "")
+    except ValueError as error:
+        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is no JSON") from error
+    if not isinstance(value, dict):
+        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is no object")
+    return value
+
+
+def _optional(metadata: Mapping[str, object], name: str) -> str | None:
+    value = metadata.get(name)
+    return None if value is None else str(value)
+
+
+def _commit_id(metadata: Mapping[str, object], name: str) -> CommitId | None:
+    value = _optional(metadata, name)
+    return None if value is None else CommitId(value)

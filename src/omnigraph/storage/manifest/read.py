@@ -1,0 +1,116 @@
+"""Reading the manifest: one version of it, the newest one, and the history it keeps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.identity import CommitId
+from omnigraph.storage.manifest.commits import (
+    Commit,
+    RecoveryAudit,
+    decode_audit,
+    decode_commit,
+)
+from omnigraph.storage.manifest.rows import COLUMNS, Row, RowKind
+from omnigraph.storage.manifest.stamp import guard_stamp
+from omnigraph.storage.manifest.state import ManifestState, decode_state
+from omnigraph.storage.tables.handle import Table, open_newest, open_table
+from omnigraph.storage.tables.ledger import LedgerState, read_state
+from omnigraph.storage.tables.location import TableLocation
+
+_NAMES = COLUMNS.names
+
+
+@dataclass(frozen=True)
+class ManifestVersion:
+    """One version of the manifest on one of its physical branches, folded and checked."""
+
+    ledger: LedgerState = field(repr=False)
+    state: ManifestState = field(repr=False)
+    stamp: int
+
+    @property
+    def table(self) -> Table:
+        return self.ledger.table
+
+    @property
+    def version(self) -> int:
+        return self.table.version
+
+    @property
+    def location(self) -> TableLocation:
+        return self.table.location
+
+
+def read_manifest(location: TableLocation, version: int) -> ManifestVersion:
+    return _fold(open_table(location, version))
+
+
+def read_newest(location: TableLocation, warm: ManifestVersion | None = None) -> ManifestVersion:
+    """The newest version; `warm` is given back when nothing was published since."""
+    if warm is None or warm.location != location:
+        return _fold(open_newest(location))
+    newest = warm.table.newest_version()
+    return warm if newest == warm.version else read_manifest(location, newest)
+
+
+def _fold(table: Table) -> ManifestVersion:
+    stamp = guard_stamp(table.schema_metadata, table.schema.names)
+    ledger = read_state(table)
+    rows: list[Row] = ledger.rows.select(_NAMES).to_pylist()
+    return ManifestVersion(ledger, decode_state(rows), stamp)
+
+
+class History:
+    """Commits and audits of one manifest branch; a newer version costs only what it added."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[int, tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]] = {}
+
+    def commits(self, manifest: ManifestVersion) -> tuple[Commit, ...]:
+        """Every commit visible at this version, newest first."""
+        pieces = self._read(manifest)
+        found = {commit.commit_id: commit for commits, _ in pieces for commit in commits}
+        return tuple(sorted(found.values(), key=lambda commit: commit.order, reverse=True))
+
+    def audits(self, manifest: ManifestVersion) -> tuple[RecoveryAudit, ...]:
+        """Every recovery recorded at this version, oldest first."""
+        pieces = self._read(manifest)
+        found = {(a.operation_id, a.kind): a for _, audits in pieces for a in audits}
+        return tuple(sorted(found.values(), key=lambda a: (a.created_at, a.operation_id)))
+
+    def find_commit(self, manifest: ManifestVersion, commit_id: CommitId) -> Commit | None:
+        return next((c for c in self.commits(manifest) if c.commit_id == commit_id), None)
+
+    def _read(
+        self, manifest: ManifestVersion
+    ) -> Iterable[tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]]:
+        state_ids = set(manifest.ledger.fragment_ids)
+        ids = [f.id for f in manifest.table.fragments() if f.id not in state_ids]
+        with self._lock:
+            fresh = [id for id in ids if id not in self._seen]
+            if fresh:
+                # One scan for all of them: a first read meets a fragment for every publish.
+                self._seen |= _decode(manifest.table, fresh)
+            strays: list[Row] = manifest.ledger.strays.select(_NAMES).to_pylist()
+            return [*(self._seen[id] for id in ids), _split(strays)]
+
+
+def _decode(
+    table: Table, fragments: list[int]
+) -> Mapping[int, tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]]:
+    rows: dict[int, list[Row]] = {id: [] for id in fragments}
+    scanned = table.scan(_NAMES, fragments=fragments, with_row_address=True)
+    addresses = scanned.column("_rowaddr").to_pylist()
+    for address, one in zip(addresses, scanned.select(_NAMES).to_pylist(), strict=True):
+        rows[address >> 32].append(one)
+    return {id: _split(found) for id, found in rows.items()}
+
+
+def _split(rows: list[Row]) -> tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]:
+    commits = tuple(decode_commit(r) for r in rows if r["object_type"] == RowKind.GRAPH_COMMIT)
+    audits = tuple(decode_audit(r) for r in rows if r["object_type"] == RowKind.RECOVERY_AUDIT)
+    return commits, audits

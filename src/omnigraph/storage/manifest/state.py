@@ -1,0 +1,337 @@
+"""What one version of the manifest says about the graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from omnigraph.errors import ManifestCorrupt
+from omnigraph.identity import (
+    CommitId,
+    EntityKind,
+    IncarnationId,
+    TableIdentity,
+    TableKey,
+    TypeId,
+)
+from omnigraph.storage.layout import table_path
+from omnigraph.storage.manifest.rows import (
+    SCHEMA_CONTRACT_ID,
+    Row,
+    RowKind,
+    head_id,
+    row,
+    table_id,
+    tombstone_id,
+    version_id,
+)
+
+_TABLE_KINDS = frozenset({RowKind.TABLE, RowKind.TABLE_VERSION, RowKind.TABLE_TOMBSTONE})
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A table the graph knows of: its name now, and where it lives for ever."""
+
+    identity: TableIdentity
+    table_key: TableKey
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """The pin: which version of a table belongs to the graph, on which of its branches.
+
+    `owner` is the incarnation of the graph branch that may write there; None is `main`.
+    """
+
+    identity: TableIdentity
+    version: int
+    owner_branch: str | None
+    row_count: int
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One live table of a snapshot, ready to be opened at exactly this version."""
+
+    identity: TableIdentity
+    table_key: TableKey
+    path: str
+    version: int
+    owner_branch: str | None
+    row_count: int
+    owner: str | None = None
+
+    @property
+    def kind(self) -> EntityKind:
+        return EntityKind(self.table_key.partition(":")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest commit authored on a branch.
+
+    `incarnation` tells a branch from an earlier one of the same name whose row was inherited.
+    """
+
+    branch: str
+    incarnation: str | None
+    commit_id: CommitId
+    parent_commit_id: CommitId | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaContract:
+    """The accepted schema, as text: storage keeps it and does not read it."""
+
+    source: str
+    ir: str
+    state: str
+
+
+@dataclass(frozen=True)
+class ManifestState:
+    """The fold of every state row of one manifest version.
+
+    `foreign` are rows of kinds this build does not know; they are carried along untouched.
+    """
+
+    registrations: Mapping[TableIdentity, Registration] = field(default_factory=dict)
+    versions: Mapping[TableIdentity, TableVersion] = field(default_factory=dict)
+    tombstones: Mapping[TableIdentity, int] = field(default_factory=dict)
+    heads: Mapping[str, Head] = field(default_factory=dict)
+    contract: SchemaContract | None = None
+    foreign: tuple[Row, ...] = ()
+
+    @cached_property
+    def entries(self) -> Mapping[TableKey, TableEntry]:
+        """The live tables by name, in name order."""
+        live = sorted(self._live(), key=lambda entry: entry.table_key)
+        by_key: dict[TableKey, TableEntry] = {}
+        for entry in live:
+            if entry.table_key in by_key:
+                raise ManifestCorrupt(f"two live tables share the name {entry.table_key}")
+            by_key[entry.table_key] = entry
+        return by_key
+
+    @cached_property
+    def by_identity(self) -> Mapping[TableIdentity, TableEntry]:
+        return {entry.identity: entry for entry in self.entries.values()}
+
+    def _live(self) -> Iterator[TableEntry]:
+        for identity, pin in self.versions.items():
+            if self.tombstones.get(identity, -1) >= pin.version:
+                continue
+            known = self.registrations.get(identity)
+            if known is None:
+                raise ManifestCorrupt(f"table {identity} has a version but no registration")
+            yield TableEntry(
+                identity,
+                known.table_key,
+                known.path,
+                pin.version,
+                pin.owner_branch,
+                pin.row_count,
+                pin.owner,
+            )
+
+    def head_of(self, branch: str, incarnation: str | None) -> Head | None:
+        """The head authored on this very branch; None on a fresh fork."""
+        head = self.heads.get(branch)
+        return head if head is not None and head.incarnation == incarnation else None
+
+
+def encode_state(state: ManifestState) -> list[Row]:
+    """The rows of a state, in a fixed order."""
+    rows = [
+        row(
+            table_id(r.identity),
+            RowKind.TABLE,
+            table_key=r.table_key,
+            identity=r.identity,
+            location=r.path,
+        )
+        for _, r in sorted(state.registrations.items())
+    ]
+    for identity, pin in sorted(state.versions.items()):
+        rows.append(_version_row(state.registrations[identity].table_key, pin))
+    for identity, version in sorted(state.tombstones.items()):
+        key = state.registrations[identity].table_key
+        rows.append(
+            row(
+                tombstone_id(identity, version),
+                RowKind.TABLE_TOMBSTONE,
+                table_key=key,
+                identity=identity,
+                version=version,
+            )
+        )
+    rows += [_head_row(head) for _, head in sorted(state.heads.items())]
+    if state.contract is not None:
+        rows.append(_contract_row(state.contract))
+    return [*rows, *state.foreign]
+
+
+def _version_row(table_key: TableKey, pin: TableVersion) -> Row:
+    return row(
+        version_id(pin.identity, pin.version),
+        RowKind.TABLE_VERSION,
+        table_key=table_key,
+        identity=pin.identity,
+        version=pin.version,
+        branch=pin.owner_branch,
+        row_count=pin.row_count,
+        metadata=json.dumps({"owner": pin.owner}),
+    )
+
+
+def _head_row(head: Head) -> Row:
+    metadata = {
+        "head_commit_id": head.commit_id,
+        "parent_commit_id": head.parent_commit_id,
+        "incarnation": head.incarnation,
+    }
+    return row(head_id(head.branch), RowKind.GRAPH_HEAD, metadata=json.dumps(metadata))
+
+
+def _contract_row(contract: SchemaContract) -> Row:
+    metadata = {"source": contract.source, "ir": contract.ir, "state": contract.state}
+    return row(SCHEMA_CONTRACT_ID, RowKind.SCHEMA_CONTRACT, metadata=json.dumps(metadata))
+
+
+def decode_state(rows: Iterable[Row]) -> ManifestState:
+    """Fold state rows, checking everything that can be checked without opening a table."""
+    fold = _Fold()
+    for one in rows:
+        fold.add(one)
+    return fold.finish()
+
+
+class _Fold:
+    def __init__(self) -> None:
+        self.registrations: dict[TableIdentity, Registration] = {}
+        self.versions: dict[TableIdentity, tuple[TableVersion, str]] = {}
+        self.tombstones: dict[TableIdentity, tuple[int, str]] = {}
+        self.heads: dict[str, Head] = {}
+        self.contract: SchemaContract | None = None
+        self.foreign: list[Row] = []
+
+    def add(self, one: Row) -> None:
+        kind = one["object_type"]
+        if kind in _TABLE_KINDS:
+            self._add_table_row(one, _identity(one))
+        elif one["stable_table_id"] is not None or one["table_incarnation_id"] is not None:
+            raise _corrupt(one, "carries a table identity, which its kind must not")
+        elif kind == RowKind.GRAPH_HEAD:
+            self._add_head(one)
+        elif kind == RowKind.SCHEMA_CONTRACT:
+            text = _metadata(one)
+            self.contract = SchemaContract(
+                _text(one, text, "source"), _text(one, text, "ir"), _text(one, text, "state")
+            )
+        else:
+            self.foreign.append(one)
+
+    def _add_table_row(self, one: Row, identity: TableIdentity) -> None:
+        key, version = TableKey(one["table_key"]), one["table_version"]
+        if one["object_type"] == RowKind.TABLE:
+            _require(one, one["object_id"] == table_id(identity), "has a foreign id")
+            self._register(one, Registration(identity, key, one["location"] or ""))
+            return
+        if version is None:
+            raise _corrupt(one, "has no version")
+        if one["object_type"] == RowKind.TABLE_TOMBSTONE:
+            _require(one, one["object_id"] == tombstone_id(identity, version), "has a foreign id")
+            if version > self.tombstones.get(identity, (-1, ""))[0]:
+                self.tombstones[identity] = (version, key)
+            return
+        _require(one, one["object_id"] == version_id(identity, version), "has a foreign id")
+        if one["metadata"] is None or one["row_count"] is None:
+            raise _corrupt(one, "lacks its metadata or its row count")
+        owner = _metadata(one).get("owner")
+        pin = TableVersion(
+            identity,
+            version,
+            one["table_branch"],
+            one["row_count"],
+            None if owner is None else str(owner),
+        )
+        known = self.versions.get(identity)
+        if known is None or version > known[0].version:
+            self.versions[identity] = (pin, key)
+
+    def _register(self, one: Row, registration: Registration) -> None:
+        kind, _, name = registration.table_key.partition(":")
+        if kind not in tuple(EntityKind) or not name:
+            raise _corrupt(one, f"has the malformed name {registration.table_key!r}")
+        expected = table_path(EntityKind(kind), registration.identity)
+        _require(one, registration.path == expected, f"is not located at {expected}")
+        known = self.registrations.setdefault(registration.identity, registration)
+        _require(one, known == registration, "contradicts another registration")
+
+    def _add_head(self, one: Row) -> None:
+        branch = one["object_id"].removeprefix("graph_head:")
+        _require(one, bool(branch) and one["object_id"] == head_id(branch), "has a foreign id")
+        text = _metadata(one)
+        parent, incarnation = text.get("parent_commit_id"), text.get("incarnation")
+        self.heads[branch] = Head(
+            branch,
+            None if incarnation is None else str(incarnation),
+            CommitId(_text(one, text, "head_commit_id")),
+            None if parent is None else CommitId(str(parent)),
+        )
+
+    def finish(self) -> ManifestState:
+        for identity, (version, key) in self.tombstones.items():
+            known = self.registrations.get(identity)
+            if known is None:
+                raise ManifestCorrupt(f"tombstone {version} of {key} has no registration")
+            if known.table_key != key:
+                raise ManifestCorrupt(f"tombstone of {key} belongs to {known.table_key}")
+        state = ManifestState(
+            registrations=self.registrations,
+            versions={identity: pin for identity, (pin, _) in self.versions.items()},
+            tombstones={identity: version for identity, (version, _) in self.tombstones.items()},
+            heads=self.heads,
+            contract=self.contract,
+            foreign=tuple(self.foreign),
+        )
+        assert state.entries is not None  # folding checks names and registrations
+        return state
+
+
+def _identity(one: Row) -> TableIdentity:
+    stable, incarnation = one["stable_table_id"], one["table_incarnation_id"]
+    if not stable or not incarnation:
+        raise _corrupt(one, "lacks its table identity")
+    return TableIdentity(TypeId(stable), IncarnationId(incarnation))
+
+
+def _metadata(one: Row) -> Mapping[str, object]:
+    try:
+        value = json.loads(one["metadata"] or "")
+    except ValueError as error:
+        raise _corrupt(one, "has metadata that is no JSON") from error
+    if not isinstance(value, dict):
+        raise _corrupt(one, "has metadata that is no object")
+    return value
+
+
+def _text(one: Row, metadata: Mapping[str, object], name: str) -> str:
+    value = metadata.get(name)
+    if not isinstance(value, str):
+        raise _corrupt(one, f"lacks {name}")
+    return value
+
+
+def _require(one: Row, holds: bool, problem: str) -> None:  # noqa: FBT001
+    if not holds:
+        raise _corrupt(one, problem)
+
+
+def _corrupt(one: Row, problem: str) -> ManifestCorrupt:
+    return ManifestCorrupt(f"manifest row {one['object_id']!r} ({one['object_type']}) {problem}")

@@ -1,0 +1,122 @@
+"""What a store of control objects promises, whatever is underneath."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class StoreKind(StrEnum):
+    LOCAL = "local"
+    S3 = "s3"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """The bytes of an object, and the tag by which a conditional replace names them.
+
+    On disk and on S3 a tag stands for the *content*: bytes that come back bring their tag back.
+    An object that is replaced by `put_if_match` must therefore carry a nonce that is fresh on
+    every write, or a writer may mistake a newer state for the one it read.
+    """
+
+    data: bytes
+    tag: str
+
+
+class ObjectStore(Protocol):
+    """Objects below one root, by relative path.
+
+    A reader sees an object whole or not at all. An object that cannot be read is an error and
+    never "absent": only a store that says so makes an object absent. Paths are made by
+    `omnigraph.storage.layout`; `""` stands for the root where a prefix is asked for.
+    """
+
+    @property
+    def kind(self) -> StoreKind: ...
+
+    @property
+    def uri(self) -> str:
+        """The root as Lance takes it."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """The same text for every spelling of this root, to key locks within a process."""
+        ...
+
+    @property
+    def storage_options(self) -> Mapping[str, str]:
+        """What Lance needs to reach the root. Holds secrets: neither log nor store it."""
+        ...
+
+    def uri_of(self, path: str) -> str:
+        """The address of `path` as Lance takes it."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """The object. Raises `StorageFailure(NOT_FOUND)` where there is none."""
+        ...
+
+    def find(self, path: str) -> bytes | None: ...
+
+    def get_versioned(self, path: str) -> Versioned:
+        """The object with its tag. Raises `StorageFailure(NOT_FOUND)` where there is none."""
+        ...
+
+    def find_versioned(self, path: str) -> Versioned | None: ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Make `data` the object, replacing what is there; durable on return."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create the object; False where one exists. One of any number of callers gets True.
+
+        Raises:
+            OutcomeUnknown: contact was lost and the object may or may not be ours.
+        """
+        ...
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> bool:
+        """Replace the object if it still has `tag`; False if it changed or is gone.
+
+        Raises:
+            OutcomeUnknown: contact was lost and the replacement may or may not have happened.
+        """
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object at `path`, or any below it."""
+        ...
+
+    def list(self, prefix: str) -> tuple[str, ...]:
+        """Names of the objects directly below `prefix`, sorted; empty where there is nothing."""
+        ...
+
+    def list_prefixes(self, prefix: str) -> tuple[str, ...]:
+        """Names directly below `prefix` that have objects below them, sorted."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove the object at `path`, if there is one."""
+        ...
+
+    def delete_prefix(self, path: str) -> None:
+        """Remove every object below `path`. Not atomic; safe to repeat."""
+        ...
+
+
+def checked_path(path: str) -> str:
+    """`path` itself; paths come from our own layout, so a bad one is a programming mistake."""
+    parts = path.split("/")
+    is_below = all(parts) and "." not in parts and ".." not in parts
+    assert is_below, f"not a path below a root: {path!r}"
+    return path
+
+
+def checked_prefix(prefix: str) -> str:
+    return checked_path(prefix) if prefix else ""

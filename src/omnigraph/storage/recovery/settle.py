@@ -1,0 +1,284 @@
+"""Finishing or undoing interrupted writes.
+
+Only the holder of the writer fence may do this: the hold proves that their writers are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import assert_never
+from uuid import uuid4
+
+from omnigraph.errors import ConflictError, RecoveryRequired
+from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
+from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.manifest.changes import (
+    ExactHead,
+    NewCommit,
+    Publication,
+    SetVersion,
+)
+from omnigraph.storage.manifest.commits import (
+    RECOVERY_ACTOR,
+    RecoveryAudit,
+    RecoveryKind,
+    TableOutcome,
+)
+from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
+from omnigraph.storage.manifest.state import ManifestState
+from omnigraph.storage.publish import publish
+from omnigraph.storage.recovery.decide import (
+    Decision,
+    Outlook,
+    TableClass,
+    Verdict,
+    classify,
+    decide,
+)
+from omnigraph.storage.recovery.intent import (
+    OPERATION_PROPERTY,
+    Intent,
+    TableIntent,
+    delete_intent,
+    pending_intents,
+)
+from omnigraph.storage.recovery.observe import ObservedTable, observe
+from omnigraph.storage.refs import MAIN_REF, BranchRef, find_ref
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.branches import delete_branch
+from omnigraph.storage.tables.commit import restore
+from omnigraph.storage.tables.handle import open_table
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A pending write, what was found of it, and what should be done about it."""
+
+    intent: Intent
+    ref: BranchRef | None
+    manifest: ManifestVersion
+    tables: tuple[ObservedTable, ...]
+    verdict: Verdict
+
+    @property
+    def classes(self) -> tuple[TableClass, ...]:
+        return tuple(classify(table) for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How one pending write ended."""
+
+    operation_id: OperationId
+    decision: Decision
+    commit_id: CommitId | None
+
+
+def contract_hash(state: ManifestState) -> str:
+    """A short witness of the schema a write was prepared on."""
+    contract = state.contract
+    return sha256(contract.state.encode()).hexdigest() if contract else ""
+
+
+def examine(root: GraphRoot, intent: Intent) -> Examined:
+    """What a pending write left and the decision it calls for; changes nothing."""
+    ref = find_ref(root.store, intent.branch)
+    if ref is not None and ref.incarnation != intent.incarnation:
+        ref = None
+    manifest = read_newest(root.manifest(ref.incarnation if ref else None))
+    if ref is None:
+        verdict = decide([], Outlook(is_branch_alive=False))
+        return Examined(intent, None, manifest, (), verdict)
+    tables = observe(root, intent, manifest.state)
+    verdict = decide([classify(t) for t in tables], _outlook(intent, ref, manifest))
+    return Examined(intent, ref, manifest, tables, verdict)
+
+
+def _outlook(intent: Intent, ref: BranchRef, manifest: ManifestVersion) -> Outlook:
+    history = History()
+    head = manifest.state.head_of(ref.name, ref.incarnation)
+    unchanged = (head.commit_id if head else None) == intent.own_head
+    unchanged = unchanged and contract_hash(manifest.state) == intent.contract_hash
+    commits = {commit.commit_id for commit in history.commits(manifest)}
+    rollbacks = (RecoveryKind.ROLLED_BACK, RecoveryKind.ABANDONED)
+    ended = {a.operation_id for a in history.audits(manifest) if a.kind in rollbacks}
+    return Outlook(
+        is_branch_alive=True,
+        is_published=intent.commit_id in commits,
+        is_rolled_back=intent.operation_id in ended,
+        is_authority_unchanged=unchanged,
+    )
+
+
+def settle_all(root: GraphRoot, hold: Hold) -> list[Settled]:
+    """Settle every pending write, oldest first; gives what was done.
+
+    Raises:
+        RecoveryRequired: one of them cannot be settled without destroying something.
+    """
+    return [settle(root, hold, intent) for intent in pending_intents(root.store)]
+
+
+def settle(root: GraphRoot, hold: Hold, intent: Intent) -> Settled:
+    found = examine(root, intent)
+    decision = found.verdict.decision
+    commit_id: CommitId | None = None
+    match decision:
+        case Decision.REFUSE:
+            raise RecoveryRequired(intent.operation_id, found.verdict.reason)
+        case Decision.FINISH_PUBLISHED:
+            commit_id = intent.commit_id
+        case Decision.FINISH_ROLLED_BACK:
+            _drop_forks(root, hold, intent.tables)
+        case Decision.DISCARD_BRANCH:
+            _discard(root, hold, intent)
+        case Decision.ABANDON:
+            _record(root, hold, found, RecoveryKind.ABANDONED)
+            _drop_forks(root, hold, intent.tables)
+        case Decision.ROLL_FORWARD:
+            commit_id = _roll_forward(root, hold, found)
+        case Decision.ROLL_BACK:
+            commit_id = _roll_back(root, hold, found)
+        case _:
+            assert_never(decision)
+    hold.check()
+    delete_intent(root.store, intent.operation_id)
+    return Settled(intent.operation_id, decision, commit_id)
+
+
+def _roll_forward(root: GraphRoot, hold: Hold, found: Examined) -> CommitId:
+    """Publish what the write set out to publish, under its own commit id, actor and time."""
+    intent, ref = found.intent, found.ref
+    assert ref is not None, "rolling forward needs the branch"
+    commit = NewCommit(intent.commit_id, intent.actor_id, intent.created_at)
+    outcomes = tuple(
+        TableOutcome(t.table_key, t.base_version, t.target_version) for t in intent.tables
+    )
+    publication = Publication(
+        changes=tuple(version_change(root, t, ref, t.target_version) for t in intent.tables),
+        expected=expected_pins(found.manifest.state, intent.tables),
+        head=ExactHead(intent.own_head),
+        commit=commit,
+        audits=(_audit(root, intent, RecoveryKind.ROLLED_FORWARD, intent.commit_id, outcomes),),
+    )
+    publish(root, ref, publication, before_commit=hold.check)
+    return intent.commit_id
+
+
+def _roll_back(root: GraphRoot, hold: Hold, found: Examined) -> CommitId:
+    """Undo every effect and publish the undone tables, so that graph and tables agree again.
+
+    Forks are dropped: the graph never showed them. A restore that an earlier attempt made is
+    found again and not repeated.
+    """
+    intent, ref = found.intent, found.ref
+    assert ref is not None, "rolling back needs the branch"
+    undone = [t for t in found.tables if not t.intent.is_fork and _is_ours(t)]
+    changes: list[SetVersion] = []
+    outcomes: list[TableOutcome] = []
+    for table in undone:
+        assert table.pin is not None, "an effect of ours on a table the graph does not show"
+        restored = _restored(root, hold, intent, table, table.pin)
+        changes.append(version_change(root, table.intent, ref, restored))
+        outcomes.append(
+            TableOutcome(table.intent.table_key, table.intent.target_version, table.pin)
+        )
+    commit = NewCommit(intent.rollback_commit_id, RECOVERY_ACTOR, intent.created_at)
+    audit = _audit(root, intent, RecoveryKind.ROLLED_BACK, commit.commit_id, tuple(outcomes))
+    expected = expected_pins(found.manifest.state, [t.intent for t in undone])
+    publication = Publication(
+        changes=tuple(changes), expected=expected, commit=commit, audits=(audit,)
+    )
+    publish(root, ref, publication, before_commit=hold.check)
+    _drop_forks(root, hold, intent.tables)
+    return commit.commit_id
+
+
+def _is_ours(table: ObservedTable) -> bool:
+    ours = (TableClass.COMPLETE, TableClass.MISPLACED, TableClass.COMPENSATED)
+    return classify(table) in ours
+
+
+def _restored(root: GraphRoot, hold: Hold, intent: Intent, table: ObservedTable, pin: int) -> int:
+    assert table.head is not None, "a table of ours has a head"
+    if classify(table) is TableClass.COMPENSATED:
+        return table.head
+    hold.check()
+    return restore(
+        root.location(table.intent.path, table.intent.branch),
+        pin,
+        uuid=str(uuid4()),
+        properties={OPERATION_PROPERTY: intent.operation_id},
+    )
+
+
+def version_change(root: GraphRoot, table: TableIntent, ref: BranchRef, version: int) -> SetVersion:
+    """The change that shows this version of a table, with its row count read from it."""
+    opened = open_table(root.location(table.path, table.branch), version)
+    return SetVersion(
+        table.identity,
+        table.table_key,
+        version,
+        table.branch,
+        opened.count_rows(),
+        ref.incarnation,
+    )
+
+
+def expected_pins(
+    state: ManifestState, tables: Iterable[TableIntent]
+) -> dict[TableIdentity, tuple[TableKey, int]]:
+    entries = [state.by_identity[t.identity] for t in tables if t.identity in state.by_identity]
+    return {entry.identity: (entry.table_key, entry.version) for entry in entries}
+
+
+def _discard(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Note on main that a write of a deleted branch was dropped; its effects are unreachable."""
+    kind = RecoveryKind.ORPHANED_BRANCH_DISCARDED
+    manifest = read_newest(root.manifest())
+    if not _is_recorded(manifest, intent, kind):
+        publication = Publication(audits=(_audit(root, intent, kind, None, ()),))
+        publish(root, MAIN_REF, publication, warm=manifest, before_commit=hold.check)
+    _drop_forks(root, hold, intent.tables)
+
+
+def _record(root: GraphRoot, hold: Hold, found: Examined, kind: RecoveryKind) -> None:
+    assert found.ref is not None, "recording needs the branch"
+    publication = Publication(audits=(_audit(root, found.intent, kind, None, ()),))
+    publish(root, found.ref, publication, warm=found.manifest, before_commit=hold.check)
+
+
+def _is_recorded(manifest: ManifestVersion, intent: Intent, kind: RecoveryKind) -> bool:
+    audits = History().audits(manifest)
+    return any(a.operation_id == intent.operation_id and a.kind is kind for a in audits)
+
+
+def _audit(
+    root: GraphRoot,
+    intent: Intent,
+    kind: RecoveryKind,
+    commit_id: CommitId | None,
+    outcomes: tuple[TableOutcome, ...],
+) -> RecoveryAudit:
+    return RecoveryAudit(
+        operation_id=intent.operation_id,
+        kind=kind,
+        writer_kind=intent.writer_kind,
+        commit_id=commit_id,
+        for_actor=intent.actor_id,
+        tables=outcomes,
+        created_at=root.now_us(),
+    )
+
+
+def _drop_forks(root: GraphRoot, hold: Hold, tables: Iterable[TableIntent]) -> None:
+    """Remove the forks of a write that did not happen; what cannot go now is garbage for later."""
+    for table in tables:
+        if table.is_fork and table.branch is not None:
+            hold.check()
+            try:
+                delete_branch(root.location(table.path), table.branch)
+            except ConflictError:
+                continue

@@ -1,0 +1,114 @@
+"""Branches by name: a small object each, made by put-if-absent.
+
+A name stands for an incarnation, a ULID that is also the physical name of the manifest's branch.
+Deleting a name and making it again gives another incarnation, so nothing old can be mistaken for
+it. `main` has no object: it is the manifest itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt
+from omnigraph.identity import MAIN, BranchName, CommitId
+from omnigraph.storage.layout import BRANCHES, branch_ref, find_branch
+from omnigraph.storage.objects.store import ObjectStore
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRef:
+    """What a branch name stands for.
+
+    `incarnation` is None only for `main`. The fork members say where the branch came from; its
+    head is the fork's head until its own first commit.
+    """
+
+    name: BranchName
+    incarnation: str | None = None
+    parent: BranchName | None = None
+    parent_incarnation: str | None = None
+    fork_version: int = 0
+    fork_head: CommitId | None = None
+    created_at: int = 0
+    actor_id: str | None = None
+
+    @property
+    def is_main(self) -> bool:
+        return self.incarnation is None
+
+
+MAIN_REF = BranchRef(MAIN)
+
+
+def encode_ref(ref: BranchRef) -> bytes:
+    body = {
+        "version": _FORMAT,
+        "name": ref.name,
+        "incarnation": ref.incarnation,
+        "parent": ref.parent,
+        "parent_incarnation": ref.parent_incarnation,
+        "fork_version": ref.fork_version,
+        "fork_head": ref.fork_head,
+        "created_at": ref.created_at,
+        "actor_id": ref.actor_id,
+    }
+    return json.dumps(body, indent=2).encode()
+
+
+def decode_ref(data: bytes, path: str) -> BranchRef:
+    try:
+        body = json.loads(data)
+        if body["version"] != _FORMAT:
+            raise ManifestCorrupt(f"{path} has format {body['version']}, not {_FORMAT}")
+        fork_head, parent = body["fork_head"], body["parent"]
+        return BranchRef(
+            name=BranchName(body["name"]),
+            incarnation=str(body["incarnation"]),
+            parent=None if parent is None else BranchName(parent),
+            parent_incarnation=body["parent_incarnation"],
+            fork_version=int(body["fork_version"]),
+            fork_head=None if fork_head is None else CommitId(fork_head),
+            created_at=int(body["created_at"]),
+            actor_id=body["actor_id"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ManifestCorrupt(f"{path} is no branch record: {error}") from error
+
+
+def find_ref(store: ObjectStore, name: BranchName) -> BranchRef | None:
+    if name == MAIN:
+        return MAIN_REF
+    path = branch_ref(name)
+    data = store.find(path)
+    return None if data is None else decode_ref(data, path)
+
+
+def read_ref(store: ObjectStore, name: BranchName) -> BranchRef:
+    found = find_ref(store, name)
+    if found is None:
+        raise BranchNotFound(name)
+    return found
+
+
+def list_names(store: ObjectStore) -> list[BranchName]:
+    """Every branch, `main` first and the others in name order."""
+    found = (find_branch(file) for file in store.list(BRANCHES))
+    return [MAIN, *sorted(name for name in found if name is not None)]
+
+
+def list_refs(store: ObjectStore) -> list[BranchRef]:
+    """Every branch with its record; one deleted while we look is left out."""
+    refs = (find_ref(store, name) for name in list_names(store))
+    return [ref for ref in refs if ref is not None]
+
+
+def create_ref(store: ObjectStore, ref: BranchRef) -> None:
+    if not store.put_if_absent(branch_ref(ref.name), encode_ref(ref)):
+        raise AlreadyExists(f"branch '{ref.name}' already exists")
+
+
+def delete_ref(store: ObjectStore, name: BranchName) -> None:
+    store.delete(branch_ref(name))

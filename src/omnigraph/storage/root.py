@@ -1,0 +1,61 @@
+"""One graph root: where its parts are, and what every writer of it shares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from omnigraph.identity import UlidSource
+from omnigraph.settings import Settings
+from omnigraph.storage.fence.hold import Fence, Hold
+from omnigraph.storage.fence.open import open_fence
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.objects.open import open_store
+from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.tables.handle import Table, open_table
+from omnigraph.storage.tables.location import TableLocation
+
+
+def clock_us() -> int:
+    return time.time_ns() // 1_000
+
+
+@dataclass(frozen=True)
+class GraphRoot:
+    """A root with its store, its fence, its clock and its source of ids."""
+
+    store: ObjectStore
+    settings: Settings = field(default_factory=Settings)
+    ids: UlidSource = field(default_factory=UlidSource)
+    now_us: Callable[[], int] = clock_us
+
+    @classmethod
+    def at(cls, uri: str, settings: Settings | None = None) -> GraphRoot:
+        chosen = settings or Settings()
+        return cls(open_store(uri, chosen), chosen)
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    @cached_property
+    def fence(self) -> Fence:
+        return open_fence(self.store, self.settings.writer_fence, self.ids)
+
+    def hold(self) -> Hold:
+        """The right to change this graph, once no other writer has it."""
+        return self.fence.acquire(self.settings.writer_wait_s)
+
+    def location(self, path: str, branch: str | None = None) -> TableLocation:
+        return TableLocation(self.store.uri_of(path), branch, self.store.storage_options)
+
+    def manifest(self, branch: str | None = None) -> TableLocation:
+        """The manifest table on one of its physical branches; None is the branch of `main`."""
+        return self.location(MANIFEST, branch)
+
+    def open_entry(self, entry: TableEntry) -> Table:
+        """A table at exactly the version the manifest names."""
+        return open_table(self.location(entry.path, entry.owner_branch), entry.version)

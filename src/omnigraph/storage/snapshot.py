@@ -1,0 +1,70 @@
+"""One immutable view of a graph: what every read and every write starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import TypeNotFound
+from omnigraph.identity import BranchName, CommitId, TableKey
+from omnigraph.storage.manifest.read import ManifestVersion
+from omnigraph.storage.manifest.state import ManifestState, SchemaContract, TableEntry
+from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.handle import Table
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A manifest version of a branch; making one reads nothing more."""
+
+    root: GraphRoot
+    ref: BranchRef
+    manifest: ManifestVersion
+
+    @property
+    def branch(self) -> BranchName:
+        return self.ref.name
+
+    @property
+    def state(self) -> ManifestState:
+        return self.manifest.state
+
+    @property
+    def manifest_version(self) -> int:
+        return self.manifest.version
+
+    @property
+    def entries(self) -> Mapping[TableKey, TableEntry]:
+        return self.state.entries
+
+    @property
+    def contract(self) -> SchemaContract:
+        contract = self.state.contract
+        assert contract is not None, "a graph is created with its schema"
+        return contract
+
+    @property
+    def own_head(self) -> CommitId | None:
+        """The newest commit authored on this branch itself; None on a fresh fork."""
+        head = self.state.head_of(self.ref.name, self.ref.incarnation)
+        return head.commit_id if head else None
+
+    @property
+    def head(self) -> CommitId | None:
+        """The newest commit visible here: its own, or the one it was forked from."""
+        return self.own_head or self.ref.fork_head
+
+    @property
+    def id(self) -> str:
+        """The commit id where the newest one is known, else a witness of the manifest version."""
+        return self.head or f"manifest:{self.branch}:v{self.manifest_version}"
+
+    def entry(self, key: TableKey) -> TableEntry:
+        found = self.entries.get(key)
+        if found is None:
+            raise TypeNotFound(key, f"{key} does not exist at this snapshot")
+        return found
+
+    def table(self, key: TableKey) -> Table:
+        return self.root.open_entry(self.entry(key))

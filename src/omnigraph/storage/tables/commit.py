@@ -1,0 +1,164 @@
+"""Making a staged transaction the next version of its table, exactly, or not at all.
+
+The substrate has no such thing as an exact commit: without retries it still rebases whatever it
+holds compatible, and after cleanup it may accept a version below the newest. So we look before,
+commit, and then read back what was committed under which number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lance import LanceDataset, LanceOperation
+from lance.dataset import Transaction
+
+from omnigraph.errors import (
+    AlreadyExists,
+    OmniError,
+    OutcomeUnknown,
+    RecoveryRequired,
+    RetryableCommitConflict,
+    StorageFailure,
+    StorageKind,
+)
+from omnigraph.storage.tables.failures import is_conflict, translate, translated
+from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
+from omnigraph.storage.tables.history import read_record
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.stage import StagedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedVersion:
+    """The version a transaction became."""
+
+    version: int
+    row_count: int
+    uuid: str
+    table: Table = field(repr=False, compare=False)
+
+
+def commit_exact(staged: StagedTransaction) -> CommittedVersion:
+    """The version right after the one it was staged on, holding this transaction.
+
+    Committing one staged transaction twice gives the same version twice.
+
+    Raises:
+        RetryableCommitConflict: another writer was first; nothing happened.
+        AlreadyExists: the same, for a table to be created.
+        RecoveryRequired: it was committed at another version than planned.
+        OutcomeUnknown: it may or may not have happened.
+        StorageFailure: it cannot be done; nothing happened.
+    """
+    if _newest_version(staged) != staged.read_version:
+        return _settle(staged, None)
+    try:
+        native = LanceDataset.commit(
+            staged.location.native_uri if staged.base is None else staged.base.native,
+            staged.native,
+            storage_options=staged.location.native_options,
+            max_retries=0,
+            enable_stable_row_ids=True if staged.base is None else None,
+        )
+    except Exception as error:  # noqa: BLE001 - whatever it says, what counts is what is there
+        return _settle(staged, error)
+    if native.version != staged.target_version:
+        raise _landed_elsewhere(staged, native.version)
+    return _verified(staged)
+
+
+def restore(
+    location: TableLocation,
+    to_version: int,
+    *,
+    uuid: str,
+    properties: Mapping[str, str],
+) -> int:
+    """A new version with the content of an old one; gives its number.
+
+    This never conflicts: a commit made at the same moment is silently covered. Call it only
+    where no other writer can be.
+    """
+    newest = open_newest(location)
+    open_table(location, to_version)
+    transaction = Transaction(
+        newest.version, LanceOperation.Restore(to_version), uuid, {**properties}
+    )
+    with translated(f"restoring {location} to version {to_version}"):
+        restored = LanceDataset.commit(
+            newest.native, transaction, storage_options=location.native_options, max_retries=0
+        )
+    return int(restored.version)
+
+
+def find_transaction(location: TableLocation, uuid: str, after: int) -> int | None:
+    """The version after `after` that this transaction became, if any."""
+    newest = open_newest(location)
+    for version in range(after + 1, newest.version + 1):
+        record = read_record(newest, version)
+        if record.operation is None:
+            raise StorageFailure(
+                StorageKind.UNKNOWN, f"the history of {location} has a gap at version {version}"
+            )
+        if record.uuid == uuid:
+            return version
+    return None
+
+
+def _newest_version(staged: StagedTransaction) -> int:
+    if staged.base is not None:
+        return staged.base.newest_version()
+    return open_newest(staged.location).version if table_exists(staged.location) else 0
+
+
+def _settle(staged: StagedTransaction, error: Exception | None) -> CommittedVersion:
+    """Find out what became of a commit that failed, or that came late."""
+    try:
+        newest = _newest_version(staged)
+        landed = None
+        if newest > staged.read_version:
+            landed = find_transaction(staged.location, staged.uuid, staged.read_version)
+    except OmniError as failure:
+        raise OutcomeUnknown(f"commit {staged.uuid} to {staged.location}", str(failure)) from error
+    if landed == staged.target_version:
+        return _verified(staged)
+    if landed is not None:
+        raise _landed_elsewhere(staged, landed)
+    raise _not_landed(staged, newest, error) from error
+
+
+def _not_landed(staged: StagedTransaction, newest: int, error: Exception | None) -> OmniError:
+    if newest > staged.read_version or (error is not None and is_conflict(error)):
+        if staged.base is None:
+            return AlreadyExists(f"there is already a table at {staged.location}")
+        return RetryableCommitConflict(
+            f"{staged.location} moved from version {staged.read_version} to {newest} meanwhile"
+        )
+    assert error is not None
+    failure = translate(error, f"committing to {staged.location}")
+    may_still_land = {StorageKind.TRANSIENT, StorageKind.UNKNOWN}
+    if isinstance(failure, StorageFailure) and failure.kind in may_still_land:
+        return OutcomeUnknown(f"commit {staged.uuid} to {staged.location}", failure.message)
+    return failure
+
+
+def _verified(staged: StagedTransaction) -> CommittedVersion:
+    """Read back what is at the target version, which must be this transaction."""
+    table = open_table(staged.location, staged.target_version)
+    record = read_record(table, table.version)
+    if record.uuid != staged.uuid or record.read_version != staged.read_version:
+        raise RecoveryRequired(
+            staged.uuid,
+            f"version {table.version} of {staged.location} holds transaction {record.uuid} "
+            f"based on version {record.read_version}",
+        )
+    return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
+
+
+def _landed_elsewhere(staged: StagedTransaction, version: int) -> RecoveryRequired:
+    return RecoveryRequired(
+        staged.uuid,
+        f"it was committed to {staged.location} as version {version} "
+        f"instead of {staged.target_version}",
+    )

@@ -1,0 +1,112 @@
+"""The one place where errors of the substrate become ours.
+
+Whether something is *absent* is never read from a message; `probes` looks. Messages only sort
+what is left by who can help: nobody needed (transient), the operator (configuration), a retry on
+fresh state (precondition), a backup (permanent).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from lance.commit import CommitConflictError
+
+from omnigraph.errors import (
+    OmniError,
+    RetryableCommitConflict,
+    StorageFailure,
+    StorageKind,
+)
+
+_CONFLICT = re.compile(
+    "retryable commit conflict|commit conflict for version|incompatible transaction"
+    "|too many concurrent writers",
+    re.IGNORECASE,
+)
+_HINTS: tuple[tuple[StorageKind, re.Pattern[str]], ...] = (
+    (
+        StorageKind.TRANSIENT,
+        re.compile(
+            "timed? ?out|connection (reset|refused|closed|error)|broken pipe|slow ?down"
+            "|temporarily unavailable|error sending request|server error|too many requests",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        StorageKind.CONFIGURATION,
+        re.compile(
+            r"permission denied|access ?denied|forbidden|unauthori[sz]ed|credential"
+            r"|read-only file ?system|no space left|not supported|unsupported|not yet implemented"
+            r"|no object store provider|invalid (url|uri)|os error (13|28|30)\b|no such bucket",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        StorageKind.PRECONDITION,
+        re.compile("already exists|ref conflict|precondition", re.IGNORECASE),
+    ),
+    (
+        StorageKind.PERMANENT,
+        re.compile(
+            "corrupt|bad magic|magic number|checksum|failed to decode|unexpected (eof|end)"
+            "|end of file|invalid protobuf|not found",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_KIND_OF_TYPE: tuple[tuple[StorageKind, tuple[type[BaseException], ...]], ...] = (
+    (StorageKind.TRANSIENT, (TimeoutError, ConnectionError)),
+    (StorageKind.CONFIGURATION, (PermissionError, NotImplementedError)),
+    (StorageKind.PRECONDITION, (CommitConflictError, FileExistsError)),
+    (StorageKind.PERMANENT, (pa.ArrowInvalid, UnicodeError)),
+)
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Another writer was first. Compaction says so in a plain OSError with the same words."""
+    return isinstance(error, CommitConflictError) or (
+        isinstance(error, OSError) and bool(_CONFLICT.search(str(error)))
+    )
+
+
+def storage_kind(error: BaseException) -> StorageKind:
+    for kind, types in _KIND_OF_TYPE:
+        if isinstance(error, types):
+            return kind
+    text = str(error)
+    for kind, pattern in _HINTS:
+        if pattern.search(text):
+            return kind
+    return StorageKind.UNKNOWN
+
+
+def translate(error: BaseException, doing: str) -> OmniError:
+    """The error of ours for an error of the substrate met while `doing` something."""
+    if is_conflict(error):
+        return RetryableCommitConflict(f"{doing}: another writer was first ({_first_line(error)})")
+    return StorageFailure(storage_kind(error), f"{doing}: {_first_line(error)}")
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Whatever the substrate raises inside becomes one of our errors."""
+    try:
+        yield
+    except OmniError:
+        raise
+    except Exception as error:
+        raise translate(error, doing) from error
+    except BaseException as error:
+        # A Rust panic arrives as a BaseException of a module that cannot be imported.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise StorageFailure(StorageKind.PERMANENT, f"{doing}: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    """What happened, without the places in the substrate's own source that it appends."""
+    text = str(error).strip().split("\n", 1)[0]
+    return re.sub(r", /[^,\s]+\.rs:\d+:\d+", "", text) or type(error).__name__

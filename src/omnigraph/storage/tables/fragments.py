@@ -1,0 +1,106 @@
+"""Writing rows into files that no version refers to yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+from lance.fragment import FragmentMetadata, RowIdSequence
+from lance.fragment import write_fragments as write_native_fragments
+
+from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.session import shared_session
+
+STORAGE_VERSION = "2.2"
+ROWS_PER_FILE = 1 << 20
+BYTES_PER_FILE = 8 << 30
+
+Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+
+
+def write_fragments(
+    target: Table | TableLocation,
+    rows: Rows,
+    *,
+    carried_row_ids: pa.Array | pa.ChunkedArray | None = None,
+    rows_per_file: int = ROWS_PER_FILE,
+    bytes_per_file: int = BYTES_PER_FILE,
+) -> list[str]:
+    """Fragments holding the rows, as JSON to hand to `stage_fragments`; works on any machine.
+
+    `target` is the table the rows are for, or the place where one will be created. The leading
+    rows keep `carried_row_ids`: put rows that replace existing ones first.
+    """
+    written = write_uncommitted(
+        target,
+        rows,
+        carried_row_ids=carried_row_ids,
+        rows_per_file=rows_per_file,
+        bytes_per_file=bytes_per_file,
+    )
+    return [json.dumps(fragment.to_json()) for fragment in written]
+
+
+def write_uncommitted(
+    target: Table | TableLocation,
+    rows: Rows,
+    *,
+    carried_row_ids: pa.Array | pa.ChunkedArray | None = None,
+    rows_per_file: int = ROWS_PER_FILE,
+    bytes_per_file: int = BYTES_PER_FILE,
+    mode: str = "append",
+) -> list[FragmentMetadata]:
+    """Like `write_fragments`, for use in the same process.
+
+    The mode stays "append" even for rows that will replace a whole table: "overwrite" numbers
+    the fields afresh, and after a dropped column the values would be read as null.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    is_new = isinstance(target, TableLocation)
+    location = target if isinstance(target, TableLocation) else target.location
+    with translated(f"writing rows for {location}"):
+        written = write_native_fragments(
+            rows,
+            target.native_uri if isinstance(target, TableLocation) else target.native,
+            schema=rows.schema,
+            mode="create" if is_new else mode,
+            max_rows_per_file=rows_per_file,
+            max_bytes_per_file=bytes_per_file,
+            data_storage_version=STORAGE_VERSION,
+            storage_options=location.native_options,
+            session=shared_session() if is_new else None,
+        )
+        assert isinstance(written, list)
+        if carried_row_ids is not None:
+            _carry(written, carried_row_ids)
+    return written
+
+
+def parse_fragments(fragments: Iterable[str]) -> list[FragmentMetadata]:
+    with translated("reading fragments handed over"):
+        return [FragmentMetadata.from_json(text) for text in fragments]
+
+
+def carried_rows(fragments: Sequence[FragmentMetadata]) -> int:
+    """How many rows of these fragments keep the id of a row they replace."""
+    return sum(
+        len(RowIdSequence.from_inline_metadata(fragment.row_id_meta))
+        for fragment in fragments
+        if fragment.row_id_meta is not None
+    )
+
+
+def _carry(fragments: Sequence[FragmentMetadata], row_ids: pa.Array | pa.ChunkedArray) -> None:
+    """Bind the ids to the leading rows, across fragments in the order they were written."""
+    start = 0
+    for fragment in fragments:
+        share = row_ids.slice(start, fragment.physical_rows)
+        if len(share):
+            fragment.row_id_meta = RowIdSequence(share).to_inline_metadata()
+        start += len(share)
+    assert start == len(row_ids), "more carried row ids than rows"

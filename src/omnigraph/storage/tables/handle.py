@@ -1,0 +1,351 @@
+"""A table pinned at one version, and the ways to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.dataset import ColumnOrdering
+
+from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
+from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.failures import translate, translated
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.quoting import can_be_listed, one_of
+from omnigraph.storage.tables.session import shared_session
+
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+CREATED_AT = "_row_created_at_version"
+UPDATED_AT = "_row_last_updated_at_version"
+
+KEYS_PER_LIST = 5_000
+"""Longer lists cost more to plan than the index saves."""
+_ROWS_PER_TAKE = 100_000
+_LIST_SHARE = 0.01
+"""Above this share of the rows, one scan of the key column beats the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """One column to sort a scan by."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One piece of a table: its rows share files, a deletion list and index coverage."""
+
+    id: int
+    physical_rows: int
+    deleted_rows: int
+    size_bytes: int | None
+    is_inherited: bool
+    """Its files belong to the parent of this branch."""
+
+    @property
+    def rows(self) -> int:
+        return self.physical_rows - self.deleted_rows
+
+
+class Table:
+    """One version of one table, read only. Safe to share between threads, and to pickle.
+
+    Rows carry a stable row id. The same id on two branches means two different rows.
+    """
+
+    __slots__ = ("location", "native", "version")
+
+    def __init__(self, location: TableLocation, native: lance.LanceDataset) -> None:
+        self.location = location
+        self.native = native
+        """The handle of the substrate, for this package only."""
+        self.version = int(native.version)
+
+    def __repr__(self) -> str:
+        return f"Table({self.location.native_uri!r}, version={self.version})"
+
+    def __reduce__(self) -> tuple[object, tuple[TableLocation, int]]:
+        return open_table, (self.location, self.version)
+
+    @property
+    def schema(self) -> pa.Schema:
+        with self._reading("reading the schema"):
+            return self.native.schema
+
+    @property
+    def schema_metadata(self) -> Mapping[str, str]:
+        with self._reading("reading the schema"):
+            return dict(self.native.schema_metadata)
+
+    def newest_version(self) -> int:
+        """The newest version there is now, on this table's branch."""
+        with translated(f"looking for the newest version of {self.location}"):
+            return int(self.native.latest_version)
+
+    def count_rows(self, filter: str | pc.Expression | None = None) -> int:
+        with self._reading("counting rows"):
+            return int(self.native.count_rows(filter=filter))
+
+    def fragments(self) -> tuple[Fragment, ...]:
+        """What the table is made of, from metadata alone."""
+        with self._reading("listing fragments"):
+            return tuple(_describe_fragment(f.metadata) for f in self.native.get_fragments())
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        limit: int | None = None,
+        offset: int | None = None,
+        order_by: Sequence[Ordering] = (),
+        batch_size: int | None = None,
+        fragments: Sequence[int] | None = None,
+        blob_bytes: bool = False,
+        use_index: bool = True,
+    ) -> pa.Table:
+        """The rows that pass `filter`, in memory.
+
+        A filter is text; write names and values with `quoting`. An expression works only where
+        every column of the table has a type that can be handed over. Blob columns come as
+        descriptors unless `blob_bytes` is set.
+        """
+        # Sorting by a column that is not asked for fails unless the row id is.
+        needs_row_id = columns is not None and any(o.column not in columns for o in order_by)
+        with self._reading("scanning"):
+            found = self._scanner(
+                columns,
+                filter,
+                with_row_id=with_row_id or needs_row_id,
+                with_row_address=with_row_address,
+                limit=limit,
+                offset=offset,
+                order_by=order_by,
+                batch_size=batch_size,
+                fragments=fragments,
+                blob_bytes=blob_bytes,
+                use_index=use_index,
+            ).to_table()
+        if needs_row_id and not with_row_id and ROW_ID not in (columns or ()):
+            return found.drop_columns([ROW_ID])
+        return found
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_size: int | None = None,
+        fragments: Sequence[int] | None = None,
+        blob_bytes: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that pass `filter`, a batch at a time, in the order they are stored."""
+        with self._reading("scanning"):
+            yield from self._scanner(
+                columns,
+                filter,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                batch_size=batch_size,
+                fragments=fragments,
+                blob_bytes=blob_bytes,
+            ).to_batches()
+
+    def take_row_ids(
+        self,
+        row_ids: pa.Array | pa.ChunkedArray | Sequence[int],
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The rows with these row ids, in that order; ids that are gone are left out.
+
+        List `_rowid` among the columns to know which ones were found.
+        """
+        ids = row_ids.combine_chunks() if isinstance(row_ids, pa.ChunkedArray) else row_ids
+        with self._reading("taking rows"):
+            return self.native._take_rows(
+                ids, list(self.native.schema.names if columns is None else columns)
+            )
+
+    def lookup(
+        self,
+        column: str,
+        keys: pa.Array | pa.ChunkedArray,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The rows whose `column` is one of `keys`, in no particular order.
+
+        Few keys go through the index, many through one scan of the column. Null keys match
+        nothing. For row id and address list `_rowid` and `_rowaddr` among the columns.
+        """
+        kind = self.schema.field(column).type
+        wanted = pc.unique(keys.cast(kind)).drop_null()
+        names = list(self.schema.names if columns is None else columns)
+        if not can_be_listed(kind) or len(wanted) > self.count_rows() * _LIST_SHARE:
+            return self._lookup_by_scan(column, wanted, names)
+        lists = [
+            wanted.slice(start, KEYS_PER_LIST)
+            for start in range(0, max(len(wanted), 1), KEYS_PER_LIST)
+        ]
+        return pa.concat_tables([self.scan(names, one_of(column, part)) for part in lists])
+
+    def _lookup_by_scan(self, column: str, keys: pa.Array, names: list[str]) -> pa.Table:
+        """Find the rows by their key column alone, then fetch the other columns of those."""
+        read = [column, ROW_ID, ROW_ADDRESS]
+        hits = [
+            batch.filter(pc.is_in(batch.column(column), value_set=keys))
+            for batch in self.batches(read)
+        ]
+        if not hits:
+            return self.scan(names, limit=0)
+        found = pa.Table.from_batches(hits)
+        if set(names) <= set(read):
+            return found.select(names)
+        parts = [
+            self.take_row_ids(found.column(ROW_ID).slice(start, _ROWS_PER_TAKE), names)
+            for start in range(0, max(found.num_rows, 1), _ROWS_PER_TAKE)
+        ]
+        return pa.concat_tables(parts)
+
+    def _scanner(
+        self,
+        columns: Sequence[str] | None,
+        filter: str | pc.Expression | None,
+        *,
+        with_row_id: bool,
+        with_row_address: bool,
+        limit: int | None = None,
+        offset: int | None = None,
+        order_by: Sequence[Ordering] = (),
+        batch_size: int | None = None,
+        fragments: Sequence[int] | None = None,
+        blob_bytes: bool = False,
+        use_index: bool = True,
+    ) -> lance.LanceScanner:
+        orderings: list[ColumnOrdering | str] = [
+            ColumnOrdering(o.column, ascending=not o.descending, nulls_first=o.nulls_first)
+            for o in order_by
+        ]
+        return self.native.scanner(
+            columns=None if columns is None else list(columns),
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            limit=limit,
+            offset=offset,
+            order_by=orderings or None,
+            batch_size=batch_size,
+            fragments=None if fragments is None else self._native_fragments(fragments),
+            blob_handling="all_binary" if blob_bytes else None,
+            use_scalar_index=None if use_index else False,
+            scan_in_order=True,
+        )
+
+    def _native_fragments(self, ids: Sequence[int]) -> list[lance.LanceFragment]:
+        found = [self.native.get_fragment(id) for id in ids]
+        assert all(f is not None for f in found), f"no such fragment among {ids} in {self!r}"
+        return [f for f in found if f is not None]
+
+    @contextmanager
+    def _reading(self, doing: str) -> Iterator[None]:
+        """Translate errors; a file that is gone may mean that the whole version is."""
+        try:
+            with translated(f"{doing} of {self!r}"):
+                yield
+        except StorageFailure as failure:
+            if failure.kind is not StorageKind.PERMANENT:
+                raise
+            if probes.version_exists(self.location, self.version):
+                raise
+            raise HistoricalVersionReclaimed(self.version, self.location.native_uri) from failure
+
+
+def open_table(location: TableLocation, version: int) -> Table:
+    """The table at exactly this version. Costs no listing of the store."""
+    try:
+        native = lance.dataset(
+            location.native_uri,
+            version=version,
+            storage_options=location.native_options,
+            session=shared_session(),
+        )
+    except Exception as error:
+        raise _why_not_opened(location, version, error) from error
+    return Table(location, native)
+
+
+def open_newest(location: TableLocation) -> Table:
+    """The table at its newest version: one listing of the store."""
+    try:
+        native = lance.dataset(
+            location.native_uri,
+            storage_options=location.native_options,
+            session=shared_session(),
+        )
+    except Exception as error:
+        if not probes.has_versions(location):
+            raise _no_table(location) from error
+        raise translate(error, f"opening {location}") from error
+    return Table(location, native)
+
+
+def latest_version(location: TableLocation) -> int:
+    return open_newest(location).version
+
+
+def table_exists(location: TableLocation) -> bool:
+    """Whether there is a table, or the branch of it that the location names."""
+    if location.branch is not None and not probes.branch_exists(location, location.branch):
+        return False
+    return probes.has_versions(location)
+
+
+def _why_not_opened(location: TableLocation, version: int, error: Exception) -> OmniError:
+    """What is missing, found out by looking: the table, the version, or neither."""
+    if probes.version_exists(location, version):
+        return translate(error, f"opening version {version} of {location}")
+    if not probes.has_versions(location):
+        return _no_table(location)
+    newest = open_newest(location)
+    if version > newest.version or version < _first_version(newest):
+        return StorageFailure(
+            StorageKind.NOT_FOUND,
+            f"{location} never had a version {version}; its newest is {newest.version}",
+        )
+    return HistoricalVersionReclaimed(version, location.native_uri)
+
+
+def _first_version(table: Table) -> int:
+    """The number a table starts at: 1, or on a branch the version it was made from."""
+    branch = table.location.branch
+    if branch is None:
+        return 1
+    with translated(f"reading the branches of {table.location.uri}"):
+        record = table.native.branches.list().get(branch)
+    return int(record["parent_version"]) if record else 1
+
+
+def _no_table(location: TableLocation) -> StorageFailure:
+    return StorageFailure(StorageKind.NOT_FOUND, f"there is no table at {location}")
+
+
+def _describe_fragment(metadata: lance.FragmentMetadata) -> Fragment:
+    sizes = [file.file_size_bytes for file in metadata.files]
+    return Fragment(
+        id=metadata.id,
+        physical_rows=metadata.physical_rows,
+        deleted_rows=metadata.num_deletions,
+        size_bytes=None if any(size is None for size in sizes) else sum(s or 0 for s in sizes),
+        is_inherited=any(file.base_id is not None for file in metadata.files),
+    )

@@ -1,0 +1,76 @@
+"""What each version of a table did, as the substrate wrote it down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lance import LanceOperation
+from lance.dataset import Transaction
+
+from omnigraph.storage.tables.failures import translate
+from omnigraph.storage.tables.handle import Table, open_newest
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.probes import version_exists
+
+RESERVE_FRAGMENTS = "ReserveFragments"
+
+# The class demands arguments the native side does not pass when it reads back a compaction
+# that rewrote a B-tree; with defaults the whole transaction becomes readable.
+LanceOperation.RewrittenIndex.__init__.__defaults__ = (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """What made one version. Without an operation it can no longer be told."""
+
+    version: int
+    operation: str | None
+    uuid: str | None = None
+    read_version: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    restored_version: int | None = None
+
+
+def read_history(
+    location: TableLocation, from_version: int, to_version: int | None = None
+) -> list[VersionRecord]:
+    """The records of these versions, both ends included, oldest first."""
+    newest = open_newest(location)
+    last = newest.version if to_version is None else min(to_version, newest.version)
+    return [read_record(newest, version) for version in range(from_version, last + 1)]
+
+
+def read_record(table: Table, version: int) -> VersionRecord:
+    """The record of one version of a table; any handle of the table will do."""
+    try:
+        transaction = table.native.read_transaction(version)
+    except TypeError as error:
+        if "RewrittenIndex" not in str(error):
+            raise
+        return VersionRecord(version, "Rewrite")
+    except Exception as error:
+        if version_exists(table.location, version):
+            doing = f"reading the record of version {version} of {table.location}"
+            raise translate(error, doing) from error
+        return VersionRecord(version, None)
+    if transaction is None:
+        return VersionRecord(version, None)
+    return _record(version, transaction)
+
+
+def _record(version: int, transaction: Transaction) -> VersionRecord:
+    operation = transaction.operation
+    name = type(operation).__name__
+    return VersionRecord(
+        version=version,
+        # Operations without a class of their own come as the base class; the only one ever seen
+        # is the reservation that compaction makes before it rewrites.
+        operation=RESERVE_FRAGMENTS if name == "BaseOperation" else name,
+        uuid=transaction.uuid,
+        read_version=transaction.read_version,
+        properties=dict(transaction.transaction_properties or {}),
+        restored_version=(
+            operation.version if isinstance(operation, LanceOperation.Restore) else None
+        ),
+    )

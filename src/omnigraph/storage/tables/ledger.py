@@ -1,0 +1,190 @@
+"""A table made of a small *state* that is replaced and a *lineage* that only grows.
+
+The manifest of a graph is one. Publishing is one transaction that removes the fragment holding
+the state, adds a new one and adds the lineage rows of this publish. Two publishes on one base
+remove the same fragment, so exactly one of them wins; nothing is merged behind our back.
+
+Which fragments hold the state is told without reading a row: state files have a mark column that
+lineage files leave out. Should a foreign compaction pour both into one file, the values of the
+mark still tell the rows apart, and the next publish sorts them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.fragment import FragmentMetadata
+
+from omnigraph.errors import AlreadyExists
+from omnigraph.storage.tables.commit import CommittedVersion, commit_exact
+from omnigraph.storage.tables.fragments import write_uncommitted
+from omnigraph.storage.tables.handle import Table, table_exists
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.quoting import identifier
+from omnigraph.storage.tables.schemas import field_id
+from omnigraph.storage.tables.stage import (
+    StagedTransaction,
+    stage_first_version,
+    stage_operation,
+    strict_update,
+)
+
+STATE_MARK = "_state"
+_MARK = pa.field(STATE_MARK, pa.bool_())
+
+SMALL_FRAGMENTS = 32
+"""So many small lineage fragments are worth merging: reading and publishing slow down with them."""
+FULL_FRAGMENT_ROWS = 1024
+"""A lineage fragment of this size is left alone, so that merging costs the same at any age."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """The state at one version, and what must be removed to replace it."""
+
+    table: Table
+    rows: pa.Table
+    fragment_ids: tuple[int, ...]
+    strays: pa.Table
+    """Lineage rows that share a file with state rows; normally none."""
+
+
+def stage_ledger(
+    location: TableLocation,
+    schema: pa.Schema,
+    state: pa.Table,
+    lineage: pa.Table,
+    *,
+    uuid: str,
+    properties: Mapping[str, str],
+) -> StagedTransaction:
+    """A new ledger, of which exactly one creator wins. `schema` is that of its rows."""
+    assert state.num_rows, "a ledger needs state rows: replacing them is what makes writers collide"
+    if table_exists(location):
+        raise AlreadyExists(f"there is already a table at {location}")
+    marked = schema.append(_MARK)
+    rows = pa.concat_tables(
+        [_with_mark(state, is_state=True), _with_mark(lineage, is_state=False)]
+    ).cast(marked)
+    written = write_uncommitted(location, rows)
+    return stage_first_version(location, marked, written, uuid=uuid, properties=properties)
+
+
+def read_state(table: Table) -> LedgerState:
+    """The state rows: reads the state's own file and nothing else."""
+    ids = _state_fragments(table)
+    assert ids, f"{table!r} is no ledger, or has lost its state"
+    rows = table.scan(fragments=ids)
+    is_state = pc.is_valid(rows.column(STATE_MARK))
+    rows = rows.drop_columns([STATE_MARK])
+    if pc.all(is_state).as_py():
+        return LedgerState(table, rows, tuple(ids), rows.slice(0, 0))
+    return LedgerState(table, rows.filter(is_state), tuple(ids), rows.filter(pc.invert(is_state)))
+
+
+def read_lineage(
+    table: Table,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,
+) -> pa.Table:
+    """The lineage rows that pass `filter`, in no particular order."""
+    only_lineage = f"{identifier(STATE_MARK)} IS NULL"
+    names = [name for name in table.schema.names if name != STATE_MARK]
+    return table.scan(
+        names if columns is None else columns,
+        only_lineage if filter is None else f"{only_lineage} AND ({filter})",
+    )
+
+
+def stage_manifest(
+    base: LedgerState,
+    state: pa.Table,
+    lineage: pa.Table,
+    *,
+    uuid: str,
+    properties: Mapping[str, str],
+) -> StagedTransaction:
+    """Replace the state and add lineage rows, in one version that no other publish shares."""
+    assert state.num_rows, "a ledger cannot lose its state"
+    table = base.table
+    grown = pa.concat_tables([lineage, base.strays]) if base.strays.num_rows else lineage
+    added = write_uncommitted(table, _with_mark(state, is_state=True))
+    if grown.num_rows:
+        added += write_uncommitted(table, grown)
+    operation = strict_update(
+        table,
+        removed_ids=list(base.fragment_ids),
+        updated=[],
+        added=added,
+        sentinel=_metadata(table, base.fragment_ids[0]),
+    )
+    return stage_operation(
+        table,
+        operation,
+        uuid=uuid,
+        properties=properties,
+        inserted=state.num_rows + grown.num_rows,
+        deleted=base.rows.num_rows + base.strays.num_rows,
+    )
+
+
+def compact_lineage(
+    table: Table,
+    *,
+    uuid: str,
+    properties: Mapping[str, str],
+    small_fragments: int = SMALL_FRAGMENTS,
+    full_fragment_rows: int = FULL_FRAGMENT_ROWS,
+) -> CommittedVersion | None:
+    """Merge the small lineage fragments into one version of its own; None if there are too few.
+
+    It names the state fragment without changing it, so it collides with every publish of the
+    same base. Row ids are not carried: theirs are scattered, and keeping each in the metadata of
+    every later version would make publishing slower for ever.
+    """
+    state_ids = _state_fragments(table)
+    small = [
+        fragment.id
+        for fragment in table.fragments()
+        if fragment.id not in state_ids and fragment.rows < full_fragment_rows
+    ]
+    if len(small) < max(small_fragments, 2):
+        return None
+    names = [name for name in table.schema.names if name != STATE_MARK]
+    rows = table.scan(names, fragments=small)
+    operation = strict_update(
+        table,
+        removed_ids=small,
+        updated=[],
+        added=write_uncommitted(table, rows),
+        sentinel=_metadata(table, state_ids[0]),
+    )
+    return commit_exact(stage_operation(table, operation, uuid=uuid, properties=properties))
+
+
+def is_ledger(table: Table) -> bool:
+    return field_id(table.native, STATE_MARK) is not None
+
+
+def _state_fragments(table: Table) -> list[int]:
+    """The fragments whose files have the mark column, from metadata alone."""
+    mark = field_id(table.native, STATE_MARK)
+    return [
+        fragment.fragment_id
+        for fragment in table.native.get_fragments()
+        if any(mark in file.fields for file in fragment.metadata.files)
+    ]
+
+
+def _metadata(table: Table, id: int) -> FragmentMetadata:
+    fragment = table.native.get_fragment(id)
+    assert fragment is not None, f"no fragment {id} in {table!r}"
+    return fragment.metadata
+
+
+def _with_mark(rows: pa.Table, *, is_state: bool) -> pa.Table:
+    value = pa.scalar(True if is_state else None, pa.bool_())
+    return rows.append_column(_MARK, pa.repeat(value, rows.num_rows))

@@ -1,0 +1,47 @@
+"""Where a table is: its root, the branch of it that is meant, and how to reach the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+def assert_flat_name(branch: str) -> None:
+    """Branch names are ULIDs: nested names poison each other, reused ones confuse caches."""
+    assert _ULID.fullmatch(branch), f"a physical branch name must be a ULID, not {branch!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableLocation:
+    """The address of a table, or of one branch of it. No branch means main.
+
+    `storage_options` may hold credentials, so it is neither shown nor compared.
+    """
+
+    uri: str
+    branch: str | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uri", self.uri.rstrip("/"))
+        if self.branch is not None:
+            assert_flat_name(self.branch)
+
+    def __str__(self) -> str:
+        return self.native_uri
+
+    @property
+    def native_uri(self) -> str:
+        """The address to open. A branch opened by its own address can be pickled and pinned."""
+        return self.uri if self.branch is None else f"{self.uri}/tree/{self.branch}"
+
+    @property
+    def native_options(self) -> dict[str, str] | None:
+        return dict(self.storage_options) if self.storage_options else None
+
+    def on_branch(self, branch: str | None) -> TableLocation:
+        """The same table on another branch."""
+        return replace(self, branch=branch)

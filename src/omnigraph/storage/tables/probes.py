@@ -1,0 +1,58 @@
+"""Looking whether files of a table exist, instead of guessing it from an error message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lance.file import LanceFileSession
+
+from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.location import TableLocation
+
+_NEWEST_FIRST = (1 << 64) - 1
+
+
+def version_file(version: int) -> str:
+    """The file that makes a version exist; names count down so that the newest sorts first."""
+    return f"_versions/{_NEWEST_FIRST - version:020d}.manifest"
+
+
+def branch_file(branch: str) -> str:
+    """The file that makes a branch exist, below the root of its table."""
+    return f"_refs/branches/{branch}.json"
+
+
+def version_exists(location: TableLocation, version: int) -> bool:
+    with translated(f"looking for version {version} of {location}"):
+        return bool(_files(location).contains(version_file(version)))
+
+
+def has_versions(location: TableLocation) -> bool:
+    """Whether any version is there, that is, whether there is a table (or a branch) at all."""
+    with translated(f"looking for a table at {location}"):
+        names = _files(location).list("_versions")
+    return any(name.endswith(".manifest") for name in names)
+
+
+def branch_exists(location: TableLocation, branch: str) -> bool:
+    """Whether the table knows the branch. Its files may exist without that: see `branches`."""
+    with translated(f"looking for branch {branch} of {location.uri}"):
+        return bool(_files(location.on_branch(None)).contains(branch_file(branch)))
+
+
+def branch_files(location: TableLocation, branch: str) -> list[str]:
+    """Every file in the branch's own folder, relative to the table's root."""
+    with translated(f"listing branch {branch} of {location.uri}"):
+        return list(_files(location.on_branch(None)).list(f"tree/{branch}"))
+
+
+def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
+    """Delete files named relative to the table's root."""
+    with translated(f"removing files of {location.uri}"):
+        files = _files(location.on_branch(None))
+        for path in paths:
+            files.delete_file(path)
+
+
+def _files(location: TableLocation) -> LanceFileSession:
+    return LanceFileSession(location.native_uri, storage_options=location.native_options)
