@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from omnigraph.errors import BadRequest
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -58,7 +58,7 @@ def _parse_fence_mode(value: str) -> FenceMode:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting(Generic[T]):
+class Setting(Generic[T_co]):
     """One environment variable: its name, its default as text, and what it means.
 
     `parse` raises `ValueError` naming what it would have accepted.
@@ -67,9 +67,9 @@ class Setting(Generic[T]):
     name: str
     default: str
     meaning: str
-    parse: Callable[[str], T]
+    parse: Callable[[str], T_co]
 
-    def read(self, environment: Mapping[str, str]) -> T:
+    def read(self, environment: Mapping[str, str]) -> T_co:
         """The parsed value; an unset or blank variable gives the default.
 
         Raises:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from omnigraph.language.lexer import Token, TokenKind
-from omnigraph.language.source import Problems, Span
+from omnigraph.language.source import MAX_PROBLEMS, Problems, Span
 
 MAX_DEPTH = 64
 """Nesting beyond this is refused with a position, long before Python's own stack ends."""
@@ -101,7 +101,10 @@ class Cursor:
     # --- mistakes ----------------------------------------------------------------------------
 
     def report(self, code: str, message: str, span: Span, *, hint: str | None = None) -> None:
+        """Record a mistake; after too many of them the rest of the text is not looked at."""
         self.problems.add(code, message, span, hint=hint)
+        if len(self.problems.found) >= MAX_PROBLEMS:
+            self._at = len(self._tokens) - 1
 
     def fail(
         self, expected: str, *, known: Iterable[str] = (), hint: str | None = None

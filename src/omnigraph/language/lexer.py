@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-from omnigraph.language.source import MAX_SOURCE_CHARS, Problems, SourceText, Span
+from omnigraph.language.source import MAX_PROBLEMS, MAX_SOURCE_CHARS, Problems, SourceText, Span
 
 
 class TokenKind(StrEnum):
@@ -34,6 +34,7 @@ class Token(NamedTuple):
         if self.kind is TokenKind.END:
             return "end of file"
         shown = self.value if len(self.value) <= 40 else self.value[:40] + "…"
+        shown = shown.replace("\r", "").replace("\n", "\\n")
         return f'"{shown}"' if self.kind is TokenKind.STRING else f"'{shown}'"
 
 
@@ -74,6 +75,8 @@ def tokenize(source: SourceText, problems: Problems) -> list[Token]:
         match = _TOKEN.match(text, at)
         if match is None:
             at = _skip_strange(text, at, problems)
+            if len(problems.found) >= MAX_PROBLEMS:
+                break
             continue
         kind = match.lastgroup
         assert kind is not None, "every alternative of the token pattern is named"
@@ -97,16 +100,21 @@ def tokenize(source: SourceText, problems: Problems) -> list[Token]:
 
 def _skip_strange(text: str, at: int, problems: Problems) -> int:
     """Report one run of characters that start no token, as one mistake."""
-    run = re.compile(re.escape(text[at]) + "+").match(text, at)
-    end = run.end() if run else at + 1
+    end = at + 1
+    while end < len(text) and text[end] == text[at]:
+        end += 1
     shown = text[at] if text[at].isprintable() else f"U+{ord(text[at]):04X}"
-    hint = "comments start with `//`" if text[at] == "#" else None
-    if text[at] == ";":
-        hint = "nothing is needed between declarations, properties or clauses"
-    if text[at] == "$":
-        hint = "a variable is `$` and a name that starts in lower case"
+    hint = _STRANGE_HINTS.get(text[at])
     problems.add("P102", f"unexpected character '{shown}'", Span(at, end), hint=hint)
     return end
+
+
+_STRANGE_HINTS = {
+    "#": "comments start with `//`",
+    ";": "nothing is needed between declarations, properties or clauses",
+    "$": "a variable is `$` and a name that starts in lower case",
+    "'": "text is written in double quotes",
+}
 
 
 def _decode_string(quoted: str, span: Span, problems: Problems) -> str:

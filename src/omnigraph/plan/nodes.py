@@ -134,6 +134,8 @@ class Expand:
     """From each row's `source` to its neighbours, bound to `target`.
 
     With `closes` the target is bound already and the expansion only tests that it is reached.
+    With `asked_from_target` the query asks for the way from `target` to `source` and the plan
+    walks it backwards: distances are the same, but a self loop then counts at `source`.
     """
 
     child: Node
@@ -148,6 +150,7 @@ class Expand:
     edge_filters: tuple[Predicate, ...] = ()
     hop_variable: str | None = None
     closes: bool = False
+    asked_from_target: bool = False
     target_columns: tuple[str, ...] = ()
     edge_columns: tuple[str, ...] = ()
     traversal: Traversal = Traversal.AUTO

@@ -34,15 +34,6 @@ def blob_array(values: pa.Array | pa.ChunkedArray | Sequence[bytes | None]) -> p
     return pa.ExtensionArray.from_storage(BlobType(), storage)
 
 
-def external_blob_array(uris: pa.Array) -> pa.Array:
-    """References to bytes kept elsewhere, as values of a blob column."""
-    fields = list(BlobType().storage_type)
-    parts = [pa.nulls(len(uris), field.type) for field in fields]
-    parts[1] = uris.cast(pa.string())
-    storage = pa.StructArray.from_arrays(parts, fields=fields, mask=pc.is_null(uris))
-    return pa.ExtensionArray.from_storage(BlobType(), storage)
-
-
 def read_blobs(table: Table, column: str, row_ids: Sequence[int]) -> list[bytes | None]:
     """The whole values at these row ids, in that order; every id must be live."""
     if not row_ids:

@@ -145,15 +145,20 @@ def _not_landed(staged: StagedTransaction, newest: int, error: Exception | None)
 
 def _verified(staged: StagedTransaction) -> CommittedVersion:
     """Read back what is at the target version, which must be this transaction."""
-    table = open_table(staged.location, staged.target_version)
-    record = read_record(table, table.version)
+    try:
+        table = open_table(staged.location, staged.target_version)
+        record, row_count = read_record(table, table.version), table.count_rows()
+    except OmniError as failure:
+        raise OutcomeUnknown(
+            f"commit {staged.uuid} to {staged.location}", str(failure)
+        ) from failure
     if record.uuid != staged.uuid or record.read_version != staged.read_version:
         raise RecoveryRequired(
             staged.uuid,
             f"version {table.version} of {staged.location} holds transaction {record.uuid} "
             f"based on version {record.read_version}",
         )
-    return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
+    return CommittedVersion(table.version, row_count, staged.uuid, table)
 
 
 def _landed_elsewhere(staged: StagedTransaction, version: int) -> RecoveryRequired:

@@ -40,7 +40,8 @@ _HINTS: tuple[tuple[StorageKind, re.Pattern[str]], ...] = (
         re.compile(
             r"permission denied|access ?denied|forbidden|unauthori[sz]ed|credential"
             r"|read-only file ?system|no space left|not supported|unsupported|not yet implemented"
-            r"|no object store provider|invalid (url|uri)|os error (13|28|30)\b|no such bucket",
+            r"|no object store provider|invalid (url|uri)|no such bucket|operation not permitted"
+            r"|not a directory|os error (1|13|20|28|30)\b",
             re.IGNORECASE,
         ),
     ),

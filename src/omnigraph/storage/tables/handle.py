@@ -28,6 +28,8 @@ KEYS_PER_LIST = 5_000
 _ROWS_PER_TAKE = 100_000
 _LIST_SHARE = 0.01
 """Above this share of the rows, one scan of the key column beats the index."""
+_FEW_KEYS = 10
+"""So few are listed however small the table is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,8 @@ class Table:
         kind = self.schema.field(column).type
         wanted = pc.unique(keys.cast(kind)).drop_null()
         names = list(self.schema.names if columns is None else columns)
-        if not can_be_listed(kind) or len(wanted) > self.count_rows() * _LIST_SHARE:
+        most = max(_FEW_KEYS, int(self.count_rows() * _LIST_SHARE))
+        if not can_be_listed(kind) or len(wanted) > most:
             return self._lookup_by_scan(column, wanted, names)
         lists = [
             wanted.slice(start, KEYS_PER_LIST)

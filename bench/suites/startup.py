@@ -1,0 +1,29 @@
+"""How long the command takes before it can do anything."""
+
+from __future__ import annotations
+
+from bench.suite import Case, Measure, Role, Suite, System
+
+_ENTRY = "bench.systems.command:run"
+
+SUITE = Suite(
+    name="startup",
+    question="How long does the command take to answer, next to Python itself?",
+    systems=(
+        System("python", Role.SUBSTRATE, _ENTRY, {"command": ["{python}", "-c", "pass"]}),
+        System(
+            "import click", Role.SUBSTRATE, _ENTRY, {"command": ["{python}", "-c", "import click"]}
+        ),
+        System(
+            "omnigraph --help", Role.OURS, _ENTRY, {"command": ["{scripts}/omnigraph", "--help"]}
+        ),
+        System(
+            "omnigraph version", Role.OURS, _ENTRY, {"command": ["{scripts}/omnigraph", "version"]}
+        ),
+    ),
+    measures=(Measure("wall", "from the start of the process to its end"),),
+    baselines=("python", "import click"),
+    cases=(Case("warm files", {"repetitions": 10}),),
+    quick_cases=(Case("warm files", {"repetitions": 3}),),
+    timeout_s=60,
+)

@@ -1,0 +1,174 @@
+"""A finished run as rows of figures, ready to be written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from bench.figures import NoiseFloor, Spread, noise_floor, p95, paired_ratio, spread
+from bench.outcome import Sample
+from bench.run import CaseRun, SuiteRun
+from bench.schedule import AGAIN
+from bench.suite import Measure, Suite, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One system's figures for one measure. `ratios` follow the suite's baselines."""
+
+    measure: Measure
+    label: str
+    role: str
+    is_repeat: bool
+    ratios: tuple[Spread | None, ...]
+    seconds: Spread
+    p95_s: float | None
+    rate: float | None
+    peak_memory_bytes: int
+    calls: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The ratio a suite exists to report, with the noise to judge it by."""
+
+    case: str
+    measure: str
+    system: str
+    baseline: str
+    ratio: Spread
+    floor: NoiseFloor | None
+
+    @property
+    def is_within_noise(self) -> bool:
+        return self.floor is not None and self.floor.covers(self.ratio.median)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A target and what was found for it in one case; `found` is None if nothing could be."""
+
+    case: str
+    target: Target
+    found: float | None
+
+    @property
+    def is_met(self) -> bool:
+        return self.found is not None and self.found <= self.target.at_most
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The median of the last case as a ratio to the first, for one system and measure."""
+
+    measure: str
+    system: str
+    first_case: str
+    last_case: str
+    ratio: float
+
+
+def case_rows(suite: Suite, case: CaseRun) -> tuple[Row, ...]:
+    """The figures of one case, measure by measure, in the order the suite declares them."""
+    rows = []
+    for measure in suite.measures:
+        for arm in case.arms:
+            samples = case.samples.get(arm.label, ())
+            values = _values(samples, measure.name)
+            if values is not None:
+                rows.append(_row(suite, case, measure, arm.label, values))
+    return tuple(rows)
+
+
+def case_floor(suite: Suite, case: CaseRun, measure: str) -> NoiseFloor | None:
+    """How far the baseline was from itself in `measure`, or None if it was not measured."""
+    first = _values(case.samples.get(suite.baseline, ()), measure)
+    again = _values(case.samples.get(suite.baseline + AGAIN, ()), measure)
+    return noise_floor(first, again) if first is not None and again is not None else None
+
+
+def headlines(run: SuiteRun) -> tuple[Headline, ...]:
+    """The ratio to every baseline of every system that is not a baseline."""
+    found = []
+    for case in run.cases:
+        for row in case_rows(run.suite, case):
+            floor = case_floor(run.suite, case, row.measure.name)
+            for baseline, ratio in zip(run.suite.baselines, row.ratios, strict=True):
+                if ratio is not None and not row.is_repeat and row.label not in run.suite.baselines:
+                    name = row.measure.name
+                    found.append(Headline(case.case.name, name, row.label, baseline, ratio, floor))
+    return tuple(found)
+
+
+def verdicts(run: SuiteRun) -> tuple[Verdict, ...]:
+    """Each target beside what was found, for every case that was run."""
+    return tuple(
+        Verdict(case.case.name, target, _found(case, target))
+        for case in run.cases
+        for target in run.suite.targets
+    )
+
+
+def growth(run: SuiteRun) -> tuple[Growth, ...]:
+    """How much dearer the last case is than the first, for a suite that declares an axis."""
+    if run.suite.axis is None or len(run.cases) < 2:
+        return ()
+    first, last = run.cases[0], run.cases[-1]
+    before = {(row.label, row.measure.name): row for row in case_rows(run.suite, first)}
+    found = []
+    for row in case_rows(run.suite, last):
+        start = before.get((row.label, row.measure.name))
+        if start is not None and not row.is_repeat:
+            ratio = row.seconds.median / start.seconds.median
+            names = (first.case.name, last.case.name)
+            found.append(Growth(row.measure.name, row.label, *names, ratio))
+    return tuple(found)
+
+
+def _row(
+    suite: Suite, case: CaseRun, measure: Measure, label: str, values: tuple[float, ...]
+) -> Row:
+    samples = case.samples[label]
+    arm = next(arm for arm in case.arms if arm.label == label)
+    every = [value for sample in samples for value in sample.timings[measure.name]]
+    seconds = spread(values)
+    work = [sample.work[measure.name] for sample in samples if measure.name in sample.work]
+    return Row(
+        measure=measure,
+        label=label,
+        role=arm.system.role,
+        is_repeat=arm.is_repeat,
+        ratios=tuple(_ratio(case, values, name, measure.name) for name in suite.baselines),
+        seconds=seconds,
+        p95_s=p95(every),
+        rate=median(work) / seconds.median if work else None,
+        peak_memory_bytes=int(median(sample.peak_memory_bytes for sample in samples)),
+        calls=_median_calls(samples),
+    )
+
+
+def _ratio(case: CaseRun, values: tuple[float, ...], baseline: str, measure: str) -> Spread | None:
+    base = _values(case.samples.get(baseline, ()), measure)
+    return paired_ratio(values, base) if base is not None else None
+
+
+def _values(samples: tuple[Sample, ...], measure: str) -> tuple[float, ...] | None:
+    """One figure a sample, or None unless every sample has it."""
+    values = [value for sample in samples if (value := sample.seconds(measure)) is not None]
+    return tuple(values) if values and len(values) == len(samples) else None
+
+
+def _median_calls(samples: tuple[Sample, ...]) -> dict[str, int]:
+    names = sorted({name for sample in samples for name in sample.calls})
+    return {name: int(median(sample.calls.get(name, 0) for sample in samples)) for name in names}
+
+
+def _found(case: CaseRun, target: Target) -> float | None:
+    values = _values(case.samples.get(target.system, ()), target.measure)
+    if values is None:
+        return None
+    if target.of is None:
+        return spread(values).median
+    ratio = _ratio(case, values, target.of, target.measure)
+    return ratio.median if ratio is not None else None

@@ -1,0 +1,133 @@
+"""Annotations of types and properties: where each may stand and what it may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from omnigraph.catalog.findings import Findings, OwnerName
+from omnigraph.catalog.model import Annotation, TypeKind
+from omnigraph.language.schema import ast
+
+ON_COLUMNS = ("key", "unique", "index", "embed")
+_ONCE = frozenset({*ON_COLUMNS, "description", "instruction", "rename_from", "default"})
+_STRUCTURED = frozenset({*ON_COLUMNS, "rename_from", "default"})
+"""These become fields of the catalog; all others are kept as written."""
+_TEXTS = ("description", "instruction")
+_KNOWN = (*sorted(_ONCE), "range", "check", "card")
+
+
+def annotations_by_name(
+    annotations: Sequence[ast.Annotation], where: str, findings: Findings
+) -> Mapping[str, ast.Annotation]:
+    """The first annotation of each name, after the checks that hold for every place."""
+    by_name: dict[str, ast.Annotation] = {}
+    for annotation in annotations:
+        name = annotation.name
+        if name in by_name and name in _ONCE:
+            message = f"duplicate annotation `@{name}` on {where}"
+            findings.error("S123", message, annotation.span)
+        by_name.setdefault(name, annotation)
+        _check_keywords(annotation, where, findings)
+        _check_spelling(annotation, where, findings)
+    for name in _TEXTS:
+        if name in by_name and not argument_text(by_name[name]).strip():
+            message = f"`@{name}` on {where} needs a text that is not empty"
+            findings.error("S125", message, by_name[name].span)
+    _refuse_bare_constraints(by_name, where, findings)
+    return by_name
+
+
+def _check_keywords(annotation: ast.Annotation, where: str, findings: Findings) -> None:
+    seen: set[str] = set()
+    for keyword, literal in annotation.keywords:
+        if keyword in seen:
+            message = f"duplicate keyword '{keyword}' in `@{annotation.name}` on {where}"
+            findings.error("S124", message, literal.span)
+        seen.add(keyword)
+
+
+def _check_spelling(annotation: ast.Annotation, where: str, findings: Findings) -> None:
+    name = annotation.name
+    if name in _KNOWN:
+        return
+    hint = findings.suggest(name, _KNOWN)
+    if hint is not None:
+        message = f"unknown annotation `@{name}` on {where} has no effect"
+        findings.warn("S190", message, annotation.span, hint=hint)
+
+
+def _refuse_bare_constraints(
+    by_name: Mapping[str, ast.Annotation], where: str, findings: Findings
+) -> None:
+    for name, code, needed in (("range", "S157", "bounds"), ("check", "S158", "pattern")):
+        if name in by_name:
+            message = f"`@{name}` on {where} requires property name and {needed}"
+            findings.error(code, message, by_name[name].span)
+
+
+def argument_text(annotation: ast.Annotation) -> str:
+    """The text of the value in parentheses; empty if there is none."""
+    match annotation.argument:
+        case None:
+            return ""
+        case ast.NameRef(name=name):
+            return name
+        case ast.Literal(text=text):
+            return text
+
+
+def rename_hint(
+    by_name: Mapping[str, ast.Annotation], where: str, findings: Findings
+) -> str | None:
+    """The name given by `@rename_from`, if it stands here."""
+    annotation = by_name.get("rename_from")
+    if annotation is None:
+        return None
+    old_name = argument_text(annotation)
+    if not old_name.strip() or annotation.keywords:
+        message = f"`@rename_from` on {where} takes exactly one name that is not empty"
+        findings.error("S127", message, annotation.span)
+        return None
+    return old_name
+
+
+def kept_annotations(annotations: Sequence[ast.Annotation]) -> tuple[Annotation, ...]:
+    """The annotations that stay metadata, in an order that does not depend on the text."""
+    kept = [
+        Annotation(
+            a.name,
+            None if a.argument is None else argument_text(a),
+            tuple(sorted((keyword, literal.text) for keyword, literal in a.keywords)),
+        )
+        for a in annotations
+        if a.name not in _STRUCTURED
+    ]
+    return tuple(sorted(kept, key=lambda a: (a.name, a.value is not None, a.value, a.keywords)))
+
+
+def read_type_annotations(
+    owner: OwnerName, annotations: Sequence[ast.Annotation], findings: Findings
+) -> tuple[tuple[Annotation, ...], str | None]:
+    """The metadata of a node type or edge type, and its name before."""
+    by_name = annotations_by_name(annotations, str(owner), findings)
+    for name in ON_COLUMNS:
+        if name in by_name:
+            _refuse_on_type(owner, by_name[name], findings)
+    if "default" in by_name:
+        message = f"`@default` on {owner} is only supported on properties"
+        findings.error("S128", message, by_name["default"].span)
+    return kept_annotations(annotations), rename_hint(by_name, str(owner), findings)
+
+
+def _refuse_on_type(owner: OwnerName, annotation: ast.Annotation, findings: Findings) -> None:
+    name = annotation.name
+    if owner.kind is TypeKind.NODE:
+        allowed = "only supported on node properties or as body constraint"
+        findings.error("S120", f"`@{name}` on {owner} is {allowed}", annotation.span)
+        return
+    hint = None
+    if name in ("unique", "index"):
+        hint = f"in the body of the edge: `{{ @{name}(src, dst) }}`"
+    findings.error(
+        "S121", f"`@{name}` on {owner} is not supported on edges", annotation.span, hint=hint
+    )

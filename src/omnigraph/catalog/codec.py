@@ -1,0 +1,315 @@
+"""The accepted schema as the JSON kept with a graph: its IR, and the record vouching for it.
+
+The IR holds everything, identities included. The state record holds the hashes of the IR and of
+the schema's shape, so that neither a changed text nor a changed IR goes unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+import msgspec
+
+from omnigraph.catalog.codec_records import (
+    IR_VERSION,
+    AnnotationRecord,
+    ConstraintRecord,
+    EdgeRecord,
+    EmbedRecord,
+    InterfaceRecord,
+    IrRecord,
+    NodeRecord,
+    PropertyRecord,
+    ValueTypeRecord,
+    VersionRecord,
+    record_of,
+)
+from omnigraph.catalog.draft import UNASSIGNED
+from omnigraph.catalog.identify import FIRST_IDENTITY, MAX_IDENTITY
+from omnigraph.catalog.model import (
+    Annotation,
+    Catalog,
+    Constraint,
+    ConstraintKind,
+    DefaultValue,
+    EdgeType,
+    Embed,
+    EntityType,
+    InterfaceType,
+    NodeType,
+    Property,
+)
+from omnigraph.catalog.renames import types_by_owner
+from omnigraph.catalog.shape import shape_hash, text_hash
+from omnigraph.errors import SchemaContractMismatch
+from omnigraph.identity import IncarnationId, PropertyId, TypeId
+from omnigraph.types.property import PropertyType, Scalar
+
+STATE_FORMAT_VERSION = 2
+IDENTITY_VERSION = 2
+
+_Record = TypeVar("_Record")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """What vouches for the stored schema text and its IR."""
+
+    format_version: int
+    schema_shape_hash: str
+    schema_ir_hash: str
+    schema_identity_version: int
+    schema_identity_domain: str
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> SchemaState:
+        return cls(
+            format_version=STATE_FORMAT_VERSION,
+            schema_shape_hash=shape_hash(catalog),
+            schema_ir_hash=ir_hash(catalog),
+            schema_identity_version=IDENTITY_VERSION,
+            schema_identity_domain=catalog.identity_domain,
+        )
+
+
+def encode_ir(catalog: Catalog) -> str:
+    """The whole catalog as compact JSON; equal catalogs give equal texts."""
+    return msgspec.json.encode(record_of(catalog)).decode()
+
+
+def decode_ir(text: str | bytes) -> Catalog:
+    """The catalog of a stored IR.
+
+    Raises:
+        SchemaContractMismatch: not an IR, one of another version, or one that contradicts itself.
+    """
+    version = _parse(text, VersionRecord, "schema IR").ir_version
+    if version != IR_VERSION:
+        age = "newer than" if version > IR_VERSION else "older than"
+        raise SchemaContractMismatch(
+            f"the stored schema IR has version {version}, {age} the supported {IR_VERSION}"
+        )
+    record = _parse(text, IrRecord, "schema IR")
+    try:
+        catalog = _catalog(record)
+    except (ValueError, LookupError) as error:
+        raise SchemaContractMismatch(f"the stored schema IR is not valid: {error}") from error
+    for problem in _contradictions(catalog, record):
+        raise SchemaContractMismatch(f"the stored schema IR contradicts itself: {problem}")
+    return catalog
+
+
+def ir_hash(catalog: Catalog) -> str:
+    return text_hash(encode_ir(catalog))
+
+
+def encode_state(state: SchemaState) -> str:
+    return msgspec.json.encode(asdict(state)).decode()
+
+
+def decode_state(text: str | bytes) -> SchemaState:
+    """The stored state record.
+
+    Raises:
+        SchemaContractMismatch: not such a record, or one of another version.
+    """
+    envelope = _parse(text, dict, "schema state")
+    for member, supported in _SUPPORTED.items():
+        if (found := envelope.get(member)) != supported:
+            raise SchemaContractMismatch(
+                f"the stored schema state has {member} {found!r}; only {supported} is supported"
+            )
+    return _parse(text, SchemaState, "schema state")
+
+
+_SUPPORTED = {
+    "format_version": STATE_FORMAT_VERSION,
+    "schema_identity_version": IDENTITY_VERSION,
+}
+
+
+def check_contract(
+    ir_text: str | bytes, state_text: str | bytes, compiled_source: Catalog
+) -> Catalog:
+    """The accepted catalog, once IR, state record and schema text are known to agree.
+
+    `compiled_source` is the catalog of the stored text, of which only the shape counts.
+
+    Raises:
+        SchemaContractMismatch: naming what drifted.
+    """
+    state = decode_state(state_text)
+    catalog = decode_ir(ir_text)
+    if ir_hash(catalog) != state.schema_ir_hash:
+        raise SchemaContractMismatch("the stored schema IR does not match its recorded hash")
+    if shape_hash(catalog) != state.schema_shape_hash:
+        raise SchemaContractMismatch("the shape of the schema IR does not match its recorded hash")
+    if catalog.identity_domain != state.schema_identity_domain:
+        raise SchemaContractMismatch(
+            f"the schema IR belongs to identity domain {catalog.identity_domain}, "
+            f"the state record to {state.schema_identity_domain}"
+        )
+    if shape_hash(compiled_source) != state.schema_shape_hash:
+        raise SchemaContractMismatch(
+            "the stored schema text no longer matches the accepted compiled schema"
+        )
+    return catalog
+
+
+def _parse(text: str | bytes, wanted: type[_Record], what: str) -> _Record:
+    try:
+        return msgspec.json.decode(text, type=wanted)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise SchemaContractMismatch(f"the stored {what} cannot be read: {error}") from error
+
+
+def _contradictions(catalog: Catalog, record: IrRecord) -> Iterator[str]:
+    """What is wrong with the ids: doubled, out of bounds, or not those of the names beside them."""
+    if not FIRST_IDENTITY <= catalog.next_identity_id <= MAX_IDENTITY:
+        yield f"the next identity is {catalog.next_identity_id}"
+    seen: set[int] = set()
+    for id_ in _ids(catalog):
+        if id_ in seen or not FIRST_IDENTITY <= id_ < catalog.next_identity_id:
+            yield f"identity {id_} is used twice or was never given out"
+        seen.add(id_)
+    yield from _broken_links(catalog)
+    try:
+        again = record_of(catalog)
+    except KeyError as error:
+        yield f"{error} is not declared"
+        return
+    if again != record:
+        yield "ids and names of its references differ, or its order is not the canonical one"
+
+
+def _ids(catalog: Catalog) -> Iterator[int]:
+    for type_ in types_by_owner(catalog).values():
+        yield type_.id
+        yield from (p.id for p in type_.properties)
+        if isinstance(type_, EntityType):
+            yield type_.incarnation
+
+
+def _broken_links(catalog: Catalog) -> Iterator[str]:
+    """What is wrong with the properties of each type, and with what they point to."""
+    for type_ in types_by_owner(catalog).values():
+        own = {p.name: p.id for p in type_.properties}
+        if [p.name for p in type_.properties] != sorted(own):
+            yield f"the properties of {type_.name} are not in order, or one is declared twice"
+        implements = type_.implements if isinstance(type_, NodeType) else ()
+        interfaces = [catalog.interfaces[name] for name in implements if name in catalog.interfaces]
+        for property_ in type_.properties:
+            embed = property_.embed
+            if embed and embed.source_id != own.get(embed.source, UNASSIGNED):
+                yield f"the embedding source of {type_.name}.{property_.name}"
+            stands_for = (i.property(property_.name) for i in interfaces)
+            if property_.satisfies != tuple(sorted(p.id for p in stands_for if p)):
+                yield f"the interface properties behind {type_.name}.{property_.name}"
+
+
+def _catalog(record: IrRecord) -> Catalog:
+    catalog = Catalog(
+        identity_domain=record.identity_domain,
+        next_identity_id=record.next_identity_id,
+        interfaces={r.name: _interface(r) for r in record.interfaces},
+        nodes={r.name: _node(r) for r in record.nodes},
+        edges={r.name: _edge(r) for r in record.edges},
+    )
+    declared = len(record.interfaces) + len(record.nodes) + len(record.edges)
+    if len(types_by_owner(catalog)) != declared:
+        raise ValueError("a type is declared twice")
+    return catalog
+
+
+def _interface(record: InterfaceRecord) -> InterfaceType:
+    return InterfaceType(
+        id=TypeId(record.type_id),
+        name=record.name,
+        properties=_properties(record.properties),
+        constraints=_constraints(record.constraints),
+    )
+
+
+def _node(record: NodeRecord) -> NodeType:
+    return NodeType(
+        id=TypeId(record.type_id),
+        incarnation=IncarnationId(record.incarnation_id),
+        name=record.name,
+        properties=_properties(record.properties),
+        constraints=_constraints(record.constraints),
+        annotations=_annotations(record.annotations),
+        implements=tuple(ref.name for ref in record.implements),
+    )
+
+
+def _edge(record: EdgeRecord) -> EdgeType:
+    return EdgeType(
+        id=TypeId(record.type_id),
+        incarnation=IncarnationId(record.incarnation_id),
+        name=record.name,
+        properties=_properties(record.properties),
+        constraints=_constraints(record.constraints),
+        annotations=_annotations(record.annotations),
+        from_type=record.from_type.name,
+        to_type=record.to_type.name,
+        minimum=record.cardinality.min,
+        maximum=record.cardinality.max,
+    )
+
+
+def _properties(records: Iterable[PropertyRecord]) -> tuple[Property, ...]:
+    return tuple(_property(r) for r in records)
+
+
+def _property(record: PropertyRecord) -> Property:
+    default = record.default
+    return Property(
+        id=PropertyId(record.property_id),
+        name=record.name,
+        type=_value_type(record.type),
+        annotations=_annotations(record.annotations),
+        embed=_embed(record.embed),
+        default=DefaultValue(default.value) if default else None,
+        declared_directly=record.declared_directly,
+        satisfies=tuple(PropertyId(id_) for id_ in record.satisfies),
+    )
+
+
+def _embed(record: EmbedRecord | None) -> Embed | None:
+    if record is None:
+        return None
+    return Embed(record.source, PropertyId(record.source_id or UNASSIGNED), record.model)
+
+
+def _value_type(record: ValueTypeRecord) -> PropertyType:
+    if isinstance(record.scalar, dict):
+        scalar, dimension = Scalar.VECTOR, record.scalar["Vector"]
+    else:
+        scalar, dimension = Scalar(record.scalar), None
+    return PropertyType(
+        scalar=scalar,
+        nullable=record.nullable,
+        is_list=record.list,
+        enum_values=record.enum_values,
+        dimension=dimension,
+    )
+
+
+def _annotations(records: Iterable[AnnotationRecord]) -> tuple[Annotation, ...]:
+    return tuple(Annotation(r.name, r.value, r.kwargs) for r in records)
+
+
+def _constraints(records: Iterable[ConstraintRecord]) -> tuple[Constraint, ...]:
+    return tuple(
+        Constraint(
+            kind=ConstraintKind(r.kind),
+            columns=tuple(column.name for column in r.columns),
+            low=r.low,
+            high=r.high,
+            pattern=r.pattern,
+            on_property=r.on_property,
+        )
+        for r in records
+    )

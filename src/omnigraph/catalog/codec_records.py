@@ -1,0 +1,239 @@
+"""The layout of the stored schema IR, and a catalog as such a record.
+
+References are kept by id with the name alongside: the id says what is meant, the name lets a
+person read it, and the two must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from omnigraph.catalog.draft import UNASSIGNED
+from omnigraph.catalog.model import (
+    Annotation,
+    Catalog,
+    Constraint,
+    EdgeType,
+    InterfaceType,
+    NodeType,
+    Property,
+)
+from omnigraph.catalog.renames import SchemaType
+from omnigraph.types.property import PropertyType
+
+IR_VERSION = 1
+
+
+class Record(Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of all records: a member nobody knows is a reason to refuse, not to lose it."""
+
+
+class TypeRef(Record, frozen=True):
+    type_id: int
+    name: str
+
+
+class ColumnRef(Record, frozen=True):
+    """A column of a rule; the endpoint columns `src` and `dst` have no property id."""
+
+    name: str
+    property_id: int | None
+
+
+class ValueTypeRecord(Record, frozen=True):
+    scalar: str | dict[str, int]
+    nullable: bool
+    list: bool
+    enum_values: tuple[str, ...] | None
+
+
+class AnnotationRecord(Record, frozen=True):
+    name: str
+    value: str | None
+    kwargs: tuple[tuple[str, str], ...] = ()
+
+
+class EmbedRecord(Record, frozen=True):
+    source: str
+    source_id: int | None
+    model: str | None
+
+
+class DefaultRecord(Record, frozen=True):
+    value: str | int | float | bool
+
+
+class PropertyRecord(Record, frozen=True):
+    property_id: int
+    name: str
+    type: ValueTypeRecord
+    annotations: tuple[AnnotationRecord, ...]
+    embed: EmbedRecord | None
+    default: DefaultRecord | None
+    declared_directly: bool
+    satisfies: tuple[int, ...]
+
+
+class ConstraintRecord(Record, frozen=True):
+    kind: str
+    columns: tuple[ColumnRef, ...]
+    low: str | None
+    high: str | None
+    pattern: str | None
+    on_property: bool
+
+
+class InterfaceRecord(Record, frozen=True):
+    type_id: int
+    name: str
+    properties: tuple[PropertyRecord, ...]
+    constraints: tuple[ConstraintRecord, ...]
+
+
+class NodeRecord(Record, frozen=True):
+    type_id: int
+    incarnation_id: int
+    name: str
+    implements: tuple[TypeRef, ...]
+    annotations: tuple[AnnotationRecord, ...]
+    properties: tuple[PropertyRecord, ...]
+    constraints: tuple[ConstraintRecord, ...]
+
+
+class CardinalityRecord(Record, frozen=True):
+    min: int
+    max: int | None
+
+
+class EdgeRecord(Record, frozen=True, rename={"from_type": "from", "to_type": "to"}):
+    type_id: int
+    incarnation_id: int
+    name: str
+    from_type: TypeRef
+    to_type: TypeRef
+    cardinality: CardinalityRecord
+    annotations: tuple[AnnotationRecord, ...]
+    properties: tuple[PropertyRecord, ...]
+    constraints: tuple[ConstraintRecord, ...]
+
+
+class IrRecord(Record, frozen=True):
+    ir_version: int
+    identity_domain: str
+    next_identity_id: int
+    interfaces: tuple[InterfaceRecord, ...]
+    nodes: tuple[NodeRecord, ...]
+    edges: tuple[EdgeRecord, ...]
+
+
+class VersionRecord(Struct, frozen=True):
+    """Only the version, read first so that a later format is named rather than picked apart."""
+
+    ir_version: int
+
+
+def record_of(catalog: Catalog) -> IrRecord:
+    """The catalog as it is stored, by name throughout.
+
+    Raises:
+        KeyError: a name in the catalog that it does not declare.
+    """
+    return IrRecord(
+        ir_version=IR_VERSION,
+        identity_domain=catalog.identity_domain,
+        next_identity_id=catalog.next_identity_id,
+        interfaces=tuple(_interface(t) for _, t in sorted(catalog.interfaces.items())),
+        nodes=tuple(_node(t, catalog) for _, t in sorted(catalog.nodes.items())),
+        edges=tuple(_edge(t, catalog) for _, t in sorted(catalog.edges.items())),
+    )
+
+
+def _interface(interface: InterfaceType) -> InterfaceRecord:
+    return InterfaceRecord(
+        type_id=interface.id,
+        name=interface.name,
+        properties=_properties(interface.properties),
+        constraints=_constraints(interface),
+    )
+
+
+def _node(node: NodeType, catalog: Catalog) -> NodeRecord:
+    return NodeRecord(
+        type_id=node.id,
+        incarnation_id=node.incarnation,
+        name=node.name,
+        implements=tuple(TypeRef(catalog.interfaces[n].id, n) for n in node.implements),
+        annotations=_annotations(node.annotations),
+        properties=_properties(node.properties),
+        constraints=_constraints(node),
+    )
+
+
+def _edge(edge: EdgeType, catalog: Catalog) -> EdgeRecord:
+    return EdgeRecord(
+        type_id=edge.id,
+        incarnation_id=edge.incarnation,
+        name=edge.name,
+        from_type=TypeRef(catalog.nodes[edge.from_type].id, edge.from_type),
+        to_type=TypeRef(catalog.nodes[edge.to_type].id, edge.to_type),
+        cardinality=CardinalityRecord(edge.minimum, edge.maximum),
+        annotations=_annotations(edge.annotations),
+        properties=_properties(edge.properties),
+        constraints=_constraints(edge),
+    )
+
+
+def _properties(properties: Iterable[Property]) -> tuple[PropertyRecord, ...]:
+    return tuple(_property(p) for p in properties)
+
+
+def _property(property_: Property) -> PropertyRecord:
+    embed, default = property_.embed, property_.default
+    return PropertyRecord(
+        property_id=property_.id,
+        name=property_.name,
+        type=_value_type(property_.type),
+        annotations=_annotations(property_.annotations),
+        embed=EmbedRecord(embed.source, _known(embed.source_id), embed.model) if embed else None,
+        default=DefaultRecord(default.value) if default else None,
+        declared_directly=property_.declared_directly,
+        satisfies=property_.satisfies,
+    )
+
+
+def _known(id_: int) -> int | None:
+    return None if id_ == UNASSIGNED else id_
+
+
+def _value_type(type_: PropertyType) -> ValueTypeRecord:
+    vector = {"Vector": type_.dimension or 0}
+    return ValueTypeRecord(
+        scalar=vector if type_.is_vector else str(type_.scalar),
+        nullable=type_.nullable,
+        list=type_.is_list,
+        enum_values=type_.enum_values,
+    )
+
+
+def _annotations(annotations: Iterable[Annotation]) -> tuple[AnnotationRecord, ...]:
+    return tuple(AnnotationRecord(a.name, a.value, a.keywords) for a in annotations)
+
+
+def _constraints(owner: SchemaType) -> tuple[ConstraintRecord, ...]:
+    ids: dict[str, int | None] = {p.name: p.id for p in owner.properties}
+    if isinstance(owner, EdgeType):
+        ids |= {"src": None, "dst": None}
+    return tuple(_constraint(c, ids) for c in owner.constraints)
+
+
+def _constraint(constraint: Constraint, ids: dict[str, int | None]) -> ConstraintRecord:
+    return ConstraintRecord(
+        kind=str(constraint.kind),
+        columns=tuple(ColumnRef(name, ids[name]) for name in constraint.columns),
+        low=constraint.low,
+        high=constraint.high,
+        pattern=constraint.pattern,
+        on_property=constraint.on_property,
+    )

@@ -1,0 +1,139 @@
+"""The way from the accepted schema to the desired one, as ordered steps.
+
+Planning is pure: it needs no data and changes nothing. Declarations are matched by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from omnigraph.catalog.codec import encode_ir
+from omnigraph.catalog.draft import Draft
+from omnigraph.catalog.evolve_constraints import ConstraintChanges
+from omnigraph.catalog.evolve_pairs import Sides, TypePair
+from omnigraph.catalog.evolve_properties import property_changes
+from omnigraph.catalog.evolve_types import type_changes
+from omnigraph.catalog.identify import identify_next
+from omnigraph.catalog.lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
+from omnigraph.catalog.model import Catalog, TypeKind
+from omnigraph.catalog.renames import SchemaType
+from omnigraph.catalog.shape import Json
+from omnigraph.catalog.steps import (
+    AddType,
+    DropMode,
+    DropProperty,
+    DropType,
+    Step,
+    UnsupportedChange,
+)
+from omnigraph.errors import Diagnostic, Severity, UnsupportedSchemaChange
+from omnigraph.language.source import NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    """The steps, the catalog they lead to, and what is worth knowing before taking them."""
+
+    steps: tuple[Step, ...]
+    catalog: Catalog
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def supported(self) -> bool:
+        return self.first_unsupported is None
+
+    @property
+    def first_unsupported(self) -> UnsupportedChange | None:
+        return next((s for s in self.steps if isinstance(s, UnsupportedChange)), None)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.steps
+
+    def require_supported(self) -> None:
+        """Raise UnsupportedSchemaChange for the first step that cannot be taken, if any."""
+        if change := self.first_unsupported:
+            raise UnsupportedSchemaChange(change.entity, change.reason, change.code)
+
+    def json(self) -> Json:
+        return {
+            "supported": self.supported,
+            "step_count": len(self.steps),
+            "steps": [step.json() for step in self.steps],
+        }
+
+
+def plan_migration(
+    accepted: Catalog, desired: Draft, *, allow_data_loss: bool = False
+) -> MigrationPlan:
+    """What it takes to make `desired` the schema of a graph that has `accepted`.
+
+    Changes that cannot be made are steps too, so that a plan shows all of them at once.
+
+    Raises:
+        CompileError: rename hints that do not fit the accepted schema.
+    """
+    identified = identify_next(desired, accepted)
+    mode = DropMode.HARD if allow_data_loss else DropMode.SOFT
+    sides = Sides(accepted, identified.catalog, mode)
+    steps = tuple(step for kind in TypeKind for step in _steps_of_kind(kind, sides))
+    if not steps and encode_ir(accepted) != encode_ir(identified.catalog):
+        steps = (UnsupportedChange("schema", "unclassified schema change"),)
+    notes = (*identified.notes, *_notes_on_drops(steps, sides, desired))
+    return MigrationPlan(steps, identified.catalog, notes)
+
+
+def _steps_of_kind(kind: TypeKind, sides: Sides) -> Iterator[Step]:
+    accepted, desired = sides.types(kind)
+    before = {t.id: t for t in accepted}
+    for after in desired:
+        if after.id in before:
+            yield from _steps_of_type(TypePair(kind, before[after.id], after), sides)
+        else:
+            yield AddType(kind, after.name)
+    kept = {t.id for t in desired}
+    for gone in accepted:
+        if gone.id not in kept:
+            yield _removed_type(kind, gone, sides)
+
+
+def _steps_of_type(pair: TypePair, sides: Sides) -> Iterator[Step]:
+    constraints = ConstraintChanges.between(pair)
+    yield from type_changes(pair, sides)
+    yield from property_changes(pair, sides, constraints)
+    yield from constraints.of_body()
+
+
+def _removed_type(kind: TypeKind, type_: SchemaType, sides: Sides) -> Step:
+    if kind is TypeKind.INTERFACE:
+        return UnsupportedChange(f"{kind}:{type_.name}", "removing interface is not supported")
+    return DropType(kind, type_.name, sides.drop_mode)
+
+
+def _notes_on_drops(steps: tuple[Step, ...], sides: Sides, draft: Draft) -> Iterator[Diagnostic]:
+    """A coded note for each drop of stored data; an interface stores none."""
+    fate = {
+        DropMode.SOFT: "earlier snapshots keep it until cleanup",
+        DropMode.HARD: "its history is removed as well and cannot be brought back",
+    }[sides.drop_mode]
+    for step in steps:
+        if isinstance(step, DropType):
+            code = DROP_NODE_TYPE if step.type_kind is TypeKind.NODE else DROP_EDGE_TYPE
+            span = NOWHERE
+        elif isinstance(step, DropProperty) and step.type_kind is not TypeKind.INTERFACE:
+            code = _drop_code(step, sides)
+            span = draft.span_of((step.type_kind, step.type_name))
+        else:
+            continue
+        yield draft.source.diagnostic(
+            code, f"{step.describe()}: {fate}", span, stage="migration", severity=Severity.INFO
+        )
+
+
+def _drop_code(step: DropProperty, sides: Sides) -> str:
+    accepted, desired = sides.types(step.type_kind)
+    owner = next(t.id for t in desired if t.name == step.type_name)
+    before = next(t for t in accepted if t.id == owner)
+    gone = next(p for p in before.properties if p.name == step.property_name)
+    return DROP_VECTOR if gone.type.is_vector else DROP_PROPERTY

@@ -1,0 +1,103 @@
+"""What changes about the rules of a type: an index may be added, nothing else.
+
+Rules are compared by the identities of their columns, so a renamed property keeps its rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from omnigraph.catalog.evolve_pairs import TypePair
+from omnigraph.catalog.model import Constraint, ConstraintKind, Property
+from omnigraph.catalog.renames import SchemaType
+from omnigraph.catalog.steps import AddConstraint, Step, spell
+from omnigraph.identity import PropertyId
+
+Member = PropertyId | str
+"""A column by its property's id; `src` and `dst` have none and stand for themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A constraint without names: what it demands of which columns."""
+
+    kind: ConstraintKind
+    members: frozenset[Member]
+    low: str | None
+    high: str | None
+    pattern: str | None
+
+
+_Rules = Mapping[_Rule, Constraint]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintChanges:
+    """The rules of one type before and after."""
+
+    pair: TypePair
+    before: _Rules
+    after: _Rules
+
+    @classmethod
+    def between(cls, pair: TypePair) -> ConstraintChanges:
+        return cls(pair, _rules(pair.before), _rules(pair.after))
+
+    def of_property(self, property_: Property) -> Iterator[Step]:
+        """Rules written on a property that stays or is added: first removed, then added ones."""
+        for rule in _on(self.before, property_.id):
+            if rule not in self.after:
+                reason = f"removing property constraints is not supported: @{rule.kind}"
+                yield self.pair.unsupported_property(property_, reason)
+            elif self._has_moved(rule):
+                reason = "moving property constraints into the body is not supported"
+                yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
+        for rule, constraint in _on(self.after, property_.id).items():
+            if rule not in self.before:
+                yield self._added_to_property(constraint, property_)
+            elif self._has_moved(rule):
+                reason = "moving body rules to property constraints is not supported"
+                yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
+
+    def of_body(self) -> Iterator[Step]:
+        """Rules of the body, and those that went away together with their property."""
+        kept = {p.id for p in self.pair.after.properties}
+        for rule, constraint in self.before.items():
+            concerns_body = not constraint.on_property or not rule.members & kept
+            if concerns_body and rule not in self.after:
+                reason = f"removing constraints is not supported: {spell(constraint)}"
+                yield self.pair.unsupported(reason)
+        for rule, constraint in self.after.items():
+            if not constraint.on_property and rule not in self.before:
+                yield self._added_to_body(constraint)
+
+    def _has_moved(self, rule: _Rule) -> bool:
+        return self.before[rule].on_property != self.after[rule].on_property
+
+    def _added_to_property(self, constraint: Constraint, property_: Property) -> Step:
+        if constraint.kind is ConstraintKind.INDEX:
+            return AddConstraint(self.pair.kind, self.pair.after.name, constraint)
+        reason = f"adding a property-level @{constraint.kind} to an existing type is not supported"
+        return self.pair.unsupported_property(property_, reason)
+
+    def _added_to_body(self, constraint: Constraint) -> Step:
+        if constraint.kind is ConstraintKind.INDEX:
+            return AddConstraint(self.pair.kind, self.pair.after.name, constraint)
+        reason = f"adding constraint {spell(constraint)} to an existing type is not supported"
+        return self.pair.unsupported(reason)
+
+
+def _rules(type_: SchemaType) -> _Rules:
+    ids = {p.name: p.id for p in type_.properties}
+    return {_rule(constraint, ids): constraint for constraint in type_.constraints}
+
+
+def _rule(constraint: Constraint, ids: Mapping[str, PropertyId]) -> _Rule:
+    members: frozenset[Member] = frozenset(ids.get(name, name) for name in constraint.columns)
+    return _Rule(constraint.kind, members, constraint.low, constraint.high, constraint.pattern)
+
+
+def _on(rules: _Rules, property_id: PropertyId) -> _Rules:
+    """The rules that are written on this property."""
+    return {r: c for r, c in rules.items() if c.on_property and r.members == {property_id}}

@@ -1,0 +1,184 @@
+"""A draft gets its identities: those of the accepted schema where it continues, else fresh ones.
+
+Names are not identity. One counter per graph numbers types, properties and table incarnations; it
+only ever grows, so an id that was dropped never comes back as something else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from omnigraph.catalog.draft import UNASSIGNED, Draft, Member, Owner
+from omnigraph.catalog.model import (
+    Catalog,
+    EdgeType,
+    Embed,
+    EntityType,
+    InterfaceType,
+    NodeType,
+    Property,
+    TypeKind,
+)
+from omnigraph.catalog.renames import (
+    Continuity,
+    SchemaType,
+    inert_hints,
+    match_declarations,
+    types_by_owner,
+)
+from omnigraph.errors import Diagnostic, ResourceLimitExceeded
+from omnigraph.identity import IncarnationId, PropertyId, TypeId
+
+FIRST_IDENTITY = 1
+MAX_IDENTITY = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """A catalog with identities, and what is worth saying about the hints that led to them."""
+
+    catalog: Catalog
+    notes: tuple[Diagnostic, ...] = ()
+
+
+def identify_first(draft: Draft, identity_domain: str) -> Catalog:
+    """The catalog of a graph that is being created; rename hints have nothing to say here.
+
+    `notes_at_creation` tells about hints that were left in the text.
+    """
+    nothing = Catalog(identity_domain, FIRST_IDENTITY)
+    return _identify(draft, nothing, Continuity({}, {}))
+
+
+def notes_at_creation(draft: Draft) -> tuple[Diagnostic, ...]:
+    """A warning for every rename hint of a schema that creates a graph."""
+    return inert_hints(draft)
+
+
+def identify_next(draft: Draft, accepted: Catalog) -> Identified:
+    """The catalog that follows the accepted one.
+
+    Raises:
+        CompileError: rename hints that name nothing, something else, or the same thing twice.
+    """
+    continuity = match_declarations(draft, accepted)
+    return Identified(_identify(draft, accepted, continuity), continuity.notes)
+
+
+@dataclass
+class _Ids:
+    """The ids of one draft, continued or fresh."""
+
+    next: int
+    types: dict[Owner, TypeId] = field(default_factory=dict)
+    properties: dict[Member, PropertyId] = field(default_factory=dict)
+    incarnations: dict[Owner, IncarnationId] = field(default_factory=dict)
+
+    def take(self) -> int:
+        if self.next >= MAX_IDENTITY:
+            raise ResourceLimitExceeded("identities of this graph", MAX_IDENTITY, self.next)
+        self.next += 1
+        return self.next - 1
+
+
+def _identify(draft: Draft, accepted: Catalog, continuity: Continuity) -> Catalog:
+    desired = types_by_owner(draft.catalog)
+    ids = _Ids(accepted.next_identity_id)
+    _number_types(ids, desired, continuity)
+    _number_properties(ids, desired, continuity)
+    _number_incarnations(ids, desired, continuity)
+    return _Writer(draft.catalog, ids).catalog(accepted.identity_domain)
+
+
+def _number_types(ids: _Ids, desired: dict[Owner, SchemaType], continuity: Continuity) -> None:
+    for owner in desired:
+        before = continuity.types.get(owner)
+        ids.types[owner] = before.id if before else TypeId(ids.take())
+
+
+def _number_properties(ids: _Ids, desired: dict[Owner, SchemaType], continuity: Continuity) -> None:
+    members = [
+        (ids.types[owner], (*owner, property_.name))
+        for owner, type_ in desired.items()
+        for property_ in type_.properties
+    ]
+    for _, member in sorted(members, key=lambda m: (m[0], m[1][2])):
+        before = continuity.properties.get(member)
+        ids.properties[member] = before.id if before else PropertyId(ids.take())
+
+
+def _number_incarnations(
+    ids: _Ids, desired: dict[Owner, SchemaType], continuity: Continuity
+) -> None:
+    # Fresh type ids follow the order of `desired`, so this is the order of type ids as well.
+    for owner in [o for o, type_ in desired.items() if isinstance(type_, EntityType)]:
+        before = continuity.types.get(owner)
+        continued = before.incarnation if isinstance(before, EntityType) else None
+        ids.incarnations[owner] = continued or IncarnationId(ids.take())
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes the ids into the draft's types; everything else about them stays."""
+
+    draft: Catalog
+    ids: _Ids
+
+    def catalog(self, identity_domain: str) -> Catalog:
+        return Catalog(
+            identity_domain=identity_domain,
+            next_identity_id=self.ids.next,
+            interfaces={n: self._interface(i) for n, i in self.draft.interfaces.items()},
+            nodes={n: self._node(t) for n, t in self.draft.nodes.items()},
+            edges={n: self._edge(t) for n, t in self.draft.edges.items()},
+        )
+
+    def _interface(self, interface: InterfaceType) -> InterfaceType:
+        owner = (TypeKind.INTERFACE, interface.name)
+        return replace(
+            interface,
+            id=self.ids.types[owner],
+            properties=self._properties(owner, interface.properties, ()),
+        )
+
+    def _node(self, node: NodeType) -> NodeType:
+        owner = (TypeKind.NODE, node.name)
+        return replace(
+            node,
+            id=self.ids.types[owner],
+            incarnation=self.ids.incarnations[owner],
+            properties=self._properties(owner, node.properties, node.implements),
+        )
+
+    def _edge(self, edge: EdgeType) -> EdgeType:
+        owner = (TypeKind.EDGE, edge.name)
+        return replace(
+            edge,
+            id=self.ids.types[owner],
+            incarnation=self.ids.incarnations[owner],
+            properties=self._properties(owner, edge.properties, ()),
+        )
+
+    def _properties(
+        self, owner: Owner, properties: tuple[Property, ...], implements: tuple[str, ...]
+    ) -> tuple[Property, ...]:
+        return tuple(self._property(owner, p, implements) for p in properties)
+
+    def _property(self, owner: Owner, property_: Property, implements: tuple[str, ...]) -> Property:
+        return replace(
+            property_,
+            id=self.ids.properties[*owner, property_.name],
+            embed=self._embed(owner, property_.embed),
+            satisfies=self._satisfies(property_.name, implements),
+        )
+
+    def _embed(self, owner: Owner, embed: Embed | None) -> Embed | None:
+        """An interface may leave the source to its implementers; then it has no id there."""
+        if embed is None:
+            return None
+        unresolved = PropertyId(UNASSIGNED)
+        return replace(embed, source_id=self.ids.properties.get((*owner, embed.source), unresolved))
+
+    def _satisfies(self, name: str, implements: tuple[str, ...]) -> tuple[PropertyId, ...]:
+        members = [(TypeKind.INTERFACE, interface, name) for interface in implements]
+        return tuple(sorted(self.ids.properties[m] for m in members if m in self.ids.properties))

@@ -1,0 +1,82 @@
+"""Both ends of every edge exist, after the write as before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.constraints.model import NO_IDS, Changes, Committed, TableChange, column, without
+from omnigraph.errors import Violation, ViolationKind
+from omnigraph.identity import EntityKind, TableKey, table_key
+
+
+def endpoint_violations(
+    changes: Changes, catalog: Catalog, committed: Committed
+) -> Iterator[Violation]:
+    """Edges of the write with a missing end, then kept edges that lose one; by edge type."""
+    for edge in catalog.edges.values():
+        change = changes.get(edge.table_key)
+        if change is not None and change.rows.num_rows:
+            yield from _missing_ends(change, edge, changes, committed)
+    for edge in catalog.edges.values():
+        yield from _orphaned(edge, changes, committed)
+
+
+def _ends(edge: EdgeType) -> tuple[tuple[str, TableKey], tuple[str, TableKey]]:
+    return (
+        ("src", table_key(EntityKind.NODE, edge.from_type)),
+        ("dst", table_key(EntityKind.NODE, edge.to_type)),
+    )
+
+
+def _missing_ends(
+    change: TableChange, edge: EdgeType, changes: Changes, committed: Committed
+) -> Iterator[Violation]:
+    for name, nodes in _ends(edge):
+        ends = column(change.rows, name)
+        known = existing_ids(pc.unique(ends), nodes, changes, committed)
+        missing = pc.invert(pc.is_in(ends, value_set=known))
+        type_name = nodes.partition(":")[2]
+        for index in pc.indices_nonzero(missing).to_pylist():
+            message = f"{name} '{ends[index]}' not found in {type_name}"
+            yield change.violation(ViolationKind.ORPHAN_EDGE, message, index)
+
+
+def existing_ids(
+    ids: pa.Array, nodes: TableKey, changes: Changes, committed: Committed
+) -> pa.Array:
+    """Which of the ids are nodes after the write; committed rows are asked only about the rest."""
+    change = changes.get(nodes)
+    written = change.ids if change is not None else NO_IDS
+    rest = ids.filter(without(ids, written))
+    if change is not None:
+        rest = rest.filter(without(rest, change.deleted))
+    if not len(rest) or (change is not None and change.replaces_all):
+        return written
+    found = column(committed.find(nodes, "id", rest, ["id"]), "id")
+    return pa.concat_arrays([written, found])
+
+
+def _orphaned(edge: EdgeType, changes: Changes, committed: Committed) -> Iterator[Violation]:
+    """Committed edges that stay while a node at one of their ends goes."""
+    own = changes.get(edge.table_key)
+    if own is not None and own.replaces_all:
+        return
+    gone = own.gone if own is not None else NO_IDS
+    for name, nodes in _ends(edge):
+        change = changes.get(nodes)
+        if change is None or not len(change.deleted):
+            continue
+        found = committed.find(edge.table_key, name, change.deleted, ["id", name])
+        kept = found.filter(without(column(found, "id"), gone)).sort_by("id")
+        type_name = nodes.partition(":")[2]
+        for one in kept.to_pylist():
+            yield Violation(
+                ViolationKind.ORPHAN_EDGE,
+                edge.table_key,
+                f"{name} '{one[name]}' not found in {type_name}",
+                one["id"],
+            )

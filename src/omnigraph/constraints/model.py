@@ -1,0 +1,79 @@
+"""What is checked: the rows a write leaves behind, and the rows already there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.errors import Violation, ViolationKind
+from omnigraph.identity import TableKey
+
+NO_IDS = pa.array([], pa.string())
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """What a write does to one table.
+
+    `rows` holds the final image of every row that is inserted or replaced, each id once.
+    `deleted` are ids that go. With `replaces_all` nothing else of the table stays, and `deleted`
+    must name every committed id that is not among the rows. `lines` says where each row came
+    from, when it came from a file.
+    """
+
+    type: NodeType | EdgeType
+    rows: pa.Table
+    deleted: pa.Array = field(default_factory=lambda: NO_IDS)
+    replaces_all: bool = False
+    lines: pa.Array | None = None
+    file: str | None = None
+
+    @property
+    def table_key(self) -> TableKey:
+        return self.type.table_key
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        return column(self.rows, "id")
+
+    @cached_property
+    def gone(self) -> pa.Array:
+        """The ids whose committed rows no longer count: replaced or deleted."""
+        return pa.concat_arrays([self.ids, self.deleted])
+
+    def violation(self, kind: ViolationKind, message: str, index: int | None = None) -> Violation:
+        """A violation by the row at `index`, with its id and its line."""
+        if index is None:
+            return Violation(kind, self.table_key, message)
+        line = self.lines[index].as_py() if self.lines is not None else None
+        return Violation(kind, self.table_key, message, self.ids[index].as_py(), self.file, line)
+
+
+Changes = Mapping[TableKey, TableChange]
+
+
+class Committed(Protocol):
+    """The rows a write starts from."""
+
+    def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
+        """The rows whose column `by` has one of the values; `columns` are what is read."""
+        ...
+
+
+def column(rows: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    found = rows.column(name)
+    if found.num_chunks == 1:
+        return found.chunk(0)
+    return found.combine_chunks() if found.num_chunks else pa.array([], found.type)
+
+
+def without(ids: pa.Array, gone: pa.Array) -> pa.Array:
+    """A mask of the ids that are not among those gone."""
+    return pc.invert(pc.is_in(ids, value_set=gone))

@@ -1,0 +1,181 @@
+"""Running a mutation: statements one after the other into what is pending."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.constraints.model import column
+from omnigraph.errors import BadRequest
+from omnigraph.execution.assign import assigned_columns, default_value, key_ids
+from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.pending import Pending, PendingTable
+from omnigraph.execution.physical import logical_schema, read_by_id
+from omnigraph.execution.select import Selector
+from omnigraph.identity import EntityKind, TableKey, UlidSource
+from omnigraph.plan.nodes import (
+    DeleteEntities,
+    InsertEntity,
+    InsertMode,
+    MutationPlan,
+    UpdateEntities,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MutationInput:
+    """What a mutation runs with; `now` and the parameters stay the same over every retry."""
+
+    parameters: Mapping[str, object]
+    now: datetime.datetime
+    ids: UlidSource
+
+
+@dataclass
+class MutationRun:
+    """The rows a mutation leaves and how many entities its statements named."""
+
+    pending: Pending
+    affected_nodes: int = 0
+    affected_edges: int = 0
+
+    def count(self, type_: NodeType | EdgeType, entities: int) -> None:
+        if type_.kind is EntityKind.NODE:
+            self.affected_nodes += entities
+        else:
+            self.affected_edges += entities
+
+
+def run_mutation(
+    plan: MutationPlan, catalog: Catalog, committed: CommittedRows, given: MutationInput
+) -> MutationRun:
+    """Every statement in order; later ones see what earlier ones wrote.
+
+    Deletes all look at the state before the mutation, so their counts name each entity once.
+    """
+    run = MutationRun(Pending())
+    for statement in plan.statements:
+        type_ = catalog.by_table_key[TableKey(statement.table_key)]
+        match statement:
+            case InsertEntity():
+                _insert(run, type_, statement, committed, given)
+            case UpdateEntities():
+                _update(run, type_, statement, committed, given)
+            case DeleteEntities():
+                _delete(run, catalog, type_, statement, committed, given)
+            case _:
+                assert_never(statement)
+    outside = set(run.pending.tables) - {TableKey(key) for key in plan.touched}
+    assert not outside, f"the mutation touched {outside}, which its plan does not name"
+    return run
+
+
+def _insert(
+    run: MutationRun,
+    type_: NodeType | EdgeType,
+    statement: InsertEntity,
+    committed: CommittedRows,
+    given: MutationInput,
+) -> None:
+    assigned = assigned_columns(type_, statement.assignments, given.parameters, given.now)
+    pending = run.pending.table(type_)
+    if statement.mode is InsertMode.STRICT:
+        id = pa.array([given.ids.next()])
+    else:
+        assert isinstance(type_, NodeType), "only nodes have keys"
+        members = {
+            m.name: pa.array([assigned[m.name].as_py()], assigned[m.name].type) for m in type_.key
+        }
+        id = key_ids(type_, members)
+    base = None
+    if statement.mode is InsertMode.PARTIAL:
+        base = _stored(type_, id, pending, committed)
+    pending.put(_row(type_, id, assigned, base), are_new=statement.mode is InsertMode.STRICT)
+    run.count(type_, 1)
+
+
+def _stored(
+    type_: NodeType | EdgeType, id: pa.Array, pending: PendingTable, committed: CommittedRows
+) -> pa.Table | None:
+    """The entity as it is now, pending or committed."""
+    found = pending.rows.filter(pc.is_in(pending.ids, value_set=id))
+    if not found.num_rows:
+        found = read_by_id(committed.table(type_.table_key), id, type_)
+    return found if found.num_rows else None
+
+
+def _row(
+    type_: NodeType | EdgeType,
+    id: pa.Array,
+    assigned: Mapping[str, pa.Scalar],
+    base: pa.Table | None,
+) -> pa.Table:
+    """One whole row: what is assigned, what is kept, and defaults for the rest."""
+    columns = []
+    for field in logical_schema(type_):
+        if field.name == "id":
+            columns.append(id)
+        elif field.name in assigned:
+            columns.append(pa.array([assigned[field.name].as_py()], field.type))
+        elif base is not None:
+            columns.append(column(base, field.name))
+        else:
+            value = _left_out(type_, field.name)
+            columns.append(pa.array([value.as_py()], field.type))
+    return pa.table(columns, schema=logical_schema(type_))
+
+
+def _left_out(type_: NodeType | EdgeType, name: str) -> pa.Scalar:
+    property_ = type_.by_name[name]
+    if property_.default is None and not property_.type.nullable:
+        raise BadRequest(f"missing required property '{name}' of {type_.name}")
+    return default_value(property_, f"{type_.name}.{name}")
+
+
+def _update(
+    run: MutationRun,
+    type_: NodeType | EdgeType,
+    statement: UpdateEntities,
+    committed: CommittedRows,
+    given: MutationInput,
+) -> None:
+    pending = run.pending.table(type_)
+    selector = Selector(committed, given.parameters, given.now)
+    rows = selector.matching_rows(type_, statement.where, pending.rows)
+    assigned = assigned_columns(type_, statement.assignments, given.parameters, given.now)
+    if not rows.num_rows:
+        return
+    for name, value in assigned.items():
+        index = rows.schema.get_field_index(name)
+        repeated = pa.array([value.as_py()], rows.schema.field(index).type).take(
+            pa.array([0] * rows.num_rows)
+        )
+        rows = rows.set_column(index, rows.schema.field(index), repeated)
+    pending.put(rows, are_new=False)
+    run.count(type_, rows.num_rows)
+
+
+def _delete(
+    run: MutationRun,
+    catalog: Catalog,
+    type_: NodeType | EdgeType,
+    statement: DeleteEntities,
+    committed: CommittedRows,
+    given: MutationInput,
+) -> None:
+    selector = Selector(committed, given.parameters, given.now)
+    matched = selector.matching_ids(type_, statement.where)
+    fresh = run.pending.table(type_).remove(matched)
+    run.count(type_, len(fresh))
+    if not len(fresh):
+        return
+    for edge_key, end in statement.cascades:
+        edge = catalog.by_table_key[TableKey(edge_key)]
+        found = committed.find(edge.table_key, end, fresh, ["id"])
+        run.count(edge, len(run.pending.table(edge).remove(column(found, "id"))))

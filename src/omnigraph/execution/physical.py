@@ -1,0 +1,90 @@
+"""Rows as the engine sees them and rows as a table keeps them; only blobs differ."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.errors import ExternalBlobPolicy
+from omnigraph.storage.tables.blobs import blob_array, blob_field, read_blobs
+from omnigraph.storage.tables.handle import ROW_ID, Table
+from omnigraph.types.arrow import BLOB, entity_schema
+
+EntityTypes = NodeType | EdgeType
+
+
+def logical_schema(type_: EntityTypes) -> pa.Schema:
+    """The columns rows have while they are checked and changed."""
+    return entity_schema(type_.kind, type_.properties)
+
+
+def table_schema(type_: EntityTypes) -> pa.Schema:
+    """The columns of the stored table."""
+    return pa.schema([_stored_field(field) for field in logical_schema(type_)])
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    if field.type != BLOB:
+        return field
+    metadata = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
+    return blob_field(field.name, nullable=field.nullable, metadata=metadata)
+
+
+def to_stored(rows: pa.Table, type_: EntityTypes) -> pa.Table:
+    """Rows ready to be written.
+
+    Raises:
+        ExternalBlobPolicy: a blob is given as an address; no address is allowed.
+    """
+    columns = []
+    for field in table_schema(type_):
+        values = rows.column(field.name)
+        is_blob = logical_schema(type_).field(field.name).type == BLOB
+        columns.append(_stored_blobs(values) if is_blob else values)
+    return pa.table(columns, schema=table_schema(type_))
+
+
+def _stored_blobs(values: pa.ChunkedArray) -> pa.Array:
+    cells = values.combine_chunks() if values.num_chunks else pa.array([], BLOB)
+    uris = pc.struct_field(cells, "uri").drop_null()
+    if len(uris):
+        raise ExternalBlobPolicy(uris[0].as_py(), "no address is on the graph's list")
+    return blob_array(pc.struct_field(cells, "data"))
+
+
+def from_stored(rows: pa.Table, type_: EntityTypes) -> pa.Table:
+    """Rows read from a table with `blob_bytes`, in the engine's form and order."""
+    wanted = logical_schema(type_)
+    columns = []
+    for field in wanted:
+        values = rows.column(field.name)
+        columns.append(_read_blobs(values) if field.type == BLOB else values.cast(field.type))
+    return pa.table(columns, schema=wanted)
+
+
+def _read_blobs(values: pa.ChunkedArray) -> pa.Array:
+    data = values.combine_chunks() if values.num_chunks else pa.array([], pa.large_binary())
+    data = data.cast(pa.large_binary())
+    parts = [data, pa.nulls(len(data), pa.string())]
+    return pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=pc.is_null(data))
+
+
+def read_by_id(table: Table, ids: pa.Array, type_: EntityTypes) -> pa.Table:
+    """The whole rows with these ids, blobs included."""
+    wanted = logical_schema(type_)
+    plain = [field.name for field in wanted if field.type != BLOB]
+    if len(plain) == len(wanted):
+        return from_stored(table.lookup("id", ids, plain), type_)
+    found = table.lookup("id", ids, [*plain, ROW_ID])
+    row_ids = found.column(ROW_ID).to_pylist()
+    for field in wanted:
+        if field.type == BLOB:
+            values = read_blobs(table, field.name, row_ids)
+            found = found.append_column(field.name, pa.array(values, pa.large_binary()))
+    return from_stored(found, type_)
+
+
+def read_all(table: Table, type_: EntityTypes) -> pa.Table:
+    """Every row, blobs included."""
+    return from_stored(table.scan(blob_bytes=True), type_)

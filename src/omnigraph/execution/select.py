@@ -1,0 +1,105 @@
+"""Finding the rows a mutation's condition names: committed ones, under what is pending."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.constraints.model import column, without
+from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.physical import read_by_id
+from omnigraph.execution.predicates import Scope, keeps, scalar
+from omnigraph.plan.expressions import (
+    Comparator,
+    Compare,
+    Constant,
+    EntityId,
+    Operand,
+    ParameterValue,
+    Predicate,
+    PropertyValue,
+)
+from omnigraph.plan.walk import conjuncts, operands_of
+from omnigraph.types.arrow import arrow_type
+from omnigraph.types.property import FLOATS, PropertyType, Scalar
+
+_ID_TYPE = PropertyType(Scalar.STRING)
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Evaluates conditions of one mutation against one snapshot."""
+
+    committed: CommittedRows
+    parameters: Mapping[str, object]
+    now: datetime.datetime
+
+    def matching_ids(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array:
+        """The ids of committed rows the condition is true for."""
+        candidates = self._candidates(type_, where, sorted({"id", *_columns(where)}))
+        return column(candidates.filter(self.mask(candidates, where)), "id")
+
+    def matching_rows(
+        self, type_: NodeType | EdgeType, where: Predicate, pending: pa.Table
+    ) -> pa.Table:
+        """Whole rows the condition is true for, pending ones in place of committed ones."""
+        ids = self.matching_ids(type_, where)
+        ids = ids.filter(without(ids, column(pending, "id")))
+        found = read_by_id(self.committed.table(type_.table_key), ids, type_)
+        changed = pending.filter(self.mask(pending, where))
+        return pa.concat_tables([found, changed])
+
+    def mask(self, rows: pa.Table, where: Predicate) -> pa.Array:
+        def values(_variable: str, name: str) -> pa.Array:
+            return column(rows, name)
+
+        return keeps(where, Scope(rows.num_rows, values, self.parameters, self.now))
+
+    def _candidates(
+        self, type_: NodeType | EdgeType, where: Predicate, names: list[str]
+    ) -> pa.Table:
+        """Rows that may match, with the columns the condition reads.
+
+        A part of the condition that fixes a column to one value narrows them to a look-up.
+        """
+        key = type_.table_key
+        for name, value in self._fixed_columns(type_, where):
+            return self.committed.find(key, name, pa.array([value.as_py()], value.type), names)
+        return self.committed.table(key).scan(names)
+
+    def _fixed_columns(
+        self, type_: NodeType | EdgeType, where: Predicate
+    ) -> Iterator[tuple[str, pa.Scalar]]:
+        for part in conjuncts(where):
+            if not isinstance(part, Compare) or part.op is not Comparator.EQ:
+                continue
+            for side, other in ((part.left, part.right), (part.right, part.left)):
+                found = self._fixed(type_, side, other)
+                if found is not None:
+                    yield found
+
+    def _fixed(
+        self, type_: NodeType | EdgeType, side: Operand, other: Operand
+    ) -> tuple[str, pa.Scalar] | None:
+        if not isinstance(side, EntityId | PropertyValue):
+            return None
+        if not isinstance(other, Constant | ParameterValue):
+            return None
+        name = "id" if isinstance(side, EntityId) else side.property
+        property_ = type_.property(name)
+        wanted = property_.type if property_ is not None else _ID_TYPE
+        given = other.value if isinstance(other, Constant) else self.parameters[other.name]
+        value = scalar(given, other.type)
+        same = value.type == arrow_type(wanted)
+        exact = same and wanted.scalar not in FLOATS and not wanted.is_list
+        return (name, value) if exact and value.is_valid else None
+
+
+def _columns(where: Predicate) -> Iterator[str]:
+    for operand in operands_of(where):
+        if isinstance(operand, PropertyValue):
+            yield operand.property

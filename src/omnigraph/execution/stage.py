@@ -1,0 +1,73 @@
+"""Pending rows to staged table transactions: files are written, nothing becomes visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from uuid import uuid4
+
+import pyarrow as pa
+
+from omnigraph.constraints.model import TableChange
+from omnigraph.execution.physical import to_stored
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.stage import (
+    StagedTransaction,
+    stage_changes,
+    stage_fragments,
+    stage_insert,
+    stage_overwrite,
+)
+from omnigraph.storage.write import StagedTable, Ticket, Writable, drop_forks, open_writable
+
+
+class Placement(StrEnum):
+    """How rows meet the rows that are there."""
+
+    FRESH = "fresh"
+    """Ids minted by this write: nothing can be there."""
+    INSERT = "insert"
+    """Ids that must be new; one that is there is a conflict."""
+    UPSERT = "upsert"
+    OVERWRITE = "overwrite"
+
+
+def stage_tables(
+    snapshot: Snapshot,
+    ticket: Ticket,
+    changes: Iterable[tuple[TableChange, Placement]],
+) -> tuple[StagedTable, ...]:
+    """One transaction for each table that changes; forks of a failed attempt are removed."""
+    staged: list[StagedTable] = []
+    try:
+        for change, placement in changes:
+            writable = open_writable(snapshot, snapshot.entry(change.table_key))
+            one = _stage(writable, change, placement, ticket.properties)
+            if one is not None:
+                staged.append(StagedTable(writable.entry, one, writable.is_fork))
+    except BaseException:
+        drop_forks(snapshot, staged)
+        raise
+    return tuple(staged)
+
+
+def _stage(
+    writable: Writable, change: TableChange, placement: Placement, properties: Mapping[str, str]
+) -> StagedTransaction | None:
+    table, rows, uuid = writable.table, to_stored(change.rows, change.type), str(uuid4())
+    key = change.table_key
+    match placement:
+        case Placement.FRESH:
+            written = write_fragments(table, rows)
+            return stage_fragments(table, written, uuid=uuid, properties=properties)
+        case Placement.INSERT:
+            return stage_insert(table, rows, uuid=uuid, properties=properties, table_key=key)
+        case Placement.OVERWRITE:
+            return stage_overwrite(table, rows, uuid=uuid, properties=properties)
+        case Placement.UPSERT:
+            deleted: pa.Array | None = change.deleted if len(change.deleted) else None
+            upserts = rows if rows.num_rows else None
+            return stage_changes(
+                table, upserts, deleted, uuid=uuid, properties=properties, table_key=key
+            )

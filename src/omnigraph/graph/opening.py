@@ -1,0 +1,64 @@
+"""Creating and opening graphs."""
+
+from __future__ import annotations
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
+from omnigraph.catalog.identify import identify_first
+from omnigraph.catalog.model import Catalog
+from omnigraph.errors import GraphNotFound, StorageError
+from omnigraph.execution.physical import table_schema
+from omnigraph.language.source import SourceText
+from omnigraph.storage.initialize import NewTable, initialize, mirror_files
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.manifest.state import SchemaContract
+from omnigraph.storage.objects.probe import require_create_if_absent
+from omnigraph.storage.recovery.intent import list_operations
+from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.root import GraphRoot
+
+
+def create_graph(root: GraphRoot, schema: SourceText, *, force: bool = False) -> None:
+    """Create a graph with this schema; a schema with mistakes writes nothing."""
+    catalog = identify_first(compile_schema(schema), root.ids.next())
+    initialize(root, new_tables(catalog), contract_of(catalog, schema.text), force=force)
+
+
+def contract_of(catalog: Catalog, source: str) -> SchemaContract:
+    state = encode_state(SchemaState.of(catalog))
+    return SchemaContract(source, encode_ir(catalog), state)
+
+
+def new_tables(catalog: Catalog) -> list[NewTable]:
+    return [
+        NewTable(type_.identity, key, table_schema(type_))
+        for key, type_ in sorted(catalog.by_table_key.items())
+    ]
+
+
+def require_graph(root: GraphRoot) -> None:
+    if not root.store.exists(MANIFEST):
+        raise GraphNotFound(root.uri)
+
+
+def make_ready(root: GraphRoot, contract: SchemaContract) -> None:
+    """What opening for writing does: try the store, settle interrupted writes, heal the mirror."""
+    require_create_if_absent(root.store, root.ids)
+    if list_operations(root.store):
+        with root.hold() as hold:
+            settle_all(root, hold)
+    heal_mirror(root, contract)
+
+
+def heal_mirror(root: GraphRoot, contract: SchemaContract) -> None:
+    """Rewrite the schema files that do not say what the manifest says.
+
+    They are there for people; the manifest is what counts, so failing to write them is no reason
+    to refuse the graph.
+    """
+    for path, text in mirror_files(contract):
+        try:
+            if root.store.find(path) != text.encode():
+                root.store.put(path, text.encode())
+        except StorageError:
+            return

@@ -1,0 +1,44 @@
+"""Looking at interrupted writes and settling them on request."""
+
+from __future__ import annotations
+
+from omnigraph.graph.results import PendingWrite, RecoveredWrite
+from omnigraph.graph.view import Views
+from omnigraph.identity import MAIN
+from omnigraph.storage.manifest.commits import RecoveryAudit
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.recovery.decide import classify
+from omnigraph.storage.recovery.intent import pending_intents
+from omnigraph.storage.recovery.settle import Examined, examine, settle_all
+from omnigraph.storage.root import GraphRoot
+
+
+def pending(root: GraphRoot) -> list[PendingWrite]:
+    """Every interrupted write with what recovering would do; changes nothing."""
+    return [_describe(examine(root, intent)) for intent in pending_intents(root.store)]
+
+
+def _describe(found: Examined) -> PendingWrite:
+    intent = found.intent
+    return PendingWrite(
+        operation_id=intent.operation_id,
+        branch=intent.branch,
+        writer_kind=intent.writer_kind,
+        table_keys=intent.table_keys,
+        tables={t.intent.table_key: str(classify(t)) for t in found.tables},
+        decision=str(found.verdict.decision),
+        reason=found.verdict.reason,
+    )
+
+
+def recover(root: GraphRoot) -> list[RecoveredWrite]:
+    """Settle every interrupted write."""
+    with root.hold() as hold:
+        settled = settle_all(root, hold)
+    return [RecoveredWrite(s.operation_id, str(s.decision), s.commit_id) for s in settled]
+
+
+def recoveries(views: Views, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:
+    """What was recovered, as a branch remembers it, oldest first."""
+    history, manifest = views.history(normalize_branch(branch))
+    return history.audits(manifest)

@@ -1,0 +1,161 @@
+"""Reading branches: the newest snapshot of one, with the catalog that belongs to it.
+
+A warm graph reads only what is new: an unchanged manifest is not read again, and a catalog is
+compiled once for each schema.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.codec import check_contract
+from omnigraph.catalog.identify import identify_first
+from omnigraph.catalog.model import Catalog
+from omnigraph.errors import BadRequest, CommitNotFound, SchemaContractMismatch
+from omnigraph.identity import BranchName, CommitId
+from omnigraph.language.source import SourceText
+from omnigraph.storage.layout import SCHEMA_SOURCE
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.read import (
+    History,
+    ManifestVersion,
+    read_manifest,
+    read_newest,
+)
+from omnigraph.storage.manifest.state import ManifestState
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.refs import BranchRef, list_refs, read_ref
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class View:
+    """A snapshot and the schema its rows follow."""
+
+    snapshot: Snapshot
+    catalog: Catalog
+
+
+class Views:
+    """Gives views of a graph's branches; safe to share between threads."""
+
+    def __init__(self, root: GraphRoot) -> None:
+        self.root = root
+        self._lock = threading.Lock()
+        self._warm: dict[str | None, ManifestVersion] = {}
+        self._histories: dict[str | None, History] = {}
+        self._catalogs: dict[str, Catalog] = {}
+
+    def newest(self, branch: str) -> View:
+        """The branch as it is now."""
+        ref = read_ref(self.root.store, normalize_branch(branch))
+        return self._view(Snapshot(self.root, ref, self._newest_manifest(ref)))
+
+    def remember(self, ref: BranchRef, manifest: ManifestVersion) -> None:
+        """Keep a manifest that was just published, so that the next look need not read it."""
+        with self._lock:
+            known = self._warm.get(ref.incarnation)
+            if known is None or known.version <= manifest.version:
+                self._warm[ref.incarnation] = manifest
+
+    def _newest_manifest(self, ref: BranchRef) -> ManifestVersion:
+        warm = self._warm.get(ref.incarnation)
+        manifest = read_newest(self.root.manifest(ref.incarnation), warm)
+        if manifest is not warm:
+            self.remember(ref, manifest)
+        return manifest
+
+    def at_commit(self, commit_id: str, branch: str) -> View:
+        """The graph as it was right after a commit.
+
+        The bound branch is searched first, then every other one.
+        """
+        commit = self.commit(commit_id, branch)
+        ref = self._authoring_ref(commit)
+        manifest = read_manifest(self.root.manifest(commit.incarnation), commit.manifest_version)
+        head = manifest.state.head_of(commit.branch, commit.incarnation)
+        if head is None or head.commit_id != commit.commit_id:
+            raise BadRequest(
+                f"manifest version {commit.manifest_version} of branch '{commit.branch}' is no "
+                f"witness of commit {commit.commit_id}"
+            )
+        return self._view(Snapshot(self.root, ref, manifest))
+
+    def at_version(self, version: int, branch: str) -> View:
+        """A manifest version of a branch."""
+        ref = read_ref(self.root.store, normalize_branch(branch))
+        newest = self._newest_manifest(ref)
+        if not 1 <= version <= newest.version:
+            raise BadRequest(
+                f"branch '{ref.name}' has manifest versions up to {newest.version}, not {version}"
+            )
+        if version < ref.fork_version:
+            assert ref.parent is not None, "a branch with a fork version has a parent"
+            return self.at_version(version, ref.parent)
+        manifest = read_manifest(self.root.manifest(ref.incarnation), version)
+        return self._view(Snapshot(self.root, ref, manifest))
+
+    def commits(self, branch: str) -> tuple[Commit, ...]:
+        """Every commit the branch can see, newest first."""
+        ref = read_ref(self.root.store, normalize_branch(branch))
+        return self._history(ref).commits(self._newest_manifest(ref))
+
+    def commit(self, commit_id: str, branch: str) -> Commit:
+        wanted = CommitId(commit_id.strip())
+        bound = read_ref(self.root.store, normalize_branch(branch))
+        found = self._history(bound).find_commit(self._newest_manifest(bound), wanted)
+        if found is not None:
+            return found
+        for ref in list_refs(self.root.store):
+            found = self._history(ref).find_commit(self._newest_manifest(ref), wanted)
+            if found is not None:
+                return found
+        raise CommitNotFound(commit_id)
+
+    def history(self, branch: BranchName) -> tuple[History, ManifestVersion]:
+        ref = read_ref(self.root.store, branch)
+        return self._history(ref), self._newest_manifest(ref)
+
+    def _history(self, ref: BranchRef) -> History:
+        with self._lock:
+            return self._histories.setdefault(ref.incarnation, History())
+
+    def _authoring_ref(self, commit: Commit) -> BranchRef:
+        for ref in list_refs(self.root.store):
+            if ref.incarnation == commit.incarnation:
+                return ref
+        raise BadRequest(
+            f"commit {commit.commit_id} was made on branch '{commit.branch}', which is gone"
+        )
+
+    def _view(self, snapshot: Snapshot) -> View:
+        return View(snapshot, self._catalog(snapshot.state))
+
+    def _catalog(self, state: ManifestState) -> Catalog:
+        contract = state.contract
+        if contract is None:
+            raise SchemaContractMismatch("the manifest holds no schema")
+        known = self._catalogs.get(contract.state)
+        if known is not None:
+            return known
+        draft = compile_schema(SourceText(contract.source, SCHEMA_SOURCE))
+        compiled = identify_first(draft, "comparison")
+        catalog = check_contract(contract.ir, contract.state, compiled)
+        check_tables(catalog, state)
+        with self._lock:
+            self._catalogs[contract.state] = catalog
+        return catalog
+
+
+def check_tables(catalog: Catalog, state: ManifestState) -> None:
+    """Raise unless schema and manifest name the same tables, both ways."""
+    declared = {key: type_.identity for key, type_ in catalog.by_table_key.items()}
+    shown = {key: entry.identity for key, entry in state.entries.items()}
+    for key in sorted(declared.keys() | shown.keys()):
+        if declared.get(key) != shown.get(key):
+            raise SchemaContractMismatch(
+                f"the schema has {key} as {declared.get(key)}, the manifest as {shown.get(key)}"
+            )

@@ -1,0 +1,171 @@
+"""Reading what a query does: a `match` with its `return`, or statements that change the graph."""
+
+from __future__ import annotations
+
+from omnigraph.language.cursor import Cursor, SyntaxStop
+from omnigraph.language.lexer import TokenKind
+from omnigraph.language.query.ast import (
+    AliasRef,
+    Expression,
+    FunctionCall,
+    FunctionName,
+    Literal,
+    LiteralKind,
+    MutationBody,
+    ObjectProjection,
+    Ordering,
+    Projection,
+    ReadBody,
+    Statement,
+    VariableRef,
+)
+from omnigraph.language.query.clauses import parse_block
+from omnigraph.language.query.expressions import expect_name, parse_expression, read_integer
+from omnigraph.language.query.recovery import STATEMENT_WORDS, is_symbol, skip, starts_line
+from omnigraph.language.query.statements import (
+    at_statement_word,
+    parse_loose_list,
+    parse_statements,
+)
+
+
+def parse_body(cursor: Cursor) -> ReadBody | MutationBody:
+    """The body of a query up to its closing `}`, which is left to the caller."""
+    cursor.expect_symbol("{", "before the body of the query")
+    if cursor.at_symbol("}"):
+        hint = "a query holds a `match` and a `return`, or statements such as `insert`"
+        cursor.report("P117", "the query has an empty body", cursor.token.span, hint=hint)
+        return MutationBody(())
+    if cursor.at_word("match"):
+        body = _read(cursor)
+        if at_statement_word(cursor):
+            _refuse_mixture(cursor)
+            parse_statements(cursor)
+        return body
+    if not at_statement_word(cursor):
+        words = ("match", *STATEMENT_WORDS)
+        expected = ", ".join(f"`{word}`" for word in words[:-1])
+        cursor.fail(f"expected {expected} or `{words[-1]}`", known=words)
+    return MutationBody(_statements(cursor))
+
+
+def _statements(cursor: Cursor) -> tuple[Statement, ...]:
+    statements = parse_statements(cursor)
+    if cursor.at_word("match"):
+        _refuse_mixture(cursor)
+        _read(cursor)
+    elif not (cursor.at_symbol("}") or cursor.at_end()):
+        cursor.fail("expected a statement or `}`", known=(*STATEMENT_WORDS, "and", "or"))
+    return statements
+
+
+def _refuse_mixture(cursor: Cursor) -> None:
+    message = f"a query reads or writes, not both: `{cursor.token.value}` cannot stand here"
+    cursor.report("P117", message, cursor.token.span, hint="split it into two queries")
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def _read(cursor: Cursor) -> ReadBody:
+    cursor.expect_word("match")
+    clauses = parse_block(cursor)
+    cursor.expect_word("return", "after the `match` block")
+    distinct = cursor.accept_word("distinct")
+    projections = parse_loose_list(cursor, _projection, _at_projection)
+    order = _order(cursor) if cursor.at_word("order") else ()
+    limit = _row_count(cursor, "limit")
+    offset = _row_count(cursor, "offset")
+    return ReadBody(clauses, projections, distinct, order, limit, offset)
+
+
+def _projection(cursor: Cursor) -> Projection:
+    start = cursor.token
+    expression = _projected(cursor)
+    alias = None
+    if cursor.accept_word("as"):
+        alias = expect_name(cursor, "a column name after `as`", "a column name").value
+    return Projection(expression, alias, start.span.to(cursor.previous.span))
+
+
+def _projected(cursor: Cursor) -> Expression:
+    variable = cursor.token
+    if variable.kind is not TokenKind.VARIABLE or not is_symbol(cursor.peek(), "{"):
+        return parse_expression(cursor)
+    cursor.advance()
+    cursor.advance()
+    if cursor.at_symbol("*"):
+        cursor.advance()
+        properties = None
+        close = cursor.expect_symbol("}", "after `*`")
+    else:
+        properties = _property_names(cursor)
+        close = cursor.advance()
+    return ObjectProjection(variable.value[1:], properties, variable.span.to(close.span))
+
+
+def _property_names(cursor: Cursor) -> tuple[str, ...]:
+    names = [expect_name(cursor, "`*` or a property name", "a property name").value]
+    while not cursor.at_symbol("}"):
+        if not cursor.accept_symbol(","):
+            cursor.fail("expected `,` or `}`")
+        if not cursor.at_symbol("}"):
+            names.append(expect_name(cursor, "a property name", "a property name").value)
+    return tuple(names)
+
+
+def _at_projection(cursor: Cursor, bracketed: bool) -> bool:  # noqa: FBT001 - a Boundary
+    if bracketed:
+        return False
+    variable = cursor.token.kind is TokenKind.VARIABLE and starts_line(cursor)
+    return variable or cursor.at_symbol(",")
+
+
+# --- order, limit, offset ------------------------------------------------------------------------
+
+
+def _order(cursor: Cursor) -> tuple[Ordering, ...]:
+    cursor.advance()
+    cursor.expect_symbol("{", "after `order`")
+    start, depth = cursor.position, cursor.depth()
+    orderings: list[Ordering] = []
+    try:
+        while not (orderings and cursor.at_symbol("}")):
+            if orderings and not cursor.accept_symbol(","):
+                cursor.fail("expected `,` or `}`", known=("asc", "desc"))
+            orderings.append(_ordering(cursor))
+    except SyntaxStop:
+        cursor.restore_depth(depth)
+        skip(cursor, start, lambda _cursor, _bracketed: False)
+    if not cursor.accept_symbol("}"):
+        raise SyntaxStop
+    return tuple(orderings)
+
+
+def _ordering(cursor: Cursor) -> Ordering:
+    start = cursor.token
+    # A column may be called `null`; ordering by the constant says nothing.
+    if cursor.at_word("null"):
+        expression: Expression = AliasRef("null", cursor.advance().span)
+    else:
+        expression = parse_expression(cursor)
+    descending = None
+    if cursor.at_word("asc") or cursor.at_word("desc"):
+        word = cursor.advance()
+        descending = word.value == "desc"
+        if isinstance(expression, FunctionCall) and expression.function is FunctionName.NEAREST:
+            message = f"`nearest` takes no `{word.value}`: the nearest row comes first"
+            cursor.report("P116", message, word.span)
+    return Ordering(expression, descending, start.span.to(cursor.previous.span))
+
+
+def _row_count(cursor: Cursor, word: str) -> Expression | None:
+    if not cursor.accept_word(word):
+        return None
+    token = cursor.token
+    if token.kind is TokenKind.VARIABLE:
+        cursor.advance()
+        return VariableRef(token.value[1:], token.span)
+    number = cursor.expect(TokenKind.INTEGER, f"a whole number or a parameter after `{word}`")
+    value = read_integer(cursor, number.value, number.span)
+    return Literal(LiteralKind.INTEGER, value, number.span)

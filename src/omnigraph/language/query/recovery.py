@@ -1,0 +1,161 @@
+"""Going on after a mistake: where the next readable construct of a query file starts.
+
+Stepping over too little makes one mistake look like many, and stepping over too much hides the
+next one. Brackets the bad construct opened are closed first, and a place counts as a start only if
+nothing else is likely to stand there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from omnigraph.language.cursor import Cursor, SyntaxStop
+from omnigraph.language.lexer import Token, TokenKind
+
+STATEMENT_WORDS = ("insert", "merge", "update", "delete")
+
+_CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+Boundary = Callable[[Cursor, bool], bool]
+"""Whether the cursor stands at a start; the flag tells that brackets other than braces are open."""
+
+
+class _OpenBrackets:
+    """The brackets opened and not yet closed, as the closers they wait for."""
+
+    def __init__(self) -> None:
+        self.awaited: list[str] = []
+        self.braces = 0
+
+    def note(self, token: Token) -> bool:
+        """Take one token in; False when it is a `}` that nothing here opened."""
+        if token.kind is not TokenKind.SYMBOL:
+            return True
+        closer = _CLOSERS.get(token.value)
+        if closer is not None:
+            self.awaited.append(closer)
+            self.braces += closer == "}"
+        elif token.value == "}":
+            if not self.braces:
+                return False
+            while self.awaited.pop() != "}":
+                pass
+            self.braces -= 1
+        elif token.value in (")", "]") and self.awaited and self.awaited[-1] == token.value:
+            self.awaited.pop()
+        return True
+
+
+def skip(cursor: Cursor, start: int, boundary: Boundary) -> None:
+    """Step over the construct that began at token `start` and could not be read.
+
+    Stops at a boundary, at the `}` of the enclosing block, at the next section or query, or at
+    the end. At least one token is stepped over, so a loop around this always ends.
+    """
+    brackets = _OpenBrackets()
+    for index in range(start, cursor.position):
+        brackets.note(cursor.peek(index - cursor.position))
+    if cursor.position == start and not cursor.at_symbol("}"):
+        brackets.note(cursor.advance())
+    while not (cursor.at_end() or at_section(cursor)):
+        if not brackets.braces and boundary(cursor, bool(brackets.awaited)):
+            return
+        if not brackets.note(cursor.token):
+            return
+        cursor.advance()
+
+
+def skip_to_query(cursor: Cursor, start: int) -> None:
+    """Step to the next query of the file, past the one that began at token `start`."""
+    if cursor.position == start:
+        cursor.advance()
+    while not (cursor.at_end() or at_query(cursor)):
+        cursor.advance()
+
+
+def close_block(cursor: Cursor, mistakes_before: int) -> bool:
+    """Step over the closing `}`; False when it is missing and a later section stands here.
+
+    A missing brace is a mistake of its own only where the block had no other: recovery inside
+    the block may have taken its brace.
+    """
+    if cursor.accept_symbol("}"):
+        return True
+    if len(cursor.problems.found) == mistakes_before:
+        cursor.report("P107", f"expected `}}`, found {cursor.token.describe()}", cursor.token.span)
+    if cursor.at_end() or at_query(cursor):
+        raise SyntaxStop
+    return False
+
+
+def is_symbol(token: Token, value: str) -> bool:
+    return token.kind is TokenKind.SYMBOL and token.value == value
+
+
+# --- starts --------------------------------------------------------------------------------------
+
+
+def starts_line(cursor: Cursor) -> bool:
+    """Whether the current token is the first of its line."""
+    if cursor.position == 0:
+        return True
+    gap = slice(cursor.previous.span.end, cursor.token.span.start)
+    return "\n" in cursor.problems.source.text[gap]
+
+
+def at_query(cursor: Cursor) -> bool:
+    """Whether a query surely starts here: `query name(`, or `query name` on a line of its own."""
+    if not cursor.at_word("query"):
+        return False
+    name = cursor.peek()
+    if name.kind not in (TokenKind.NAME, TokenKind.TYPE_NAME):
+        return False
+    return is_symbol(cursor.peek(2), "(") or starts_line(cursor)
+
+
+def at_section(cursor: Cursor) -> bool:
+    """Whether `match {`, `return {`, `return distinct {` or a query starts here."""
+    if cursor.token.kind is not TokenKind.NAME:
+        return False
+    if cursor.token.value not in ("match", "return", "query"):
+        return False
+    if at_query(cursor):
+        return True
+    if cursor.at_word("return") and cursor.peek().value == "distinct":
+        return is_symbol(cursor.peek(2), "{")
+    return not cursor.at_word("query") and is_symbol(cursor.peek(), "{")
+
+
+def at_block_clause(cursor: Cursor) -> bool:
+    """Whether `not {` or `optional {` starts here."""
+    token = cursor.token
+    if token.kind is not TokenKind.NAME or token.value not in ("not", "optional"):
+        return False
+    return is_symbol(cursor.peek(), "{")
+
+
+def at_clause(cursor: Cursor, bracketed: bool) -> bool:  # noqa: FBT001 - a Boundary
+    """Whether a match clause likely starts here."""
+    if at_block_clause(cursor) or _at_binding(cursor):
+        return True
+    if bracketed or not starts_line(cursor):
+        return False
+    if cursor.token.kind is TokenKind.NAME:
+        return cursor.token.value == "not" or is_symbol(cursor.peek(), "(")
+    return cursor.token.kind is TokenKind.VARIABLE or cursor.at_symbol("(")
+
+
+def _at_binding(cursor: Cursor) -> bool:
+    return (
+        cursor.token.kind is TokenKind.VARIABLE
+        and is_symbol(cursor.peek(), ":")
+        and cursor.peek(2).kind is TokenKind.TYPE_NAME
+    )
+
+
+def at_statement(cursor: Cursor, _bracketed: bool = False) -> bool:  # noqa: FBT001 - a Boundary
+    """Whether `insert T`, `merge T`, `update T` or `delete T` starts here."""
+    token = cursor.token
+    if token.kind is not TokenKind.NAME or token.value not in STATEMENT_WORDS:
+        return False
+    return cursor.peek().kind is TokenKind.TYPE_NAME

@@ -1,0 +1,268 @@
+"""What starts with `@`: annotations, body constraints and cardinalities, and their literals."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from omnigraph.language.cursor import Cursor, SyntaxStop
+from omnigraph.language.lexer import Token, TokenKind
+from omnigraph.language.schema.ast import (
+    Annotation,
+    AnnotationArgument,
+    Cardinality,
+    ConstraintArgument,
+    ConstraintClause,
+    Literal,
+    NameRef,
+    RangeBounds,
+)
+from omnigraph.language.schema.type_parser import unsigned
+
+CONSTRAINT_WORDS = frozenset({"key", "unique", "index", "range", "check"})
+_NUMBERS = (TokenKind.INTEGER, TokenKind.FLOAT)
+MAX_CARDINALITY = 2**32 - 1
+_TRUTH_WORDS = ("true", "false")
+
+
+def at_constraint(cursor: Cursor) -> bool:
+    """Whether `@key(` and the like stand here: with parentheses they are always constraints."""
+    return cursor.at_symbol("@") and is_constraint(cursor.peek(1), cursor.peek(2))
+
+
+def is_constraint(word: Token, following: Token) -> bool:
+    return (
+        word.kind is TokenKind.NAME
+        and word.value in CONSTRAINT_WORDS
+        and following.kind is TokenKind.SYMBOL
+        and following.value == "("
+    )
+
+
+def parse_annotations(cursor: Cursor) -> tuple[Annotation, ...]:
+    """The annotations from here to the next constraint, or to whatever is not one."""
+    annotations = []
+    while cursor.at_symbol("@") and not at_constraint(cursor):
+        annotations.append(parse_annotation(cursor))
+    return tuple(annotations)
+
+
+def parse_annotation(cursor: Cursor) -> Annotation:
+    start = cursor.expect_symbol("@").span
+    name = _annotation_name(cursor)
+    if name == "card":
+        _refuse_misplaced_card(cursor, start.start)
+        return Annotation(name)
+    argument: AnnotationArgument | None = None
+    keywords: list[tuple[str, Literal]] = []
+    if cursor.accept_symbol("("):
+        argument = _first_argument(cursor)
+        while cursor.accept_symbol(","):
+            _more_arguments(cursor, keywords)
+        cursor.expect_symbol(")", f"after the arguments of `@{name}`")
+    return Annotation(name, argument, tuple(keywords), start.to(cursor.previous.span))
+
+
+def _annotation_name(cursor: Cursor) -> str:
+    token = cursor.token
+    if token.kind is TokenKind.TYPE_NAME:
+        hint = f"write `@{token.value[:1].lower()}{token.value[1:40]}`"
+        cursor.report("P147", "an annotation name starts in lower case", token.span, hint=hint)
+        return cursor.advance().value
+    return cursor.expect(TokenKind.NAME, "the name of an annotation after `@`").value
+
+
+def _refuse_misplaced_card(cursor: Cursor, start: int) -> None:
+    span = cursor.previous.span._replace(start=start)
+    cursor.report("P139", "`@card` stands in an edge header, after the target type", span)
+    while cursor.token.kind is TokenKind.INTEGER or cursor.token.value in ("(", "..", "*"):
+        cursor.advance()
+    cursor.accept_symbol(")")
+
+
+def _first_argument(cursor: Cursor) -> AnnotationArgument | None:
+    if cursor.at_symbol(")"):
+        cursor.report(
+            "P144",
+            "an annotation with parentheses needs a value",
+            cursor.token.span,
+            hint="without a value it has no parentheses",
+        )
+        return None
+    if _at_keyword(cursor):
+        message = "the first value of an annotation stands without a name"
+        cursor.report("P144", message, cursor.token.span)
+        _keyword(cursor)
+        return None
+    return _value(cursor)
+
+
+def _more_arguments(cursor: Cursor, keywords: list[tuple[str, Literal]]) -> None:
+    if _at_keyword(cursor):
+        keywords.append(_keyword(cursor))
+        return
+    start = cursor.token.span
+    _value(cursor)
+    cursor.report(
+        "P144",
+        "only the first value of an annotation stands without a name",
+        start.to(cursor.previous.span),
+        hint="write `name=value`",
+    )
+
+
+def _at_keyword(cursor: Cursor) -> bool:
+    following = cursor.peek()
+    return (
+        cursor.token.kind is TokenKind.NAME
+        and following.kind is TokenKind.SYMBOL
+        and following.value == "="
+    )
+
+
+def _keyword(cursor: Cursor) -> tuple[str, Literal]:
+    """`name=literal`; the span of the literal covers the name too, which has no other place."""
+    name = cursor.advance()
+    cursor.expect_symbol("=")
+    literal = _literal(cursor)
+    if literal is None:
+        cursor.fail("expected a string, a number, `true` or `false`")
+    whole = name.span.to(cursor.previous.span)
+    return name.value, Literal(literal.kind, literal.text, whole)
+
+
+def _value(cursor: Cursor) -> AnnotationArgument:
+    literal = _literal(cursor)
+    if literal is not None:
+        return literal
+    token = cursor.token
+    if token.kind is not TokenKind.NAME:
+        quoted = f'in quotes: `"{token.value[:40]}"`'
+        hint = quoted if token.kind is TokenKind.TYPE_NAME else None
+        cursor.fail("expected a string, a number, `true`, `false` or a name", hint=hint)
+    cursor.advance()
+    return NameRef(token.value, token.span)
+
+
+def _literal(cursor: Cursor) -> Literal | None:
+    """The literal that stands here, or None without having read anything."""
+    token = cursor.token
+    if token.kind is TokenKind.STRING:
+        cursor.advance()
+        return Literal("string", token.value, token.span)
+    if token.kind is TokenKind.NAME and token.value in _TRUTH_WORDS:
+        cursor.advance()
+        return Literal("bool", token.value, token.span)
+    return _number(cursor)
+
+
+def _number(cursor: Cursor) -> Literal | None:
+    first, sign = cursor.token, ""
+    if cursor.at_symbol("-") and cursor.touches_next() and cursor.peek().kind in _NUMBERS:
+        cursor.advance()
+        sign = "-"
+    if cursor.token.kind not in _NUMBERS:
+        return None
+    token = cursor.advance()
+    kind = "integer" if token.kind is TokenKind.INTEGER else "float"
+    return Literal(kind, sign + token.value, first.span.to(token.span))
+
+
+# --- constraints ---------------------------------------------------------------------------------
+
+
+def parse_constraint(cursor: Cursor) -> ConstraintClause:
+    """`@unique(a, b)`, `@range(a, 0..10)`: which arguments make sense is for the catalog to say."""
+    start = cursor.expect_symbol("@").span
+    kind = cursor.expect(TokenKind.NAME, "the name of a constraint").value
+    cursor.expect_symbol("(")
+    arguments = [_constraint_argument(cursor)]
+    while cursor.accept_symbol(","):
+        arguments.append(_constraint_argument(cursor))
+    cursor.expect_symbol(")", f"after the arguments of `@{kind}`")
+    return ConstraintClause(kind, tuple(arguments), start.to(cursor.previous.span))
+
+
+def _constraint_argument(cursor: Cursor) -> ConstraintArgument:
+    if cursor.at_symbol(".."):
+        return _bounds(cursor, None)
+    literal = _literal(cursor)
+    if literal is None:
+        return _member_name(cursor)
+    if literal.kind in ("integer", "float") and cursor.at_symbol(".."):
+        return _bounds(cursor, literal)
+    return literal
+
+
+def _bounds(cursor: Cursor, low: Literal | None) -> RangeBounds:
+    dots = cursor.expect_symbol("..")
+    high = _number(cursor)
+    if high is None and low is None:
+        cursor.fail("expected a number after `..`", hint="a range has at least one bound")
+    for bound in (low, high):
+        if bound is not None and "e" in bound.text.lower():
+            hint = "write the number without an exponent"
+            cursor.report("P145", "a bound is a plain decimal number", bound.span, hint=hint)
+    start = low.span if low else dots.span
+    return RangeBounds(
+        low.text if low else None,
+        high.text if high else None,
+        start.to(cursor.previous.span),
+    )
+
+
+def _member_name(cursor: Cursor) -> NameRef:
+    if cursor.token.kind is not TokenKind.NAME:
+        cursor.fail("expected a property name, a range or a literal")
+    token = cursor.advance()
+    return NameRef(token.value, token.span)
+
+
+# --- cardinality ---------------------------------------------------------------------------------
+
+
+def parse_cardinality(cursor: Cursor) -> Cardinality | None:
+    """`@card(m..n)` if it stands here."""
+    word = cursor.peek()
+    if not (cursor.at_symbol("@") and word.kind is TokenKind.NAME and word.value == "card"):
+        return None
+    start = cursor.advance().span
+    cursor.advance()
+    cursor.expect_symbol("(", "after `@card`")
+    minimum = _minimum(cursor)
+    maximum = _maximum(cursor)
+    cursor.expect_symbol(")", "after the bounds of `@card`")
+    return Cardinality(minimum, maximum, start.to(cursor.previous.span))
+
+
+def _minimum(cursor: Cursor) -> int:
+    if cursor.token.kind is not TokenKind.INTEGER:
+        _refuse_bound(cursor, "a cardinality starts with the lower bound", "`@card(0..1)`")
+    lower = cursor.advance()
+    if not cursor.accept_symbol(".."):
+        exactly = lower.value[:10]
+        hint = f"exactly {exactly} is `@card({exactly}..{exactly})`"
+        _refuse_bound(cursor, "expected `..` after the lower bound", hint)
+    return _bound(cursor, lower)
+
+
+def _maximum(cursor: Cursor) -> int | None:
+    if cursor.token.kind is TokenKind.INTEGER:
+        return _bound(cursor, cursor.advance())
+    if not cursor.at_symbol(")"):
+        hint = "leave out the upper bound if there is none: `@card(0..)`"
+        _refuse_bound(cursor, "an upper bound is a number", hint)
+    return None
+
+
+def _bound(cursor: Cursor, token: Token) -> int:
+    value = unsigned(token, MAX_CARDINALITY)
+    if value is None:
+        message = f"cardinality bound exceeds maximum supported {MAX_CARDINALITY}"
+        cursor.report("P138", message, token.span)
+    return value or 0
+
+
+def _refuse_bound(cursor: Cursor, message: str, hint: str) -> NoReturn:
+    found = cursor.token
+    cursor.report("P137", f"{message}, found {found.describe()}", found.span, hint=hint)
+    raise SyntaxStop

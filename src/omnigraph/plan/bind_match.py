@@ -1,0 +1,194 @@
+"""The clauses of a `match` to a pattern, in the order they are written.
+
+A filter or a negation may use only what stands before it; a traversal may introduce its ends.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from omnigraph.language.cursor import closest
+from omnigraph.language.query.ast import (
+    ANONYMOUS,
+    Binding,
+    Clause,
+    Filter,
+    Negation,
+    Optional,
+    Traversal,
+)
+from omnigraph.language.source import Span
+from omnigraph.plan.bind_conditions import bind_condition
+from omnigraph.plan.bind_expressions import MatchNames
+from omnigraph.plan.bind_inline import bind_property_match
+from omnigraph.plan.bind_properties import entity_id
+from omnigraph.plan.bind_traversal import bind_traversal, narrow, report_taken
+from omnigraph.plan.expressions import AllOf, IsNull, NotP, Predicate
+from omnigraph.plan.scope import (
+    Block,
+    BrokenVariable,
+    EdgeVariable,
+    HopVariable,
+    NodeVariable,
+    bound_names,
+)
+
+
+def bind_clauses(clauses: tuple[Clause, ...], block: Block) -> None:
+    """Add every clause to the block."""
+    for clause in clauses:
+        match clause:
+            case Binding():
+                _bind_binding(clause, block)
+            case Traversal():
+                bind_traversal(clause, block)
+            case Filter():
+                _bind_filter(clause, block)
+            case Negation():
+                _bind_negation(clause, clauses, block)
+            case Optional():
+                _bind_optional(clause, block)
+            case _:
+                assert_never(clause)
+
+
+def _bind_filter(clause: Filter, block: Block) -> None:
+    predicate = bind_condition(clause.condition, MatchNames(block))
+    if predicate is not None:
+        block.filters.extend(conjuncts(predicate))
+
+
+def conjuncts(predicate: Predicate) -> list[Predicate]:
+    """The conditions that must all hold, one by one."""
+    if not isinstance(predicate, AllOf):
+        return [predicate]
+    return [part for item in predicate.items for part in conjuncts(item)]
+
+
+# --- nested blocks ----------------------------------------------------------------------------
+
+
+def _bind_negation(clause: Negation, around: tuple[Clause, ...], block: Block) -> None:
+    inner = Block(block.context, block, block.reserved | bound_names(around))
+    bind_clauses(clause.clauses, inner)
+    if inner.outer:
+        block.negations.append(inner.pattern())
+        return
+    message = "the negation uses no variable from outside, so it keeps all rows or none"
+    block.context.report("T9", message, _head(clause.span, "not"))
+
+
+def _bind_optional(clause: Optional, block: Block) -> None:
+    inner = Block(block.context, block, block.reserved)
+    bind_clauses(clause.clauses, inner)
+    if not inner.outer:
+        message = "the optional block uses no variable from outside"
+        hint = "start from a variable that is bound before it"
+        block.context.report("T25", message, _head(clause.span, "optional"), hint=hint)
+    block.adopt_optional(inner)
+
+
+def _head(span: Span, word: str) -> Span:
+    """The word a block starts with; the block itself may be long."""
+    return Span(span.start, span.start + len(word))
+
+
+# --- bindings ---------------------------------------------------------------------------------
+
+Range = tuple[tuple[str, ...], str | None]
+"""The node types a binding ranges over, and the interface it names, if it names one."""
+
+
+def _bind_binding(clause: Binding, block: Block) -> None:
+    bound = _range(clause, block)
+    node = None if bound is None else _bound_node(clause, bound, block)
+    if node is None:
+        block.mark_broken(clause.variable)
+        return
+    filters = [bind_property_match(match, node, block) for match in clause.matches]
+    found = [predicate for predicate in filters if predicate is not None]
+    if block.owns(clause.variable):
+        node.filters.extend(found)
+    else:
+        block.filters.extend(found)
+
+
+def _range(clause: Binding, block: Block) -> Range | None:
+    catalog, name = block.context.catalog, clause.type_name
+    if name in catalog.nodes:
+        return (name,), None
+    if name in catalog.interfaces:
+        types = tuple(sorted(node.name for node in catalog.implementers(name)))
+        if types:
+            return types, name
+        message = f"no node type implements interface '{name}'"
+        block.context.report("T1", message, clause.type_span)
+        return None
+    hint = closest(name, [*catalog.nodes, *catalog.interfaces])
+    edge = catalog.find_edge(name)
+    if edge is not None:
+        word = edge.name[0].lower() + edge.name[1:]
+        hint = f"'{edge.name}' is an edge type; follow it with `$a {word} $b`"
+    block.context.report("T1", f"unknown node type '{name}'", clause.type_span, hint=hint)
+    return None
+
+
+def _bound_node(clause: Binding, bound: Range, block: Block) -> NodeVariable | None:
+    """The variable a binding speaks of: a new one, or one that stands for a node already."""
+    name, (types, interface) = clause.variable, bound
+    span = Span(clause.span.start, clause.span.start + 1 + len(name))
+    context = block.context
+    if name == ANONYMOUS:
+        hint = "give the variable a name"
+        context.report("T33", "$_ stands for an end of a traversal only", span, hint=hint)
+        return None
+    if name in context.parameters:
+        report_taken(name, span, block)
+        return None
+    match block.find(name):
+        case None:
+            return block.introduce_node(name, types, interface=interface, declared=True)
+        case NodeVariable() as node:
+            return _bound_again(clause, node, bound, span, block)
+        case EdgeVariable():
+            context.report("T23", f"${name} is an edge variable and cannot be a node too", span)
+        case HopVariable():
+            context.report("T27", f"${name} counts hops and cannot be a node too", span)
+        case BrokenVariable():
+            pass
+    return None
+
+
+def _bound_again(
+    clause: Binding, node: NodeVariable, bound: Range, span: Span, block: Block
+) -> NodeVariable | None:
+    """The same variable, restricted to what both its bindings allow."""
+    name, (types, interface) = clause.variable, bound
+    own = block.owns(name)
+    if own and node.nullable:
+        message = f"${name} comes from an optional block and cannot be bound outside it"
+        hint = "move the binding into the optional block"
+        block.context.report("T25", message, span, hint=hint)
+        return None
+    common = tuple(t for t in node.types if t in types)
+    two_interfaces = own and interface and node.interface and interface != node.interface
+    if not common or two_interfaces:
+        message = f"${name} is already bound to type {node.described()}"
+        block.context.report("T33", message, clause.type_span)
+        return None
+    if node.nullable:
+        block.filters.append(NotP(IsNull(entity_id(node))))
+    if common != node.types:
+        narrow(name, node, common, block)
+    if own:
+        _rename_view(node, interface, block)
+    return node
+
+
+def _rename_view(node: NodeVariable, interface: str | None, block: Block) -> None:
+    """A node type, once named, shows all its properties; an interface only its own."""
+    if interface is None:
+        node.interface = None
+    elif not node.declared:
+        node.interface = interface
+    block.declare(node)

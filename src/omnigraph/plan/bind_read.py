@@ -1,0 +1,92 @@
+"""A read: the pattern and, above it, the tail that orders, projects and slices its rows."""
+
+from __future__ import annotations
+
+from omnigraph.language.query.ast import QueryDecl, ReadBody
+from omnigraph.plan.bind_expressions import MatchNames
+from omnigraph.plan.bind_match import bind_clauses
+from omnigraph.plan.bind_order import Order, bind_order, bind_row_count
+from omnigraph.plan.bind_return import bind_projections, is_grouped
+from omnigraph.plan.expressions import Constant, ParameterValue
+from omnigraph.plan.facts import facts_of_pattern
+from omnigraph.plan.nodes import (
+    Aggregate,
+    DeclaredParameter,
+    Match,
+    Node,
+    OutputColumn,
+    Project,
+    Rank,
+    ReadPlan,
+    Slice,
+    Sort,
+)
+from omnigraph.plan.scope import Block, Context, EdgeVariable, NodeVariable
+
+
+def bind_read(decl: QueryDecl, body: ReadBody, context: Context) -> ReadPlan:
+    """The plan of a read; it is of no use when the context has mistakes afterwards."""
+    block = Block(context)
+    bind_clauses(body.clauses, block)
+    _require_a_node(body, block)
+    names = MatchNames(block)
+    returned = bind_projections(body.projections, names)
+    limit = bind_row_count(body.limit, "limit", context)
+    offset = bind_row_count(body.offset, "offset", context)
+    grouped = is_grouped(body.projections)
+    order = bind_order(
+        body.order,
+        returned,
+        names,
+        over_output=grouped or body.distinct,
+        has_limit=body.limit is not None,
+    )
+    columns = tuple(r.column for r in returned)
+    rows = Match(block.pattern())
+    if grouped:
+        root = _grouped(rows, columns, order)
+    elif body.distinct:
+        names_of_all = tuple(column.name for column in columns)
+        distinct = Project(rows, columns, distinct=True)
+        root = Sort(distinct, order.keys, tie_columns=names_of_all)
+    else:
+        root = Project(_ordered(rows, order, _tie_break(block)), columns)
+    return ReadPlan(
+        name=decl.name,
+        parameters=tuple(DeclaredParameter(p.name, p.type) for p in decl.parameters),
+        root=_sliced(root, limit, offset),
+        columns=columns,
+        reads=facts_of_pattern(rows.pattern, context.catalog),
+    )
+
+
+def _require_a_node(body: ReadBody, block: Block) -> None:
+    """Without any node there would be no rows to speak of."""
+    if not block.has_nodes and not block.variables:
+        message = "the match binds no node"
+        block.context.report("T6", message, body.clauses[0].span, hint="bind one: `$x: Type`")
+
+
+def _grouped(rows: Node, columns: tuple[OutputColumn, ...], order: Order) -> Node:
+    groups = Aggregate(rows, columns)
+    if not order.keys:
+        return groups
+    return Sort(groups, order.keys, tie_columns=tuple(key.name for key in groups.keys))
+
+
+def _ordered(rows: Node, order: Order, tie_break: tuple[str, ...]) -> Node:
+    if order.ranking is not None:
+        return Rank(rows, order.ranking, order.keys, tie_break)
+    return Sort(rows, order.keys, tie_break)
+
+
+def _tie_break(block: Block) -> tuple[str, ...]:
+    """The variables whose ids make any order of rows total."""
+    entities = (v for v in block.variables.values() if isinstance(v, NodeVariable | EdgeVariable))
+    return tuple(sorted(v.name for v in entities))
+
+
+def _sliced(
+    root: Node, limit: Constant | ParameterValue | None, offset: Constant | ParameterValue | None
+) -> Node:
+    return root if limit is None and offset is None else Slice(root, limit, offset)

@@ -1,0 +1,205 @@
+"""The variables of a query while it is being bound, block by block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.language.query.ast import (
+    ANONYMOUS,
+    Binding,
+    Clause,
+    Filter,
+    Negation,
+    Optional,
+    Traversal,
+)
+from omnigraph.language.source import Problems, Span
+from omnigraph.plan.expressions import Predicate
+from omnigraph.plan.nodes import Pattern, PatternEdge, PatternNode
+from omnigraph.types.property import PropertyType
+
+
+@dataclass(slots=True)
+class NodeVariable:
+    """A node variable while its block is read: its types narrow and its filters gather.
+
+    `name` is its name in the plan, `nullable` says that the optional block which introduced it
+    has ended, so that it may be missing from here on.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    interface: str | None = None
+    declared: bool = False
+    nullable: bool = False
+    anonymous: bool = False
+    filters: list[Predicate] = field(default_factory=list)
+
+    def described(self) -> str:
+        return self.interface or " or ".join(self.types)
+
+
+@dataclass(slots=True)
+class EdgeVariable:
+    name: str
+    edges: tuple[EdgeType, ...]
+    nullable: bool = False
+
+    def described(self) -> str:
+        return " or ".join(edge.name for edge in self.edges)
+
+
+@dataclass(slots=True)
+class HopVariable:
+    name: str
+    nullable: bool = False
+
+
+@dataclass(slots=True)
+class BrokenVariable:
+    """A variable whose clause has a mistake; what is said of it is not checked any further."""
+
+    name: str
+    nullable: bool = False
+
+
+Variable = NodeVariable | EdgeVariable | HopVariable | BrokenVariable
+
+
+@dataclass
+class Context:
+    """What binding one query needs wherever it is: schema, parameters, mistakes, fresh names."""
+
+    catalog: Catalog
+    problems: Problems
+    parameters: Mapping[str, PropertyType]
+    taken: frozenset[str] = frozenset()
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def report(self, code: str, message: str, span: Span, *, hint: str | None = None) -> None:
+        self.problems.add(code, f"{code}: {message}", span, hint=hint)
+
+    def fresh(self) -> str:
+        """A name that the query does not use."""
+        return next(name for n in self._numbers if (name := f"_{n}") not in self.taken)
+
+    def place(self, word: str, within: Span) -> Span:
+        """Where `word` stands inside a stretch of the text, or the whole stretch.
+
+        The tree keeps no span for every name, so that a clause stays small; a mistake still
+        points at the name itself.
+        """
+        pattern = re.compile(re.escape(word) + r"(?![A-Za-z0-9_])")
+        found = pattern.search(self.problems.source.text, within.start, within.end)
+        return Span(*found.span()) if found else within
+
+
+@dataclass
+class Block:
+    """One brace block being bound.
+
+    `reserved` holds the names that blocks around this one bind, perhaps later in the text: a
+    variable of the same name that is introduced here is another one and gets a fresh name.
+    """
+
+    context: Context
+    parent: Block | None = None
+    reserved: frozenset[str] = frozenset()
+    variables: dict[str, Variable] = field(default_factory=dict)
+    edges: list[PatternEdge] = field(default_factory=list)
+    filters: list[Predicate] = field(default_factory=list)
+    negations: list[Pattern] = field(default_factory=list)
+    optionals: list[Pattern] = field(default_factory=list)
+    outer: set[str] = field(default_factory=set)
+    _nodes: list[NodeVariable] = field(default_factory=list)
+
+    def find(self, name: str) -> Variable | None:
+        """The variable `$name` means here; one from outside is noted in `outer`."""
+        found = self.variables.get(name)
+        if found is None and self.parent is not None:
+            found = self.parent.find(name)
+            if found is not None:
+                self.outer.add(found.name)
+        return found
+
+    def owns(self, name: str) -> bool:
+        return name in self.variables
+
+    @property
+    def has_nodes(self) -> bool:
+        return bool(self._nodes)
+
+    def visible_names(self) -> list[str]:
+        around = self.parent.visible_names() if self.parent is not None else []
+        return [*around, *self.variables]
+
+    def plan_name(self, name: str) -> str:
+        return self.context.fresh() if name in self.reserved else name
+
+    def introduce_node(
+        self, name: str, types: tuple[str, ...], *, interface: str | None, declared: bool
+    ) -> NodeVariable:
+        variable = NodeVariable(self.plan_name(name), types, interface, declared)
+        self.variables[name] = variable
+        self._nodes.append(variable)
+        return variable
+
+    def declare(self, variable: NodeVariable) -> None:
+        """Note that a binding names the variable; the first one named starts its part."""
+        if not variable.declared:
+            variable.declared = True
+            self._nodes.remove(variable)
+            self._nodes.append(variable)
+
+    def introduce_anonymous(self, type_name: str) -> NodeVariable:
+        variable = NodeVariable(self.context.fresh(), (type_name,), anonymous=True)
+        self._nodes.append(variable)
+        return variable
+
+    def mark_broken(self, name: str) -> None:
+        """Remember a name whose clause failed, unless it already means something."""
+        if name != ANONYMOUS and self.find(name) is None:
+            self.variables[name] = BrokenVariable(name)
+
+    def adopt_optional(self, inner: Block) -> None:
+        """Take over the variables of an optional block that has ended: they may be missing."""
+        for variable in inner.variables.values():
+            variable.nullable = True
+        self.variables.update(inner.variables)
+        self.optionals.append(inner.pattern())
+
+    def pattern(self) -> Pattern:
+        return Pattern(
+            nodes=tuple(
+                PatternNode(v.name, v.types, v.interface, v.declared, tuple(v.filters))
+                for v in self._nodes
+            ),
+            edges=tuple(self.edges),
+            filters=tuple(self.filters),
+            negations=tuple(self.negations),
+            optionals=tuple(self.optionals),
+            outer=tuple(sorted(self.outer)),
+        )
+
+
+def bound_names(clauses: Iterable[Clause], *, deep: bool = False) -> frozenset[str]:
+    """The names these clauses can bind where they stand; `deep` adds those of negations."""
+    names: set[str] = set()
+    for clause in clauses:
+        match clause:
+            case Binding():
+                names.add(clause.variable)
+            case Traversal():
+                names.update((clause.source, clause.target))
+                names.update(filter(None, (clause.edge_variable, clause.hop_variable)))
+            case Optional():
+                names |= bound_names(clause.clauses, deep=deep)
+            case Negation():
+                names |= bound_names(clause.clauses, deep=deep) if deep else frozenset()
+            case Filter():
+                pass
+    return frozenset(names - {ANONYMOUS})

@@ -1,0 +1,127 @@
+"""Canonical strings: the text of a stored value that ids and uniqueness are made of.
+
+Two equal values of one type have one string, and the string never depends on the platform.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.types.arrow import arrow_type
+from omnigraph.types.problems import ValueRefused
+from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.types.temporal import epoch_days, epoch_milliseconds
+
+_NEEDS_ESCAPE = r'["\\\x00-\x1f]'
+_ESCAPE = re.compile(_NEEDS_ESCAPE)
+
+
+def canonical_string(value: object, type: PropertyType) -> str:
+    """The canonical string of one stored value, given as the Python value of its column."""
+    _require_scalar(type)
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case datetime():
+            return str(epoch_milliseconds(value))
+        case date():
+            return str(epoch_days(value))
+        case int() if type.scalar in INTEGERS:
+            return str(value)
+        case int() | float() if type.scalar in FLOATS:
+            return _float_string(float(value), type)
+        case _:
+            raise AssertionError(f"{value!r} is not a stored value of {type}")
+
+
+def canonical_strings(array: pa.Array, type: PropertyType) -> pa.StringArray:
+    """The canonical strings of a stored column; null stays null."""
+    _require_scalar(type)
+    assert array.type == arrow_type(type), f"{array.type} does not hold {type}"
+    if type.scalar is Scalar.DATE:
+        array = array.cast(pa.int32())
+    elif type.scalar is Scalar.DATETIME:
+        array = array.cast(pa.int64())
+    elif type.scalar in FLOATS:
+        return _float_strings(array)
+    return array.cast(pa.string())
+
+
+def composite_id(parts: Sequence[str]) -> str:
+    """The id of a composite key: a compact JSON array of canonical strings."""
+    return json.dumps(list(parts), ensure_ascii=False, separators=(",", ":"))
+
+
+def composite_ids(parts: Sequence[pa.StringArray]) -> pa.StringArray:
+    """The ids of a composite key, from the canonical strings of its members in id order.
+
+    A row with a null member gives null.
+    """
+    assert parts, "a composite key has members"
+    pieces: list[pa.Array | str] = ['["']
+    for part in parts:
+        pieces += [_escaped(part), '","']
+    pieces[-1] = '"]'
+    return pc.binary_join_element_wise(*pieces, "")
+
+
+def _require_scalar(type: PropertyType) -> None:
+    if not type.is_plain_scalar:
+        raise ValueRefused(f"unsupported column type {type.display(nullable=False)}")
+
+
+def _float_string(value: float, type: PropertyType) -> str:
+    if not math.isfinite(value):
+        raise ValueRefused("non-finite number has no canonical string")
+    if value == 0:
+        return "0"
+    # The shortest digits differ by width: 0.1 in 32 bits is not 0.1 in 64 bits.
+    digits = str(np.float32(value)) if type.scalar is Scalar.F32 else repr(value)
+    return _positional(digits)
+
+
+def _float_strings(array: pa.Array) -> pa.StringArray:
+    """Shortest digits by Arrow, which knows the width; only exponents are rewritten here."""
+    if not pc.all(pc.is_finite(array)).as_py():
+        raise ValueRefused("non-finite number has no canonical string")
+    zero = pc.equal(array, pa.scalar(0, array.type))
+    texts = pc.if_else(zero, "0", array.cast(pa.string()))
+    return _rewrite(texts, pc.match_substring(texts, "e"), _positional)
+
+
+def _positional(digits: str) -> str:
+    """Digits without an exponent and without a fraction of zeros."""
+    text = format(Decimal(digits), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _escaped(texts: pa.StringArray) -> pa.StringArray:
+    """The inside of each text as a JSON string; most texts are it already."""
+    return _rewrite(texts, pc.match_substring_regex(texts, _NEEDS_ESCAPE), escape_json)
+
+
+def escape_json(text: str) -> str:
+    """The inside of a JSON string that stands for the text."""
+    return json.dumps(text, ensure_ascii=False)[1:-1] if _ESCAPE.search(text) else text
+
+
+def _rewrite(
+    texts: pa.StringArray, chosen: pa.Array, rewrite: Callable[[str], str]
+) -> pa.StringArray:
+    """The column with the chosen rows rewritten one by one."""
+    if not pc.any(chosen).as_py():
+        return texts
+    chosen = chosen.fill_null(False)
+    rewritten = [rewrite(text) for text in texts.filter(chosen).to_pylist()]
+    return pc.replace_with_mask(texts, chosen, pa.array(rewritten, pa.string()))

@@ -1,0 +1,228 @@
+"""Arrow columns from elsewhere as columns of a property type.
+
+For data that never was JSON: a Parquet file, a data frame. The rules are those of JSON values
+(a float is no integer, nothing wraps, nothing infinite), with three additions that JSON cannot
+say: dates and timestamps of any unit, binary values for blobs, and numbers of any width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from omnigraph.types.arrow import BLOB, DATETIME, arrow_type
+from omnigraph.types.json_value import RANGE_NAMES, Blob, blob
+from omnigraph.types.nested import Flags, Integers, lists_of, vectors_of
+from omnigraph.types.problems import ValueRefused, quoted
+from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, INTEGERS, PropertyType, Scalar
+from omnigraph.types.temporal import (
+    DATE_RANGE_EXCEEDED,
+    DATETIME_RANGE_EXCEEDED,
+    MAX_DAYS,
+    MAX_MILLISECONDS,
+    MILLISECONDS_PER_DAY,
+    MIN_DAYS,
+    MIN_MILLISECONDS,
+)
+from omnigraph.types.temporal_columns import ParsedColumn, outside, parse_dates, parse_datetimes
+
+_SURELY_OUTSIDE = 10**15
+"""Seconds beyond any year held here, yet few enough to be counted in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A converted column, and why rows were refused; a refused row is null in the column."""
+
+    array: pa.Array
+    errors: tuple[tuple[int, str], ...] = ()
+
+
+def convert_array(array: pa.Array, wanted: PropertyType) -> Converted:
+    """An Arrow column as the column of a property type, with the reason for each misfit."""
+    if pat.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pat.is_null(array.type):
+        return Converted(pa.nulls(len(array), arrow_type(wanted)))
+    if wanted.is_vector or wanted.is_list:
+        return _nested(array, wanted)
+    return _CONVERTERS[wanted.scalar](array, wanted)
+
+
+def _strings(array: pa.Array, wanted: PropertyType) -> Converted:
+    return Converted(array.cast(pa.string())) if _is_text(array.type) else _refused(array, wanted)
+
+
+def _booleans(array: pa.Array, wanted: PropertyType) -> Converted:
+    return Converted(array) if pat.is_boolean(array.type) else _refused(array, wanted)
+
+
+def _integers(array: pa.Array, wanted: PropertyType) -> Converted:
+    if not pat.is_integer(array.type):
+        return _refused(array, wanted)
+    wrong = outside(array, *INTEGER_BOUNDS[wanted.scalar])
+    kept = pc.if_else(wrong, None, array).cast(arrow_type(wanted))
+    return Converted(kept, _rows(wrong, f"exceeds {RANGE_NAMES[wanted.scalar]} range"))
+
+
+def _floats(array: pa.Array, wanted: PropertyType) -> Converted:
+    if not _is_number(array.type):
+        return _refused(array, wanted)
+    numbers = array.cast(pa.float64(), safe=False).cast(arrow_type(wanted), safe=False)
+    wrong = pc.invert(pc.is_finite(numbers)).fill_null(False)
+    kept = pc.if_else(wrong, None, numbers)
+    return Converted(kept, _rows(wrong, f"exceeds {RANGE_NAMES[wanted.scalar]} range"))
+
+
+def _dates(array: pa.Array, wanted: PropertyType) -> Converted:
+    if _is_text(array.type):
+        return _parsed(array, parse_dates(array), "Date")
+    if pat.is_temporal(array.type) and not pat.is_time(array.type):
+        milliseconds = _epoch_milliseconds(array)
+        days = np.floor_divide(milliseconds, MILLISECONDS_PER_DAY)
+        array = pa.array(days, pa.int64(), mask=_null(array))
+    if not pat.is_integer(array.type):
+        return _refused(array, wanted)
+    wrong = outside(array, MIN_DAYS, MAX_DAYS)
+    kept = pc.if_else(wrong, None, array).cast(pa.int32()).cast(pa.date32())
+    return Converted(kept, _rows(wrong, DATE_RANGE_EXCEEDED))
+
+
+def _datetimes(array: pa.Array, wanted: PropertyType) -> Converted:
+    if _is_text(array.type):
+        return _parsed(array, parse_datetimes(array), "DateTime")
+    if pat.is_temporal(array.type) and not pat.is_time(array.type):
+        array = pa.array(_epoch_milliseconds(array), pa.int64(), mask=_null(array))
+    if not pat.is_integer(array.type):
+        return _refused(array, wanted)
+    wrong = outside(array, MIN_MILLISECONDS, MAX_MILLISECONDS)
+    kept = pc.if_else(wrong, None, array).cast(pa.int64()).cast(DATETIME)
+    return Converted(kept, _rows(wrong, DATETIME_RANGE_EXCEEDED))
+
+
+def _epoch_milliseconds(array: pa.Array) -> Integers:
+    """Dates and timestamps of any unit as milliseconds, cut; a zone does not move an instant."""
+    if pat.is_date32(array.type):
+        days: Integers = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+        return days * MILLISECONDS_PER_DAY
+    unit = "ms" if pat.is_date64(array.type) else array.type.unit
+    counts: Integers = array.cast(pa.int64()).fill_null(0).to_numpy()
+    if unit == "s":
+        return np.clip(counts, -_SURELY_OUTSIDE, _SURELY_OUTSIDE) * 1000
+    per_millisecond = {"ms": 1, "us": 1000, "ns": 1_000_000}[unit]
+    return np.floor_divide(counts, per_millisecond)
+
+
+def _blobs(array: pa.Array, wanted: PropertyType) -> Converted:
+    if array.type == BLOB:
+        return Converted(array)
+    if pat.is_binary(array.type) or pat.is_large_binary(array.type):
+        parts = [array.cast(pa.large_binary()), pa.nulls(len(array), pa.string())]
+        return Converted(pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=array.is_null()))
+    if not _is_text(array.type):
+        return _refused(array, wanted)
+    cells: list[Blob | None] = []
+    errors: list[tuple[int, str]] = []
+    for row, text in enumerate(array.to_pylist()):
+        try:
+            cells.append(None if text is None else blob(text))
+        except ValueRefused as refused:
+            cells.append(None)
+            errors.append((row, refused.reason))
+    return Converted(pa.array(cells, BLOB), tuple(errors))
+
+
+def _nested(array: pa.Array, wanted: PropertyType) -> Converted:
+    """Lists of any kind: the items converted as one column, then put back into rows."""
+    kinds = (pat.is_list, pat.is_large_list, pat.is_fixed_size_list)
+    if not any(is_kind(array.type) for is_kind in kinds):
+        return _refused(array, wanted)
+    null = _null(array)
+    lengths: Integers = pc.list_value_length(array).fill_null(0).to_numpy().astype(np.int64)
+    lengths[null] = 0
+    items = array.filter(pa.array(~null)).flatten()
+    if wanted.is_vector:
+        return _vectors(items, lengths, null, wanted)
+    converted = convert_array(items, wanted.element())
+    reasons = dict(converted.errors)
+    reasons |= dict.fromkeys(pc.indices_nonzero(items.is_null()).to_pylist(), "null")
+    errors: dict[int, str] = {}
+    place_of = _places(lengths)
+    for item in sorted(reasons):
+        row, place = place_of(item)
+        errors.setdefault(row, f"null or invalid item at {place}: {reasons[item]}")
+    null[list(errors)] = True
+    return Converted(lists_of(converted.array, lengths, null), tuple(errors.items()))
+
+
+def _vectors(items: pa.Array, lengths: Integers, null: Flags, wanted: PropertyType) -> Converted:
+    errors: dict[int, str] = {}
+    for row in np.flatnonzero(~null & (lengths != wanted.dimension)).tolist():
+        errors[row] = f"expects {wanted.dimension} dimensions, got {lengths[row]}"
+    place_of, numeric = _places(lengths), "vector elements must be numeric"
+    for item in pc.indices_nonzero(items.is_null()).to_pylist():
+        errors.setdefault(place_of(item)[0], numeric)
+    converted = convert_array(items, PropertyType(Scalar.F32))
+    for item, reason in converted.errors:
+        errors.setdefault(place_of(item)[0], reason if _is_number(items.type) else numeric)
+    refused = null.copy()
+    refused[list(errors)] = True
+    kept = converted.array.filter(pa.array(np.repeat(~refused, lengths)))
+    array = vectors_of(kept, refused, arrow_type(wanted))
+    return Converted(array, tuple(sorted(errors.items())))
+
+
+def _places(lengths: Integers) -> Callable[[int], tuple[int, int]]:
+    """How to find the row of an item, and its place in the row."""
+    ends = np.cumsum(lengths)
+
+    def place_of(item: int) -> tuple[int, int]:
+        row = int(np.searchsorted(ends, item, side="right"))
+        return row, item - int(ends[row] - lengths[row])
+
+    return place_of
+
+
+def _parsed(texts: pa.Array, parsed: ParsedColumn, type_name: str) -> Converted:
+    rows = np.flatnonzero(parsed.invalid).tolist()
+    errors = [(row, f"invalid {type_name} literal {quoted(texts[row].as_py())}") for row in rows]
+    return Converted(parsed.array, tuple(errors))
+
+
+def _refused(array: pa.Array, wanted: PropertyType) -> Converted:
+    """Every row that holds anything refused: the column is of another type altogether."""
+    reason = f"expects {wanted.display(nullable=False)}, got {array.type}"
+    return Converted(pa.nulls(len(array), arrow_type(wanted)), _rows(array.is_valid(), reason))
+
+
+def _rows(wrong: pa.Array, reason: str) -> tuple[tuple[int, str], ...]:
+    return tuple((row, reason) for row in pc.indices_nonzero(wrong).to_pylist())
+
+
+def _null(array: pa.Array) -> Flags:
+    null: Flags = array.is_null().to_numpy(zero_copy_only=False).copy()
+    return null
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(pat.is_string(type) or pat.is_large_string(type) or pat.is_string_view(type))
+
+
+def _is_number(type: pa.DataType) -> bool:
+    return bool(pat.is_floating(type) or pat.is_integer(type))
+
+
+_CONVERTERS: dict[Scalar, Callable[[pa.Array, PropertyType], Converted]] = {
+    Scalar.STRING: _strings,
+    Scalar.BOOL: _booleans,
+    Scalar.DATE: _dates,
+    Scalar.DATETIME: _datetimes,
+    Scalar.BLOB: _blobs,
+    **dict.fromkeys(INTEGERS, _integers),
+    **dict.fromkeys(FLOATS, _floats),
+}

@@ -1,0 +1,176 @@
+"""Query parameters: JSON values as the typed values a query runs with.
+
+What comes out is plain Python: `str`, `bool`, `int`, `float`, `datetime.date`, `datetime.datetime`
+in UTC, `list`, or `None`. A parameter of type `F32`, or inside a vector, is rounded to 32 bits:
+it then equals a stored value that was written from the same number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from omnigraph.errors import BadRequest, ParameterError
+from omnigraph.types.json_value import finite_float
+from omnigraph.types.problems import ValueRefused
+from omnigraph.types.property import (
+    FLOATS,
+    INTEGER_BOUNDS,
+    INTEGERS,
+    UNSIGNED,
+    PropertyType,
+    Scalar,
+)
+from omnigraph.types.temporal import parse_date, parse_datetime
+from omnigraph.types.to_json import LARGEST_SAFE_INTEGER
+
+_DECIMAL = re.compile("-?0*(?P<digits>[0-9]+)")
+_LONGEST_DECIMAL = 40
+_BEYOND_ALL_TYPES: int = 10**_LONGEST_DECIMAL
+"""Stands for decimal texts of more digits: they are out of range without being read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One parameter being read: its name for errors, and which dialect of JSON it comes in."""
+
+    name: str
+    javascript: bool
+
+    def refuse(self, problem: str) -> ParameterError:
+        return ParameterError(self.name, problem)
+
+
+def coerce_parameters(
+    declared: Sequence[tuple[str, PropertyType]], given: object, *, javascript: bool = False
+) -> dict[str, object]:
+    """The value of every declared parameter, in the order of declaration.
+
+    Args:
+        declared: Names, without `$`, and types.
+        given: The JSON object of values, as a mapping; `None` stands for an empty one.
+        javascript: Whether numbers come from a program that has only doubles: an integer may then
+            be written `3.0`, and one that a double cannot hold must come as a string.
+    """
+    values = {} if given is None else given
+    if not isinstance(values, Mapping):
+        raise BadRequest("params must be a JSON object")
+    known = {name for name, _ in declared}
+    for name in values:
+        if name not in known:
+            raise ParameterError(str(name), "unknown parameter")
+    return {
+        name: _value(values, type, _Reading(name, javascript=javascript)) for name, type in declared
+    }
+
+
+def _value(values: Mapping[str, object], type: PropertyType, reading: _Reading) -> object:
+    value = values.get(reading.name)
+    if value is None:
+        if type.nullable:
+            return None
+        if reading.name not in values:
+            raise reading.refuse("missing required parameter")
+        raise reading.refuse("null is not accepted for non-nullable parameter")
+    if type.is_vector:
+        return _vector(value, type, reading)
+    if type.is_list:
+        if not isinstance(value, list | tuple):
+            raise reading.refuse(f"expected array for {type.display(nullable=False)}")
+        return [_scalar(item, type.scalar, reading) for item in value]
+    return _scalar(value, type.scalar, reading)
+
+
+def _scalar(value: object, scalar: Scalar, reading: _Reading) -> object:
+    if scalar in INTEGERS:
+        return _integer(value, scalar, reading)
+    if scalar in FLOATS:
+        return _float(value, scalar, reading)
+    if scalar is Scalar.BOOL:
+        if not isinstance(value, bool):
+            raise reading.refuse("expected boolean")
+        return value
+    text = _text(value, scalar, reading)
+    try:
+        match scalar:
+            case Scalar.DATE:
+                return parse_date(text)
+            case Scalar.DATETIME:
+                return parse_datetime(text)
+            case _:
+                return text
+    except ValueRefused as refused:
+        raise reading.refuse(f"{_EXPECTED[scalar]}: {refused.reason}") from None
+
+
+_EXPECTED = {
+    Scalar.STRING: "expected string",
+    Scalar.BLOB: "expected blob URI string",
+    Scalar.DATE: "expected date string",
+    Scalar.DATETIME: "expected datetime string",
+}
+
+
+def _text(value: object, scalar: Scalar, reading: _Reading) -> str:
+    if not isinstance(value, str):
+        raise reading.refuse(_EXPECTED[scalar])
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise reading.refuse(f"{_EXPECTED[scalar]}: half a surrogate pair is no text") from None
+    return value
+
+
+def _integer(value: object, scalar: Scalar, reading: _Reading) -> int:
+    expected = "expected unsigned integer" if scalar in UNSIGNED else "expected integer"
+    number = _whole_number(value, reading)
+    if number is None or (scalar in UNSIGNED and number < 0):
+        raise reading.refuse(expected)
+    low, high = INTEGER_BOUNDS[scalar]
+    if not low <= number <= high:
+        raise reading.refuse(f"exceeds {scalar}")
+    return number
+
+
+def _whole_number(value: object, reading: _Reading) -> int | None:
+    """The integer a value stands for: itself, or decimal text of any size."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return _decimal(value)
+    if reading.javascript and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int):
+        return None
+    if reading.javascript and abs(value) > LARGEST_SAFE_INTEGER:
+        raise reading.refuse("integer beyond ±(2^53 − 1) must be given as a string")
+    return value
+
+
+def _decimal(text: str) -> int | None:
+    found = _DECIMAL.fullmatch(text)
+    if found is None:
+        return None
+    size = int(found["digits"]) if len(found["digits"]) <= _LONGEST_DECIMAL else _BEYOND_ALL_TYPES
+    return -size if text.startswith("-") else size
+
+
+def _float(value: object, scalar: Scalar, reading: _Reading) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise reading.refuse("expected float")
+    try:
+        return finite_float(value, scalar)
+    except ValueRefused:
+        raise reading.refuse(f"exceeds {scalar}") from None
+
+
+def _vector(value: object, type: PropertyType, reading: _Reading) -> list[float]:
+    shape = type.display(nullable=False)
+    if not isinstance(value, list | tuple):
+        raise reading.refuse(f"expected array for {shape}")
+    if len(value) != type.dimension:
+        raise reading.refuse(f"expected {type.dimension} values for {shape}, got {len(value)}")
+    if any(isinstance(item, bool) or not isinstance(item, int | float) for item in value):
+        raise reading.refuse("vector element is not numeric")
+    return [_float(item, Scalar.F32, reading) for item in value]

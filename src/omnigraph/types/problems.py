@@ -1,0 +1,69 @@
+"""Why a value or a line of input is refused, before anyone knows where it stood."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from omnigraph.errors import BadRequest
+
+SHOWN_CHARACTERS = 60
+
+
+class ProblemCode(StrEnum):
+    """The kinds of mistakes in input rows; counted in reports, so they stay few."""
+
+    MALFORMED = "malformed"
+    """The line is not one JSON object in UTF-8."""
+    DUPLICATE_MEMBER = "duplicate_member"
+    LIMIT = "limit"
+    ENVELOPE = "envelope"
+    """Valid JSON, but neither a node record nor an edge record."""
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_FIELD = "unknown_field"
+    RESERVED_FIELD = "reserved_field"
+    BAD_VALUE = "bad_value"
+    REQUIRED = "required"
+    """A property that may not be null is null or left out."""
+
+
+class ValueRefused(BadRequest):
+    """A text or value that does not fit its type; whoever knows the place adds it."""
+
+    def __init__(self, reason: str, problem: ProblemCode = ProblemCode.BAD_VALUE) -> None:
+        super().__init__(reason)
+        self.reason, self.problem = reason, problem
+
+    def __reduce__(self) -> tuple[type[ValueRefused], tuple[str, ProblemCode]]:
+        return type(self), (self.reason, self.problem)
+
+
+def required_reason(property_name: str) -> str:
+    """Why a row without a value for a property that needs one is refused."""
+    return f"non-nullable property '{property_name}' has null or invalid values"
+
+
+def quoted(text: str) -> str:
+    """The text in single quotes, cut short: it goes into messages a person reads."""
+    shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+    return f"'{shown}'"
+
+
+def json_kind(value: object) -> str:
+    """What kind of JSON value this is, as a message names it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int():
+            return "an integer"
+        case float():
+            return f"the number {value!r}"
+        case str():
+            return "a string"
+        case list() | tuple():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"

@@ -1,0 +1,127 @@
+"""Dates and instants as text: one value at a time.
+
+A timestamp is written as RFC 3339 says: `T`, `t` or a space between date and time, seconds always
+there, any number of fraction digits, an offset of `Z`, `z` or `±HH:MM`. Three things are ours: a
+missing offset means UTC, a bare date means midnight UTC, and digits below the millisecond are cut
+off. Years run from 0001 to 9999 in UTC. A leap second is taken only where one can be, at the last
+second of a month in UTC, and is stored as the first second of the next one.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+
+from omnigraph.types.problems import ValueRefused, quoted
+
+MILLISECONDS_PER_DAY = 86_400_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH_ORDINAL = EPOCH.toordinal()
+
+MIN_DAYS = date.min.toordinal() - EPOCH_ORDINAL
+MAX_DAYS = date.max.toordinal() - EPOCH_ORDINAL
+MIN_MILLISECONDS = MIN_DAYS * MILLISECONDS_PER_DAY
+MAX_MILLISECONDS = (MAX_DAYS + 1) * MILLISECONDS_PER_DAY - 1
+
+DATE_RANGE_EXCEEDED = "exceeds Date range (years 0001 to 9999)"
+DATETIME_RANGE_EXCEEDED = "exceeds DateTime range (years 0001 to 9999)"
+
+_TIMESTAMP = re.compile(
+    r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
+    r"(?:[Tt ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"
+    r"(?:\.(?P<fraction>[0-9]+))?"
+    r"(?:[Zz]|(?P<sign>[+-])(?P<offset_hour>[0-9]{2}):(?P<offset_minute>[0-9]{2}))?)?"
+)
+
+
+def parse_date(text: str) -> date:
+    """The day a text names; a longer timestamp gives its day in UTC."""
+    milliseconds = find_epoch_milliseconds(text)
+    if milliseconds is None:
+        raise ValueRefused(f"invalid Date literal {quoted(text)}")
+    return date_of_days(milliseconds // MILLISECONDS_PER_DAY)
+
+
+def parse_datetime(text: str) -> datetime:
+    """The instant a text names, in UTC and cut to milliseconds."""
+    milliseconds = find_epoch_milliseconds(text)
+    if milliseconds is None:
+        raise ValueRefused(f"invalid DateTime literal {quoted(text)}")
+    return datetime_of_milliseconds(milliseconds)
+
+
+def date_of_days(days: int) -> date:
+    """The day that many days after 1970-01-01."""
+    if not MIN_DAYS <= days <= MAX_DAYS:
+        raise ValueRefused(DATE_RANGE_EXCEEDED)
+    return date.fromordinal(days + EPOCH_ORDINAL)
+
+
+def datetime_of_milliseconds(milliseconds: int) -> datetime:
+    """The instant that many milliseconds after 1970-01-01T00:00:00Z."""
+    if not MIN_MILLISECONDS <= milliseconds <= MAX_MILLISECONDS:
+        raise ValueRefused(DATETIME_RANGE_EXCEEDED)
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def epoch_days(day: date) -> int:
+    return day.toordinal() - EPOCH_ORDINAL
+
+
+def epoch_milliseconds(instant: datetime) -> int:
+    """Milliseconds since the epoch, cut; a time without a zone is taken as UTC."""
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return (aware - EPOCH) // timedelta(milliseconds=1)
+
+
+def render_date(day: date) -> str:
+    return day.isoformat()
+
+
+def render_datetime(instant: datetime) -> str:
+    """`YYYY-MM-DDTHH:MM:SS.mmmZ`, always in UTC and always with three fraction digits."""
+    milliseconds = epoch_milliseconds(instant)
+    stored = datetime_of_milliseconds(milliseconds).replace(tzinfo=None)
+    return f"{stored.isoformat(timespec='milliseconds')}Z"
+
+
+def find_epoch_milliseconds(text: str) -> int | None:
+    """Milliseconds since the epoch of a date or timestamp; `None` if the text is neither."""
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        day = date(int(found["year"]), int(found["month"]), int(found["day"]))
+    except ValueError:
+        return None
+    in_day = 0 if found["hour"] is None else _milliseconds_in_day(found)
+    if in_day is None:
+        return None
+    milliseconds = epoch_days(day) * MILLISECONDS_PER_DAY + in_day
+    if found["second"] == "60" and not _ends_a_month(milliseconds):
+        return None
+    return milliseconds if MIN_MILLISECONDS <= milliseconds <= MAX_MILLISECONDS else None
+
+
+def _milliseconds_in_day(found: re.Match[str]) -> int | None:
+    """The time of day less the offset: negative, or past the day's end, when in another UTC day."""
+    hour, minute, second = int(found["hour"]), int(found["minute"]), int(found["second"])
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    fraction = (found["fraction"] or "").ljust(3, "0")[:3]
+    milliseconds = ((hour * 60 + minute) * 60 + second) * 1000 + int(fraction)
+    if found["sign"] is None:
+        return milliseconds
+    offset_hour, offset_minute = int(found["offset_hour"]), int(found["offset_minute"])
+    if offset_hour > 23 or offset_minute > 59:
+        return None
+    offset = (offset_hour * 60 + offset_minute) * 60_000
+    return milliseconds - offset if found["sign"] == "+" else milliseconds + offset
+
+
+def _ends_a_month(milliseconds: int) -> bool:
+    """Whether a leap second counted as the next second falls on the first second of a month."""
+    days, in_day = divmod(milliseconds, MILLISECONDS_PER_DAY)
+    if in_day >= 1000 or not MIN_DAYS <= days <= MAX_DAYS:
+        return False
+    return date.fromordinal(days + EPOCH_ORDINAL).day == 1

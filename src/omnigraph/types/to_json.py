@@ -1,0 +1,218 @@
+"""Arrow columns as JSON values: for the rows of a query, and for export.
+
+The two differ on purpose. A query's rows are read by people and programs, so a day is a date. An
+export is loaded again, so a day is the integer that is stored, and a number JSON cannot write
+stops it. Columns are cast as a whole first; what is left to Python is making the objects.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from itertools import accumulate, pairwise, repeat
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from omnigraph.errors import BadRequest
+from omnigraph.identity import EntityKind
+from omnigraph.types.arrow import BLOB
+from omnigraph.types.from_arrow import convert_array
+from omnigraph.types.json_value import BASE64_PREFIX
+from omnigraph.types.property import PropertyType, Scalar
+from omnigraph.types.temporal_columns import outside, render_dates, render_datetimes
+
+LARGEST_SAFE_INTEGER = 2**53 - 1
+"""The largest integer up to which every integer is a double, as JavaScript counts."""
+
+_ROWS_AT_ONCE = 65_536
+_NON_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+ToList = Callable[[pa.Array], list[object]]
+
+
+def result_values(array: pa.Array | pa.ChunkedArray, *, javascript: bool = False) -> list[object]:
+    """A column of a query result as JSON values.
+
+    With `javascript`, integers that a double cannot hold exactly are given as strings.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        return [v for chunk in array.chunks for v in result_values(chunk, javascript=javascript)]
+    array = _plain(array)
+    if pat.is_fixed_size_list(array.type):
+        return _cut(array, _vector_items)
+    if pat.is_list(array.type) or pat.is_large_list(array.type):
+        return _cut(array, lambda items: result_values(items, javascript=javascript))
+    if pat.is_struct(array.type):
+        return _objects(array, lambda member: result_values(member, javascript=javascript))
+    if pat.is_integer(array.type) and javascript:
+        return _safe_integers(array)
+    if pat.is_floating(array.type):
+        return _named_floats(array)
+    if pat.is_date(array.type):
+        return _listed(render_dates(array.cast(pa.date32())))
+    if pat.is_timestamp(array.type):
+        return _listed(render_datetimes(_milliseconds(array)))
+    return _listed(array)
+
+
+def result_rows(table: pa.Table, *, javascript: bool = False) -> list[dict[str, object]]:
+    """The rows of a query result as JSON objects, in the order of the columns."""
+    names = table.column_names
+    columns = [result_values(column, javascript=javascript) for column in table.columns]
+    if not columns:
+        return [{} for _ in range(table.num_rows)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def result_lines(table: pa.Table, *, javascript: bool = False) -> Iterator[bytes]:
+    """The rows of a query result as JSON lines, a piece at a time."""
+    row = _row_struct("Row", tuple(table.column_names))
+    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        columns = [result_values(column, javascript=javascript) for column in batch.columns]
+        rows = list(map(row, *columns)) if columns else [row()] * batch.num_rows
+        yield msgspec.json.Encoder().encode_lines(rows)
+
+
+def export_values(array: pa.Array) -> list[object]:
+    """A stored column as the JSON values that load as the same column again."""
+    array = _plain(array)
+    if array.type == BLOB:
+        return _blob_texts(array)
+    if pat.is_list(array.type) or pat.is_fixed_size_list(array.type):
+        return _cut(array, export_values)
+    if pat.is_floating(array.type):
+        return _finite_floats(array)
+    if pat.is_date32(array.type):
+        return _listed(array.cast(pa.int32()))
+    if pat.is_timestamp(array.type):
+        return _listed(_milliseconds(array).cast(pa.int64()))
+    return _listed(array)
+
+
+def export_lines(type_name: str, kind: EntityKind, batch: pa.RecordBatch) -> bytes:
+    """Stored rows as lines of an export.
+
+    Args:
+        type_name: The node or edge type.
+        kind: Which of the two.
+        batch: `id`, the ends of an edge, and the properties in the order wanted; blobs as
+            `struct<data, uri>`.
+    """
+    if batch.num_rows == 0:
+        return b""
+    columns = _export_columns(type_name, batch)
+    ends = ("src", "dst") if kind is EntityKind.EDGE else ()
+    structural = [columns.pop(end) for end in ends]
+    data = map(_row_struct("Data", tuple(columns)), *columns.values())
+    names = ("edge", "from", "to", "data") if ends else ("type", "data")
+    line = _row_struct("Line", names)
+    return msgspec.json.Encoder().encode_lines(
+        list(map(line, repeat(type_name), *structural, data))
+    )
+
+
+def _export_columns(type_name: str, batch: pa.RecordBatch) -> dict[str, list[object]]:
+    columns: dict[str, list[object]] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns[name] = export_values(column)
+        except BadRequest as refused:
+            raise BadRequest(f"cannot export {type_name}.{name}: {refused.message}") from None
+    return columns
+
+
+@lru_cache(maxsize=256)
+def _row_struct(title: str, names: tuple[str, ...]) -> Callable[..., msgspec.Struct]:
+    """A class for rows with these members: it encodes faster than a dictionary."""
+    fields = [f"m{index}" for index in range(len(names))]
+    return msgspec.defstruct(title, fields, rename=dict(zip(fields, names, strict=True)), gc=False)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """The array without an encoding that only saves room."""
+    return array.dictionary_decode() if pat.is_dictionary(array.type) else array
+
+
+def _listed(array: pa.Array) -> list[object]:
+    values: list[object] = array.to_pylist()
+    return values
+
+
+def _cut(array: pa.Array, to_list: ToList) -> list[object]:
+    """A list column: its items converted as one column, then cut into rows."""
+    items = to_list(array.flatten())
+    lengths = pc.list_value_length(array).fill_null(0)
+    if array.null_count:
+        lengths = pc.if_else(array.is_null(), pa.scalar(0, lengths.type), lengths)
+    ends = list(accumulate(lengths.to_pylist(), initial=0))
+    rows: list[object] = [items[start:end] for start, end in pairwise(ends)]
+    for row in pc.indices_nonzero(array.is_null()).to_pylist():
+        rows[row] = None
+    return rows
+
+
+def _objects(array: pa.Array, to_list: ToList) -> list[object]:
+    """A struct column as objects."""
+    if array.type == BLOB:
+        raise BadRequest("a Blob cannot be returned from a query; read it by its entity's id")
+    members = [to_list(member) for member in array.flatten()]
+    names = [member.name for member in array.type]
+    rows: list[object] = [dict(zip(names, row, strict=True)) for row in zip(*members, strict=True)]
+    for row in pc.indices_nonzero(array.is_null()).to_pylist():
+        rows[row] = None
+    return rows
+
+
+def _milliseconds(array: pa.Array) -> pa.Array:
+    converted = convert_array(array, PropertyType(Scalar.DATETIME))
+    if converted.errors:
+        raise BadRequest(f"a stored DateTime {converted.errors[0][1]}")
+    return converted.array
+
+
+def _vector_items(items: pa.Array) -> list[object]:
+    wide = items.cast(pa.float64())
+    return _listed(pc.if_else(pc.is_finite(wide), wide, None))
+
+
+def _safe_integers(array: pa.Array) -> list[object]:
+    values = _listed(array)
+    unsafe = outside(array, -LARGEST_SAFE_INTEGER, LARGEST_SAFE_INTEGER)
+    for row in pc.indices_nonzero(unsafe).to_pylist():
+        values[row] = str(values[row])
+    return values
+
+
+def _named_floats(array: pa.Array) -> list[object]:
+    """Floats as doubles; the ones JSON has no number for by name."""
+    values = _listed(array.cast(pa.float64()))
+    for row in _non_finite_rows(array):
+        values[row] = _NON_FINITE[str(values[row])]
+    return values
+
+
+def _finite_floats(array: pa.Array) -> list[object]:
+    rows = _non_finite_rows(array)
+    if rows:
+        raise BadRequest(f"non-finite number {_NON_FINITE[str(array[rows[0]].as_py())]}")
+    return _listed(array.cast(pa.float64()))
+
+
+def _non_finite_rows(array: pa.Array) -> list[int]:
+    rows: list[int] = pc.indices_nonzero(pc.invert(pc.is_finite(array))).to_pylist()
+    return rows
+
+
+def _blob_texts(array: pa.Array) -> list[object]:
+    return [None if cell is None else _blob_text(cell) for cell in array.to_pylist()]
+
+
+def _blob_text(cell: Mapping[str, bytes | str | None]) -> object:
+    data = cell["data"]
+    if not isinstance(data, bytes):
+        return cell["uri"]
+    return BASE64_PREFIX + binascii.b2a_base64(data, newline=False).decode("ascii")

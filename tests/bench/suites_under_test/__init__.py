@@ -1,0 +1,1 @@
+"""Suites over the systems under test, found as real suites are."""

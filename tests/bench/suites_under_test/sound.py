@@ -1,0 +1,15 @@
+from bench.suite import Measure, Role, Suite, System
+
+_ENTRY = "systems_under_test:reports"
+_RESULT = {"timings": {"work": 0.01}, "result_hash": "41"}
+
+SUITE = Suite(
+    name="sound",
+    question="Is it sound?",
+    systems=(
+        System("base", Role.PEER, _ENTRY, {"result": _RESULT}),
+        System("other", Role.OURS, _ENTRY, {"result": {**_RESULT, "result_hash": "41"}}),
+    ),
+    measures=(Measure("work", "nothing much"),),
+    baselines=("base",),
+)

@@ -1,0 +1,205 @@
+import json
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bench.machine import machine_facts
+from bench.outcome import Failure, FailureKind, Sample
+from bench.record import record, write_report
+from bench.report import markdown, show_count, show_ratio, show_seconds
+from bench.run import CaseRun, Disagreement, SuiteRun
+from bench.schedule import arms_of
+from bench.suite import Case, Measure, Role, Suite, System, Target
+from bench.summary import growth, headlines, verdicts
+
+SUITE = Suite(
+    name="reads",
+    question="How fast is a read?",
+    systems=(
+        System("raw", Role.SUBSTRATE, "module:raw"),
+        System("ours", Role.OURS, "module:ours"),
+        System("peer", Role.PEER, "module:peer"),
+    ),
+    measures=(Measure("point", "one row", "rows"), Measure("scan", "all rows")),
+    baselines=("raw", "peer"),
+    cases=(Case("small", {"rows": 10}), Case("large", {"rows": 1000})),
+    targets=(Target("ours", "point", 2.5, of="raw"), Target("ours", "scan", 0.5)),
+    axis="rows",
+)
+STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def sample(point, scan):
+    return Sample(
+        timings={"point": (point,), "scan": (scan,)},
+        result_hash="same",
+        peak_memory_bytes=50 * 2**20,
+        calls={"get": 4, "list": 1},
+        work={"point": 1},
+        notes={"kept": True},
+    )
+
+
+def case_run(case, scale):
+    arms = arms_of(SUITE.systems, "raw")
+    samples = {
+        "raw": tuple(sample(0.001 * scale * f, 1.0) for f in (1, 1, 1, 1, 1)),
+        "ours": tuple(sample(0.002 * scale * f, 1.02) for f in (1, 0.9, 1, 1.2, 1)),
+        "peer": tuple(sample(0.004 * scale * f, 4.0) for f in (1, 1, 1, 1, 1)),
+        "raw (again)": tuple(sample(0.001 * scale * f, 1.05) for f in (1.1, 1.1, 1, 0.8, 1)),
+    }
+    return CaseRun(case, arms, samples)
+
+
+def suite_run(*cases, quick=False):
+    return SuiteRun(SUITE, cases, 5, quick, STARTED, STARTED)
+
+
+SOUND = suite_run(*(case_run(case, scale) for case, scale in zip(SUITE.cases, (1, 3), strict=True)))
+
+
+def tables(text):
+    """The tables of a page, each a list of rows of cells."""
+    blocks = [block for block in text.split("\n\n") if block.startswith("|")]
+    return [
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+        for block in blocks
+    ]
+
+
+def test_every_headline_is_a_ratio_to_a_named_baseline():
+    found = [(h.case, h.measure, h.system, h.baseline) for h in headlines(SOUND)]
+    assert found[:4] == [
+        ("small", "point", "ours", "raw"),
+        ("small", "point", "ours", "peer"),
+        ("small", "scan", "ours", "raw"),
+        ("small", "scan", "ours", "peer"),
+    ]
+    assert len(found) == 8
+
+
+def test_the_noise_floor_comes_from_the_baseline_against_itself():
+    point, _, scan, _ = headlines(SOUND)[:4]
+    assert round(point.floor.factor, 3) == 1.21
+    assert not point.is_within_noise
+    assert round(scan.floor.factor, 4) == 1.1025
+    assert scan.is_within_noise
+
+
+def test_a_page_opens_with_the_ratios():
+    page = markdown(SOUND, machine_facts())
+    assert page.startswith("## reads: How fast is a read?\n")
+    assert "- **ours**, point at small: **2×** `raw` (1.8 – 2.4; noise 1.21×)" in page
+    assert "**1.02×** `raw` (1.02 – 1.02; noise 1.1×, no difference shown)" in page
+
+
+def test_the_table_has_a_ratio_column_per_baseline_and_a_row_per_arm():
+    first, *_ = tables(markdown(SOUND, machine_facts()))
+    header, rule, *rows = first
+    assert header[:6] == ["measure", "system", "÷ raw", "÷ peer", "median", "range"]
+    assert header[6:] == ["p95", "per second", "peak memory", "storage calls"]
+    assert rule == ["---", "---", *["---:"] * 8]
+    assert all(len(row) == len(header) for row in rows)
+    assert [row[:2] for row in rows[:4]] == [
+        ["point", "raw (substrate)"],
+        ["point", "ours (ours)"],
+        ["point", "peer (peer)"],
+        ["point", "raw (again) (noise)"],
+    ]
+    assert rows[1][2:] == [
+        "2× (1.8 – 2.4)",
+        "0.5× (0.45 – 0.6)",
+        "2 ms",
+        "1.8 ms – 2.4 ms",
+        "–",
+        "500 rows",
+        "50 MiB",
+        "get 4, list 1",
+    ]
+
+
+def test_growth_compares_the_last_case_with_the_first():
+    found = {(item.system, item.measure): round(item.ratio, 3) for item in growth(SOUND)}
+    assert found[("ours", "point")] == 3.0
+    assert found[("ours", "scan")] == 1.0
+    assert "| point | ours | 3× |" in markdown(SOUND, machine_facts())
+
+
+def test_targets_are_judged_in_every_case():
+    assert [(v.case, v.target.measure, v.is_met) for v in verdicts(SOUND)] == [
+        ("small", "point", True),
+        ("small", "scan", False),
+        ("large", "point", True),
+        ("large", "scan", False),
+    ]
+    page = markdown(SOUND, machine_facts())
+    assert "- target ours, point ≤ 2.5× raw at small: met with 2× raw" in page
+    assert "- target ours, scan ≤ 500 ms at large: missed with 1.02 s" in page
+
+
+def test_different_answers_hide_every_time():
+    arms = arms_of(SUITE.systems, "raw")
+    wrong = Disagreement("raw", "ours", "hash-a", "hash-b", [1], [2])
+    page = markdown(suite_run(CaseRun(SUITE.cases[0], arms, disagreement=wrong)), machine_facts())
+    assert "**raw and ours gave different answers: no time is reported.**" in page
+    assert "- raw: hash `hash-a`: `[1]`" in page
+    assert "- ours: hash `hash-b`: `[2]`" in page
+    assert tables(page) == []
+
+
+def test_a_failure_is_named_on_the_page_and_leaves_the_others():
+    whole = case_run(SUITE.cases[0], 1)
+    samples = {label: taken for label, taken in whole.samples.items() if label != "ours"}
+    failure = Failure(FailureKind.TIMED_OUT, "no answer within 9 s", "console only")
+    page = markdown(
+        suite_run(CaseRun(whole.case, whole.arms, samples, {"ours": failure})), machine_facts()
+    )
+    assert "**This run failed; the reason is below.**" in page
+    assert "- ours: timed out: no answer within 9 s" in page
+    assert "console only" not in page
+    assert "target ours, point ≤ 2.5× raw at small: not measured" in page
+    assert [row[1] for row in tables(page)[0][2:5]] == [
+        "raw (substrate)",
+        "peer (peer)",
+        "raw (again) (noise)",
+    ]
+
+
+def test_quick_figures_say_so():
+    page = markdown(suite_run(case_run(SUITE.cases[0], 1), quick=True), machine_facts())
+    assert "not to be quoted" in page
+
+
+def test_the_record_holds_every_sample_and_the_machine_but_no_name_or_path(tmp_path):
+    page = write_report(SOUND, machine_facts(["pytest"]), tmp_path)
+    assert page.name == "reads-20260102T030405Z.md"
+    text = page.with_suffix(".json").read_text()
+    kept = json.loads(text)
+    assert len(kept["cases"][0]["samples"]["ours"]) == 5
+    assert kept["cases"][0]["noise_floors"]["scan"] == pytest.approx(1.1025)
+    assert kept["machine"]["cores"] >= 1
+    assert kept["machine"]["packages"]["pytest"]
+    project = Path(__file__).resolve().parents[2]
+    for private in (str(project), str(Path.home()), socket.gethostname() + '"'):
+        assert private not in text
+
+
+def test_the_record_says_why_a_run_failed_but_not_what_the_console_showed():
+    whole = case_run(SUITE.cases[0], 1)
+    failure = Failure(FailureKind.CRASHED, "killed by SIGSEGV: no output", "at /home/someone/x.py")
+    run = suite_run(CaseRun(whole.case, whole.arms, whole.samples, {"ours": failure}))
+    kept = json.dumps(record(run, machine_facts()))
+    assert "killed by SIGSEGV" in kept
+    assert "someone" not in kept
+
+
+def test_figures_are_short_and_have_units():
+    assert [show_seconds(value) for value in (12.345, 0.1234, 0.0000567)] == [
+        "12.3 s",
+        "123 ms",
+        "56.7 µs",
+    ]
+    assert [show_ratio(value) for value in (0.1234, 2.0, 1234.5)] == ["0.123×", "2×", "1234×"]
+    assert [show_count(value) for value in (12, 3456, 2_500_000)] == ["12", "3.46 k", "2.5 M"]

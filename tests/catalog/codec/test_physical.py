@@ -1,0 +1,120 @@
+from pathlib import Path
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.identify import identify_first
+from omnigraph.catalog.model import Catalog, IndexKind
+from omnigraph.catalog.physical import (
+    Column,
+    DeclaredIndex,
+    columns_of,
+    declared_indexes,
+    index_kinds,
+)
+from omnigraph.language.source import SourceText
+from omnigraph.types.property import PropertyType, Scalar
+
+MUSIC = (Path(__file__).parents[2] / "cases" / "migration" / "music.pg").read_text()
+
+
+def created(text: str) -> Catalog:
+    return identify_first(compile_schema(SourceText(text)), "D")
+
+
+def indexes(type_) -> list[tuple[str, str]]:
+    assert all(len(index.columns) == 1 for index in declared_indexes(type_))
+    return [(index.columns[0], str(index.kind)) for index in declared_indexes(type_)]
+
+
+def test_a_node_table_is_the_id_and_the_properties_by_name():
+    take = created(MUSIC).nodes["Take"]
+    assert columns_of(take) == (
+        Column("id", None, nullable=False, property_id=None),
+        Column("number", PropertyType(Scalar.U32), nullable=False, property_id=27),
+        Column("seconds", PropertyType(Scalar.F32, nullable=True), nullable=True, property_id=28),
+        Column("studio", PropertyType(Scalar.STRING), nullable=False, property_id=29),
+    )
+
+
+def test_an_edge_table_has_its_ends_after_the_id():
+    signed = created(MUSIC).edges["SignedTo"]
+    assert [c.name for c in columns_of(signed)] == ["id", "src", "dst", "advance", "since"]
+    assert [c.nullable for c in columns_of(signed)] == [False, False, False, True, True]
+    assert [c.name for c in columns_of(created(MUSIC).edges["Sampled"])] == ["id", "src", "dst"]
+
+
+def test_injected_properties_are_columns_like_any_other():
+    names = [c.name for c in columns_of(created(MUSIC).nodes["Album"])]
+    assert names == ["id", "cover", "plays", "rating", "released", "slug", "title", "vibe"]
+
+
+def test_a_column_keeps_its_property_id_when_it_is_sorted_elsewhere():
+    catalog = created("node A { zz: I32?  aa: I32? }")
+    ids = {c.name: c.property_id for c in columns_of(catalog.nodes["A"])}
+    assert ids == {"id": None, "aa": 2, "zz": 3}
+
+
+def test_every_table_wants_a_tree_on_its_ids():
+    catalog = created(MUSIC)
+    assert indexes(catalog.edges["Sampled"]) == [
+        ("id", "btree"),
+        ("src", "btree"),
+        ("dst", "btree"),
+    ]
+    assert declared_indexes(catalog.nodes["Take"]) == (DeclaredIndex(("id",), IndexKind.BTREE),)
+
+
+def test_a_text_key_is_found_by_word_and_by_value():
+    assert indexes(created(MUSIC).nodes["Artist"]) == [
+        ("id", "btree"),
+        ("name", "full_text"),
+        ("slug", "full_text"),
+        ("slug", "btree"),
+    ]
+
+
+def test_the_kind_of_an_index_follows_the_type():
+    catalog = created(
+        "node A { k: I64 @key  a: String? @index  b: enum(x, y)? @index  c: Bool? @index  d: F32?"
+        "  e: Date?  f: DateTime? @index  g: Vector(3)? @index  h: U64? @index  i: String?"
+        "  @index(d)  @index(e)  @index(a, b)  @unique(i) }"
+    )
+    assert indexes(catalog.nodes["A"]) == [
+        ("id", "btree"),
+        ("a", "full_text"),
+        ("b", "btree"),
+        ("c", "btree"),
+        ("d", "btree"),
+        ("e", "btree"),
+        ("f", "btree"),
+        ("g", "vector"),
+        ("h", "btree"),
+        ("k", "btree"),
+    ]
+
+
+def test_lists_and_blobs_have_no_index():
+    assert index_kinds(PropertyType(Scalar.STRING, is_list=True)) == ()
+    assert index_kinds(PropertyType(Scalar.BLOB)) == ()
+
+
+def test_an_enum_key_needs_one_index_only():
+    catalog = created("node A { k: enum(x, y) @key }")
+    assert indexes(catalog.nodes["A"]) == [("id", "btree"), ("k", "btree")]
+
+
+def test_an_index_said_twice_is_built_once():
+    catalog = created("node A { k: I32 @key  b: I32? @index  @index(b)  @index(k) }")
+    assert indexes(catalog.nodes["A"]) == [("id", "btree"), ("b", "btree"), ("k", "btree")]
+
+
+def test_properties_of_edges_are_indexed_too():
+    catalog = created(
+        "node A {}\nedge E: A -> A { w: F64? @index  t: String?  @index(t)  @index(src) }"
+    )
+    assert indexes(catalog.edges["E"]) == [
+        ("id", "btree"),
+        ("src", "btree"),
+        ("dst", "btree"),
+        ("t", "full_text"),
+        ("w", "btree"),
+    ]

@@ -1,0 +1,85 @@
+"""Cases of `tests/cases/bind`: a query, and the mistakes or the plan it must give.
+
+    use music.pg
+    === what the case shows
+    query q() { … }
+    ---
+    T4 1:30 no edge type matches 'flies'
+    help: did you mean `likes`?
+
+Expected lines are mistakes (code, line:column, a part of the message; `help:` is part of the hint
+of the mistake above) or else the plan as `dump` writes it. `ok` stands for any plan.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.identify import identify_first
+from omnigraph.catalog.model import Catalog
+from omnigraph.language.source import SourceText
+
+FOLDER = Path(__file__).parents[2] / "cases" / "bind"
+_MISTAKE = re.compile(r"([A-Z]\d+) (\d+):(\d+) (.*)")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    code: str
+    line: int
+    column: int
+    fragment: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    file: str
+    title: str
+    schema: str
+    text: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.title}"
+
+    @property
+    def source(self) -> SourceText:
+        return SourceText(self.text, "case.gq")
+
+    @property
+    def mistakes(self) -> list[Mistake]:
+        found: list[Mistake] = []
+        for line in self.expected.splitlines():
+            if line.startswith("help: "):
+                last = found.pop()
+                found.append(Mistake(last.code, last.line, last.column, last.fragment, line[6:]))
+            elif match := _MISTAKE.fullmatch(line):
+                code, row, column, fragment = match.groups()
+                found.append(Mistake(code, int(row), int(column), fragment))
+        return found
+
+
+@cache
+def catalog_of(name: str) -> Catalog:
+    text = (FOLDER / name).read_text()
+    return identify_first(compile_schema(SourceText(text, name)), "cases")
+
+
+def read_cases() -> list[Case]:
+    return [case for path in sorted(FOLDER.glob("*.txt")) for case in _cases_of(path)]
+
+
+def _cases_of(path: Path) -> list[Case]:
+    head, *parts = re.split(r"^=== ", path.read_text(), flags=re.MULTILINE)
+    schema = head.removeprefix("use ").strip()
+    cases = []
+    for part in parts:
+        title, _, rest = part.partition("\n")
+        text, _, expected = rest.partition("---\n")
+        cases.append(Case(path.stem, title, schema, text, expected.strip()))
+    return cases

@@ -1,0 +1,84 @@
+"""A writer process for fence tests, told what to do line by line on standard input.
+
+fence_worker.py local|lease ROOT [TERM_S]
+
+acquire WAIT     -> "held EPOCH took_over" or "busy HOLDER"
+check            -> "ours" or "lost"
+release          -> "released"
+fork-and-keep    -> "forked PID"    leaves a forked child behind that does nothing
+loop COUNT       -> "looped SECONDS"  counts up a file under the fence, COUNT times; SECONDS is
+                    the longest wait
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from omnigraph.errors import ReadSetChanged, WriterBusy
+from omnigraph.settings import Settings
+from omnigraph.storage.fence.lease import LeaseFence, LeaseTerms
+from omnigraph.storage.fence.local import LocalFence
+from omnigraph.storage.objects.open import open_store
+
+
+def make_fence(kind, root, term_s):
+    if kind == "local":
+        return LocalFence(Path(root))
+    terms = LeaseTerms(term_s=term_s, renewal_s=term_s / 3, poll_s=term_s / 20)
+    return LeaseFence(open_store(root, Settings.from_environment(os.environ)), terms=terms)
+
+
+def fork_and_keep():
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    return child
+
+
+def loop(fence, root, count):
+    counter, longest = Path(root) / "counter", 0.0
+    for _ in range(count):
+        asked = time.monotonic()
+        with fence.acquire(60):
+            longest = max(longest, time.monotonic() - asked)
+            value = int(counter.read_text())
+            time.sleep(0.002)
+            counter.write_text(str(value + 1))
+    return longest
+
+
+def main():
+    kind, root, *rest = sys.argv[1:]
+    fence, hold = make_fence(kind, root, float(rest[0]) if rest else 30.0), None
+    print("ready", flush=True)
+    for line in sys.stdin:
+        verb, *arguments = line.split()
+        match verb:
+            case "acquire":
+                try:
+                    hold = fence.acquire(float(arguments[0]))
+                    answer = f"held {hold.epoch} {hold.took_over}"
+                except WriterBusy as busy:
+                    answer = f"busy {busy.holder}"
+            case "check":
+                try:
+                    hold.check()
+                    answer = "ours"
+                except ReadSetChanged as lost:
+                    answer = f"lost {lost.member}: {lost.expected} -> {lost.actual}"
+            case "release":
+                hold.release()
+                answer = "released"
+            case "fork-and-keep":
+                answer = f"forked {fork_and_keep()}"
+            case "loop":
+                answer = f"looped {loop(fence, root, int(arguments[0])):.3f}"
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    main()

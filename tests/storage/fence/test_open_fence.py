@@ -1,0 +1,82 @@
+"""Which fence a root gets, by what its storage can do and what is asked for."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+
+import pytest
+
+from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.identity import UlidSource
+from omnigraph.settings import FenceMode
+from omnigraph.storage.fence.lease import LeaseFence
+from omnigraph.storage.fence.local import LocalFence
+from omnigraph.storage.fence.open import open_fence
+from omnigraph.storage.fence.process import ProcessFence
+from omnigraph.storage.objects.counting import CountingStore
+from omnigraph.storage.objects.local import LocalObjectStore
+from omnigraph.storage.objects.memory import MemoryObjectStore
+from omnigraph.storage.objects.open import open_store
+from storage.objects.scripted_s3 import running_scripted_s3
+
+
+def open_with(store, mode):
+    return open_fence(store, mode, UlidSource())
+
+
+@pytest.fixture
+def server():
+    with running_scripted_s3() as scripted:
+        yield scripted
+
+
+@pytest.mark.parametrize("mode", [FenceMode.AUTO, FenceMode.REQUIRED])
+def test_a_directory_is_fenced_by_a_lock_file(tmp_path, mode):
+    fence = open_with(CountingStore(LocalObjectStore(tmp_path)), mode)
+    assert isinstance(fence, LocalFence)
+    assert fence.spans_processes
+
+
+@pytest.mark.parametrize("mode", [FenceMode.AUTO, FenceMode.REQUIRED])
+def test_a_bucket_is_fenced_by_a_lease(server, mode):
+    fence = open_with(open_store(server.root, server.settings), mode)
+    assert isinstance(fence, LeaseFence)
+    with fence.acquire(1) as hold:
+        hold.check()
+
+
+def test_threads_are_kept_apart_even_when_the_fence_is_off(tmp_path):
+    fence = open_with(LocalObjectStore(tmp_path), FenceMode.OFF)
+    assert isinstance(fence, ProcessFence)
+    assert not fence.spans_processes
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_in_memory_has_no_other_processes():
+    assert isinstance(open_with(MemoryObjectStore(), FenceMode.REQUIRED), ProcessFence)
+
+
+def test_locks_that_do_not_exclude_are_warned_about_once(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    store = LocalObjectStore(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert not open_with(store, FenceMode.AUTO).spans_processes
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert str(tmp_path) in caplog.text
+
+
+def test_a_required_fence_refuses_locks_that_do_not_exclude(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    with pytest.raises(StorageFailure, match="apart") as raised:
+        open_with(LocalObjectStore(tmp_path), FenceMode.REQUIRED)
+    assert raised.value.kind is StorageKind.CONFIGURATION
+
+
+def test_a_required_fence_refuses_a_store_without_conditional_replacement(server):
+    server.is_blind = True
+    store = open_store(server.root, server.settings)
+    with pytest.raises(StorageFailure, match="conditionally"):
+        open_with(store, FenceMode.REQUIRED)
+    assert not open_with(store, FenceMode.AUTO).spans_processes

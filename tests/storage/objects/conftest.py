@@ -1,0 +1,30 @@
+"""The stores every contract test runs over."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.storage.objects.local import LocalObjectStore
+from omnigraph.storage.objects.memory import MemoryObjectStore
+from omnigraph.storage.objects.open import open_store
+from s3_server import running_s3_server
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    with running_s3_server() as server:
+        yield server
+
+
+@pytest.fixture(
+    params=["local", "memory", pytest.param("s3", marks=pytest.mark.object_store)],
+)
+def store(request, tmp_path):
+    match request.param:
+        case "local":
+            return LocalObjectStore(tmp_path / "graph")
+        case "memory":
+            return MemoryObjectStore()
+        case _:
+            server = request.getfixturevalue("s3_server")
+            return open_store(server.new_root(), server.settings)

@@ -1,0 +1,102 @@
+"""Counting calls, and ending a process at an exact write."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnigraph.errors import BadRequest
+from omnigraph.storage.objects.counting import (
+    KILL_AFTER_VARIABLE,
+    CountingStore,
+    install_kill_switch,
+    install_observer,
+    observer,
+)
+from omnigraph.storage.objects.memory import MemoryObjectStore
+from omnigraph.storage.objects.open import open_store
+
+WORKER = Path(__file__).with_name("kill_worker.py")
+
+
+class Recorder:
+    def __init__(self):
+        self.seen = []
+
+    def before(self, action, path):
+        self.seen.append(("before", action, path))
+
+    def after(self, action, path):
+        self.seen.append(("after", action, path))
+
+
+def test_calls_are_counted_by_kind_and_refused_writes_are_not_durable():
+    store = CountingStore(MemoryObjectStore())
+    store.put("a", b"")
+    store.put_if_absent("a", b"")
+    store.find("a")
+    store.find("b")
+    store.delete("a")
+    assert store.calls == {"put": 1, "put_if_absent": 1, "find": 2, "delete": 1}
+    assert store.durable_writes == 2
+
+
+def test_an_observer_hears_of_a_write_before_it_and_after_its_effect():
+    recorder = Recorder()
+    store = CountingStore(MemoryObjectStore(), recorder)
+    store.put_if_absent("a", b"")
+    store.put_if_absent("a", b"")
+    assert recorder.seen == [
+        ("before", "put_if_absent", "a"),
+        ("after", "put_if_absent", "a"),
+        ("before", "put_if_absent", "a"),
+    ]
+
+
+def test_a_store_is_observed_only_while_somebody_asks(tmp_path):
+    recorder = Recorder()
+    install_observer(recorder)
+    try:
+        open_store(str(tmp_path)).put("a", b"")
+    finally:
+        install_observer(None)
+    open_store(str(tmp_path)).put("b", b"")
+    assert [path for _, _, path in recorder.seen] == ["a", "a"]
+
+
+def test_the_kill_switch_is_off_without_its_variable():
+    install_kill_switch({})
+    assert observer() is None
+    with pytest.raises(BadRequest, match=KILL_AFTER_VARIABLE):
+        install_kill_switch({KILL_AFTER_VARIABLE: "soon"})
+
+
+@pytest.mark.parametrize(
+    ("writes", "left", "printed"),
+    [
+        (0, {}, ""),
+        (1, {"1": b""}, ""),
+        (2, {"1": b"", "2": b""}, ""),
+        (3, {"1": b"", "2": b"changed"}, ""),
+        (4, {"2": b"changed"}, ""),
+        (5, {"2": b"changed"}, "committed\n"),
+        (6, {"2": b"changed"}, "committed\ndone\n"),
+    ],
+)
+def test_a_process_ends_after_exactly_so_many_writes(tmp_path, writes, left, printed):
+    done = subprocess.run(
+        [sys.executable, str(WORKER), str(tmp_path)],
+        env=os.environ | {KILL_AFTER_VARIABLE: str(writes)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == (0 if writes == 6 else -signal.SIGKILL), done.stderr
+    assert done.stdout == printed
+    store = open_store(str(tmp_path))
+    assert {name: store.get(name) for name in store.list("")} == left

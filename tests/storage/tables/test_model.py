@@ -1,0 +1,173 @@
+"""Random changes over commits, branches and maintenance, against a plain dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from omnigraph.storage.tables.branches import create_branch
+from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table, open_table
+from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.maintain import compact, optimize_indices
+from omnigraph.storage.tables.stage import stage_changes, stage_fragments, stage_overwrite
+from storage.tables.support import commit, content, create, identity, row_facts, rows, ulids
+
+IDS = st.sampled_from([f"id{number}" for number in range(12)] + ["it's", "back\\slash", "é"])
+VALUES = st.one_of(st.none(), st.integers(-3, 3))
+CHANGES = st.dictionaries(IDS, VALUES, max_size=8)
+
+
+@dataclass
+class Model:
+    """What one branch must hold: the values, and what must not change about each row."""
+
+    table: Table
+    values: dict[str, int | None] = field(default_factory=dict)
+    facts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Row id, version that made the row, version that last changed it."""
+
+    def forked(self, table: Table) -> Model:
+        return Model(table, dict(self.values), dict(self.facts))
+
+
+class TableMachine(RuleBasedStateMachine):
+    @initialize(start=CHANGES)
+    def begin(self, start):
+        self.folder = TemporaryDirectory()
+        location = TableLocation(f"{self.folder.name}/table")
+        table = create(location, start)
+        self.branches = [Model(table, dict(start), row_facts(table))]
+        self.current = self.branches[0]
+
+    def teardown(self):
+        if hasattr(self, "folder"):
+            for model in self.branches:
+                model.table.native.validate()
+            self.folder.cleanup()
+
+    @rule(upserts=CHANGES, deletes=st.sets(IDS, max_size=5))
+    def change(self, upserts, deletes):
+        deletes -= upserts.keys()
+        staged = stage_changes(
+            self.current.table, rows(upserts), pa.array(sorted(deletes), pa.string()), **identity()
+        )
+        gone = deletes & self.current.values.keys()
+        if not upserts and not gone:
+            assert staged is None
+            return
+        known = upserts.keys() & self.current.values.keys()
+        assert staged is not None
+        assert (staged.inserted, staged.updated, staged.deleted) == (
+            len(upserts) - len(known),
+            len(known),
+            len(gone),
+        )
+        self.accept(commit(staged).table, upserts, gone)
+
+    @rule(upserts=CHANGES, deletes=st.sets(IDS, max_size=3), per_file=st.integers(1, 3))
+    def change_from_fragments(self, upserts, deletes, per_file):
+        """The way rows arrive that other machines have written."""
+        table, known = self.current.table, upserts.keys() & self.current.values.keys()
+        deletes -= upserts.keys()
+        columns = ["id", ROW_ID, ROW_ADDRESS]
+        found = table.lookup("id", pa.array([*known, *deletes], pa.string()), columns)
+        row_ids = dict(zip(*(found.column(name).to_pylist() for name in columns[:2]), strict=True))
+        ordered = {id: upserts[id] for id in [*known, *(upserts.keys() - known)]}
+        fragments = write_fragments(
+            table,
+            rows(ordered),
+            carried_row_ids=pa.array([row_ids[id] for id in known], pa.uint64()),
+            rows_per_file=per_file,
+        )
+        staged = stage_fragments(
+            table, fragments, removed_addresses=found.column(ROW_ADDRESS), **identity()
+        )
+        if staged is None:
+            assert not upserts
+            return
+        self.accept(commit(staged).table, upserts, deletes & self.current.values.keys())
+
+    def accept(self, table: Table, upserts: dict, gone: set) -> None:
+        model, version = self.current, table.version
+        assert version == model.table.version + 1
+        seen = row_facts(table)
+        used = {row_id for row_id, _, _ in model.facts.values()}
+        for id in gone:
+            del model.values[id], model.facts[id]
+        for id, value in upserts.items():
+            if id in model.values:
+                row_id, created, _ = model.facts[id]
+                model.facts[id] = (row_id, created, version)
+            else:
+                assert seen[id][0] not in used, "a new row took an id that was in use"
+                model.facts[id] = (seen[id][0], version, version)
+            model.values[id] = value
+        model.table = table
+
+    @rule(values=CHANGES)
+    def overwrite(self, values):
+        staged = stage_overwrite(self.current.table, rows(values), **identity())
+        model = self.current
+        model.table = commit(staged).table
+        model.values, model.facts = dict(values), row_facts(model.table)
+        assert {made for _, made, _ in model.facts.values()} <= {model.table.version}
+
+    @precondition(lambda self: len(self.branches) < 4)
+    @rule()
+    def fork(self):
+        source = self.current.table
+        table = create_branch(source.location, ulids.next(), source.location.branch, source.version)
+        self.branches.append(self.current.forked(table))
+
+    @rule(choice=st.integers(0, 3))
+    def switch(self, choice):
+        self.current = self.branches[choice % len(self.branches)]
+
+    @rule()
+    def index(self):
+        specs = [IndexSpec("by_id", "id", IndexKind.BTREE)]
+        staged = stage_indices(self.current.table, specs, **identity())
+        if staged is not None:
+            self.current.table = commit(staged).table
+
+    @rule()
+    def merge_fragments(self):
+        self.advance(compact(self.current.table).version)
+
+    @rule()
+    def extend_indices(self):
+        self.advance(optimize_indices(self.current.table))
+
+    def advance(self, version: int) -> None:
+        self.current.table = open_table(self.current.table.location, version)
+
+    @invariant()
+    def every_branch_holds_what_the_model_says(self):
+        for model in getattr(self, "branches", []):
+            assert content(model.table) == model.values
+            assert row_facts(model.table) == model.facts
+            assert model.table.count_rows() == len(model.values)
+
+    @invariant()
+    def every_key_is_found(self):
+        if not hasattr(self, "current"):
+            return
+        model = self.current
+        wanted = ["id0", "id1", "it's", "back\\slash", "é", "absent"]
+        found = model.table.lookup("id", pa.array(wanted), ["id", "value"]).to_pydict()
+        expected = {id: model.values[id] for id in wanted if id in model.values}
+        assert dict(zip(found["id"], found["value"], strict=True)) == expected
+        for id in wanted:
+            text = f"id = '{id.replace(chr(39), chr(39) * 2)}'"
+            assert model.table.count_rows(text) == (id in model.values)
+
+
+TestTables = TableMachine.TestCase
+TestTables.settings = settings(max_examples=20, stateful_step_count=12, deadline=None)

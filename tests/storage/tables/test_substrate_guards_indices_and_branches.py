@@ -1,0 +1,239 @@
+"""Habits of the substrate with indices, branches, history and processes.
+
+Red: read docs/internals/substrate.md.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from datetime import timedelta
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance import LanceDataset, LanceOperation
+
+from omnigraph.storage.tables import history
+from omnigraph.storage.tables.branches import create_branch
+from omnigraph.storage.tables.history import read_record
+from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.tables.maintain import compact
+from storage.tables import native, workers
+from storage.tables.support import change, commit, create, identity, rows, ulids
+
+
+@pytest.fixture
+def dataset(tmp_path) -> LanceDataset:
+    return native.append(native.create(tmp_path / "table", {"a": 1, "b": 2}), {"c": 3})
+
+
+@pytest.fixture
+def documents(tmp_path) -> LanceDataset:
+    vectors = np.random.default_rng(7).random((64, 8), dtype=np.float32)
+    data = pa.table(
+        {
+            "id": [f"d{n}" for n in range(64)],
+            "text": [f"word{n} common" for n in range(64)],
+            "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 8),
+        }
+    )
+    return lance.write_dataset(data, str(tmp_path / "documents"), enable_stable_row_ids=True)
+
+
+def build(dataset: LanceDataset, column: str, kind: str, **options) -> lance.Index:
+    fragment_ids = [fragment.fragment_id for fragment in dataset.get_fragments()]
+    return dataset.create_index_uncommitted(
+        column, kind, name=f"{column}_index", fragment_ids=fragment_ids, **options
+    )
+
+
+def commit_indices(dataset: LanceDataset, *built: lance.Index) -> LanceDataset:
+    return LanceDataset.commit(
+        dataset,
+        LanceOperation.CreateIndex(list(built), []),
+        read_version=dataset.version,
+        max_retries=0,
+    )
+
+
+def test_a_scalar_and_a_vector_index_go_into_one_version(documents):
+    """Red: re-read "Staged indices"."""
+    by_id = build(documents, "id", "BTREE")
+    near = build(documents, "vector", "IVF_FLAT", num_partitions=2)
+    landed = commit_indices(documents, by_id, near)
+    assert landed.version == documents.version + 1
+    assert {index.name for index in landed.describe_indices()} == {"id_index", "vector_index"}
+    query = {"column": "vector", "q": [0.5] * 8, "k": 3}
+    assert landed.to_table(nearest=query).num_rows == 3
+    assert landed.to_table(filter="id = 'd7'").num_rows == 1
+
+
+def test_a_full_text_index_is_unreadable_unless_its_segments_are_merged(documents):
+    """Red: re-read "Staged indices"; the merge step may have become needless."""
+    search = {"columns": ["id", "_score"], "full_text_query": "word7"}
+    words = build(documents, "text", "INVERTED", with_position=True)
+    broken = commit_indices(documents, words)
+    with pytest.raises(Exception, match="Not found"):
+        broken.to_table(**search)
+    merged = documents.merge_existing_index_segments(
+        [build(documents, "text", "INVERTED", with_position=True)]
+    )
+    operation = LanceOperation.CreateIndex([merged], [words])
+    healed = LanceDataset.commit(broken, operation, read_version=broken.version, max_retries=0)
+    assert healed.to_table(**search).column("id").to_pylist() == ["d7"]
+
+
+def test_compacting_a_branch_breaks_an_inherited_btree(dataset):
+    """Red (it reads): re-read "Inherited indices"; the exclusion list may be dropped."""
+    dataset.create_scalar_index("id", "BTREE")
+    branch = dataset.create_branch("branch", dataset.version)
+    branch.optimize.compact_files()
+    fresh = lance.dataset(branch.uri)
+    with pytest.raises(Exception, match="Not found"):
+        fresh.to_table(filter="id = 'c'")
+    plain = fresh.scanner(filter="id = 'c'", use_scalar_index=False)
+    assert plain.to_table().num_rows == 1
+
+
+def test_inherited_indices_read_correctly_three_branches_deep(location):
+    """Red: re-read "Inherited indices"."""
+    table = create(location, {f"main{n}": n for n in range(50)})
+    staged = stage_indices(table, [IndexSpec("by_id", "id", IndexKind.BTREE)], **identity())
+    table = commit(staged).table
+    for depth in range(3):
+        branch = create_branch(location, ulids.next(), table.location.branch, table.version)
+        table = change(branch, {f"depth{depth}": depth})
+        assert table.count_rows("id = 'main7'") == 1
+        assert table.count_rows(f"id = 'depth{depth}'") == 1
+
+
+def test_our_compaction_of_a_branch_keeps_the_inherited_index_readable(location):
+    """Red: re-read "Inherited indices"."""
+    table = change(create(location, {"a": 1}), {"b": 2})
+    staged = stage_indices(table, [IndexSpec("by_id", "id", IndexKind.BTREE)], **identity())
+    branch = create_branch(location, ulids.next(), None, commit(staged).version)
+    compact(change(change(branch, {"c": 3}), {"d": 4}))
+    fresh = lance.dataset(branch.location.native_uri)
+    assert [fresh.count_rows(f"id = '{id}'") for id in "abcd"] == [1, 1, 1, 1]
+
+
+def test_a_failed_compaction_leaves_a_reservation_and_a_plain_error(dataset):
+    """Red: re-read "Compaction"."""
+    stale = lance.dataset(dataset.uri)
+    lance.dataset(dataset.uri).delete("id = 'a'")
+    with pytest.raises(OSError, match="Retryable commit conflict") as failure:
+        stale.optimize.compact_files()
+    assert type(failure.value) is OSError
+    newest = native.newest(dataset)
+    assert type(newest.read_transaction(newest.version).operation).__name__ == "BaseOperation"
+    assert native.ids(newest) == ["b", "c"]
+
+
+def test_history_needs_the_shim_and_tells_reservations_only_by_their_namelessness(location):
+    """Red: re-read "History"; the shim may have become needless, or insufficient."""
+    table = create(location, {"a": 1})
+    staged = stage_indices(table, [IndexSpec("by_id", "id", IndexKind.BTREE)], **identity())
+    table = change(change(commit(staged).table, {"b": 2}), {"c": 3})
+    table.native.optimize.optimize_indices()
+    table.native.optimize.compact_files()
+    newest = table.native.version
+    assert read_record(table, newest).operation == "Rewrite"
+    assert read_record(table, newest).uuid
+    assert read_record(table, newest - 1).operation == history.RESERVE_FRAGMENTS
+    constructor = LanceOperation.RewrittenIndex.__init__
+    shim, constructor.__defaults__ = constructor.__defaults__, None
+    try:
+        with pytest.raises(TypeError, match="RewrittenIndex"):
+            table.native.read_transaction(newest)
+        assert read_record(table, newest).operation == "Rewrite"
+    finally:
+        constructor.__defaults__ = shim
+    table.native.checkout_version(1).restore()
+    restored = native.newest(table.native)
+    assert restored.read_transaction(restored.version).operation == LanceOperation.Restore(1)
+
+
+def test_a_branch_has_an_identity_and_protects_its_parent(dataset):
+    """Red: re-read "Branches"."""
+    dataset.create_branch("b", 2)
+    before = dataset.branches.list()["b"]["branch_identifier"]
+    child = lance.dataset(f"{dataset.uri}/tree/b").create_branch("child", 2)
+    inherited = dataset.branches.list()["child"]["branch_identifier"]
+    assert inherited[: len(before)] == before
+    assert child.uri == f"{dataset.uri}/tree/child"
+    with pytest.raises(OSError, match="referenced by"):
+        dataset.branches.delete("b")
+    dataset.branches.delete("child")
+    dataset.branches.delete("b")
+    dataset.create_branch("b", 2)
+    assert dataset.branches.list()["b"]["branch_identifier"] != before
+
+
+def test_a_tree_without_a_ref_blocks_its_name_until_it_is_dropped(dataset, tmp_path):
+    """Red: re-read "Branches"."""
+    dataset.create_branch("b", 2)
+    (tmp_path / "table" / "_refs" / "branches" / "b.json").unlink()
+    assert dataset.branches.list() == {}
+    with pytest.raises(OSError, match="internal error"):
+        dataset.create_branch("b", 2)
+    with pytest.raises(ValueError, match="does not exist"):
+        dataset.branches.delete("b")
+    LanceDataset.drop(f"{dataset.uri}/tree/b")
+    assert native.ids(dataset.create_branch("b", 2)) == ["a", "b", "c"]
+
+
+def test_nested_branch_names_poison_each_other(dataset):
+    """Red: re-read "Branches"."""
+    dataset.create_branch("feature", 2)
+    dataset.create_branch("feature/sub", 2)
+    dataset.branches.delete("feature")
+    with pytest.raises(OSError, match="internal error"):
+        dataset.create_branch("feature", 2)
+
+
+def test_a_table_with_branches_cannot_be_moved(dataset, tmp_path):
+    """Red: re-read "Branches"; the address of the parent may have become relative."""
+    dataset.create_branch("b", 2)
+    (tmp_path / "table").rename(tmp_path / "moved")
+    assert native.ids(lance.dataset(str(tmp_path / "moved"))) == ["a", "b", "c"]
+    with pytest.raises(Exception, match="Not found"):
+        lance.dataset(str(tmp_path / "moved" / "tree" / "b")).to_table()
+
+
+def test_a_branch_handle_from_a_checkout_does_not_pickle(dataset):
+    """Red: re-read "Branches"; opening by the address of the tree may have become needless."""
+    lance.write_dataset(rows({"d": 4}), dataset.create_branch("b", 2), mode="append")
+    handle = dataset.checkout_version(("b", 3))
+    assert handle.uri == dataset.uri
+    with pytest.raises(Exception, match=r"[Nn]ot found|root location"):
+        pickle.loads(pickle.dumps(handle)).to_table()
+    by_address = lance.dataset(f"{dataset.uri}/tree/b", version=3)
+    assert native.ids(pickle.loads(pickle.dumps(by_address))) == ["a", "b", "c", "d"]
+
+
+def test_cleanup_of_named_versions_spares_the_newest_and_fork_points(dataset):
+    """Red: re-read "Cleanup"."""
+    newest = native.append(native.append(dataset, {"d": 4}), {"e": 5})
+    branch = newest.create_branch("b", 2)
+    newest.cleanup_old_versions(versions=[1, 2, 3, 4])
+    assert [version["version"] for version in newest.versions()] == [2, 4]
+    assert native.ids(lance.dataset(branch.uri)) == ["a", "b", "c"]
+
+
+def test_detached_versions_lose_their_files_to_cleanup(dataset):
+    """Red: re-read "Cleanup"."""
+    staged = native.staged_append(dataset, {"d": 4})
+    detached = LanceDataset.commit(dataset, staged, detached=True, max_retries=1)
+    assert native.ids(detached) == ["a", "b", "c", "d"]
+    dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+    with pytest.raises(Exception, match="Not found"):
+        lance.dataset(dataset.uri, version=detached.version).to_table()
+
+
+def test_processes_are_spawned_because_forked_ones_may_hang(racers):
+    """Red: re-read "Processes"."""
+    methods = racers(workers.start_method, *(() for _ in range(workers.PROCESSES)))
+    assert methods == ["spawn"] * workers.PROCESSES
+    assert multiprocessing.get_context("spawn").get_start_method() == "spawn"

@@ -1,0 +1,91 @@
+"""Paths below a graph root, and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.identity import (
+    BranchName,
+    EntityKind,
+    IncarnationId,
+    OperationId,
+    TableIdentity,
+    TypeId,
+)
+from omnigraph.storage import layout
+
+identities = st.builds(
+    TableIdentity,
+    st.integers(1, 2**64 - 1).map(TypeId),
+    st.integers(1, 2**64 - 1).map(IncarnationId),
+)
+
+
+def test_a_table_lives_under_its_identity():
+    identity = TableIdentity(TypeId(0x2A), IncarnationId(1))
+    assert layout.table_path(EntityKind.EDGE, identity) == (
+        "edges/000000000000002a-0000000000000001"
+    )
+
+
+@given(st.sampled_from(EntityKind), identities)
+def test_a_table_path_gives_its_identity_back(kind, identity):
+    path = layout.table_path(kind, identity)
+    assert layout.find_table(path) == (kind, identity)
+    assert path.startswith(layout.tables_folder(kind) + "/")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nodes",
+        "nodes/",
+        "nodes/2a-1",
+        "nodes/000000000000002A-0000000000000001",
+        "nodes/0000000000000000-0000000000000001",
+        "nodes/000000000000002a-0000000000000001/data",
+        "other/000000000000002a-0000000000000001",
+        "__manifest",
+    ],
+)
+def test_no_table_has_another_path(path):
+    assert layout.find_table(path) is None
+
+
+def test_a_branch_ref_is_one_file_whatever_the_name():
+    assert layout.branch_ref(BranchName("team/a.b")) == "_refs/branches/team%2Fa.b.json"
+    assert layout.find_branch("team%2Fa.b.json") == "team/a.b"
+    assert layout.find_branch("team%2Fa.b") is None
+    assert layout.find_branch("team%2fa.json") is None
+
+
+def test_intents_are_found_by_their_operation():
+    operation = OperationId("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    path = layout.intent_path(operation)
+    assert path == "__recovery/01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
+    assert layout.find_operation(path.rpartition("/")[2]) == operation
+    assert layout.quarantined_intent_path(operation) == (
+        "__recovery/quarantine/01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
+    )
+    assert layout.find_operation("notes.txt") is None
+    assert layout.find_operation(".json") is None
+
+
+def test_names_of_the_system_do_not_meet():
+    names = {
+        layout.MANIFEST,
+        layout.RECOVERY,
+        layout.STAGING,
+        layout.INIT_CLAIM,
+        layout.WRITER_LOCK,
+        layout.WRITER_QUEUE_LOCK,
+        layout.WRITER_LEASE,
+        layout.probe_path("x"),
+        *layout.SCHEMA_FILES,
+        *(layout.tables_folder(kind) for kind in EntityKind),
+        layout.BRANCHES,
+    }
+    assert len(names) == 14
+    assert layout.staging_path("x") == "__staging/x"

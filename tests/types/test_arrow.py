@@ -1,0 +1,96 @@
+"""Property types as Arrow types, and the schema of a table."""
+
+import pickle
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.catalog.model import RESERVED_COLUMNS, Property
+from omnigraph.identity import EntityKind, PropertyId
+from omnigraph.types.arrow import (
+    BLOB,
+    arrow_field,
+    arrow_type,
+    entity_schema,
+    stable_property_id,
+)
+from omnigraph.types.jsonl_examine import STORAGE_FIELDS
+from omnigraph.types.jsonl_types import PropertySpec, ReadOptions, TypeSpec
+from omnigraph.types.problems import ProblemCode, ValueRefused
+from omnigraph.types.property import PropertyType, Scalar
+
+TYPES = {
+    "String": (PropertyType(Scalar.STRING), pa.string()),
+    "enum": (PropertyType(Scalar.STRING, enum_values=("a", "b")), pa.string()),
+    "Bool": (PropertyType(Scalar.BOOL), pa.bool_()),
+    "I32": (PropertyType(Scalar.I32), pa.int32()),
+    "I64": (PropertyType(Scalar.I64), pa.int64()),
+    "U32": (PropertyType(Scalar.U32), pa.uint32()),
+    "U64": (PropertyType(Scalar.U64), pa.uint64()),
+    "F32": (PropertyType(Scalar.F32), pa.float32()),
+    "F64": (PropertyType(Scalar.F64), pa.float64()),
+    "Date": (PropertyType(Scalar.DATE), pa.date32()),
+    "DateTime": (PropertyType(Scalar.DATETIME), pa.timestamp("ms", tz="UTC")),
+    "Vector": (PropertyType(Scalar.VECTOR, dimension=3), pa.list_(pa.float32(), 3)),
+    "Blob": (PropertyType(Scalar.BLOB), BLOB),
+    "list": (PropertyType(Scalar.DATE, is_list=True), pa.list_(pa.date32())),
+}
+
+
+@pytest.mark.parametrize(("type", "expected"), TYPES.values(), ids=TYPES)
+def test_every_property_type_has_its_arrow_type(type, expected):
+    assert arrow_type(type) == expected
+
+
+def test_items_of_lists_and_vectors_may_be_null():
+    for name in ("Vector", "list"):
+        assert arrow_type(TYPES[name][0]).value_field.nullable
+
+
+def a_property(id: int, name: str, *, nullable: bool = False) -> Property:
+    return Property(PropertyId(id), name, PropertyType(Scalar.I64, nullable=nullable))
+
+
+def test_a_column_carries_its_nullability_and_its_property_id():
+    field = arrow_field(a_property(7, "age", nullable=True))
+    assert field.nullable
+    assert field.metadata == {b"omnigraph.stable_property_id": b"7"}
+    assert stable_property_id(field) == 7
+    assert stable_property_id(pa.field("id", pa.string())) is None
+
+
+def test_a_node_table_holds_the_id_and_then_the_properties_by_name():
+    schema = entity_schema(EntityKind.NODE, [a_property(2, "b"), a_property(1, "a")])
+    assert schema.names == ["id", "a", "b"]
+    assert schema.field("id") == pa.field("id", pa.string(), nullable=False)
+
+
+def test_an_edge_table_holds_its_ends_behind_the_id():
+    schema = entity_schema(EntityKind.EDGE, [a_property(9, "weight", nullable=True)])
+    assert schema.names == ["id", "src", "dst", "weight"]
+    assert [field.nullable for field in schema] == [False, False, False, True]
+
+
+def test_the_names_refused_in_input_are_the_ones_no_property_may_have():
+    assert RESERVED_COLUMNS | {"_tombstone"} == STORAGE_FIELDS
+
+
+def test_what_is_sent_to_other_processes_can_be_pickled():
+    spec = TypeSpec("A", EntityKind.NODE, (PropertySpec("p", PropertyType(Scalar.I64)),))
+    refused = ValueRefused("no", ProblemCode.LIMIT)
+    for value in (spec, ReadOptions(partial=True)):
+        assert pickle.loads(pickle.dumps(value)) == value
+    copy = pickle.loads(pickle.dumps(refused))
+    assert (copy.reason, copy.problem) == ("no", ProblemCode.LIMIT)
+
+
+@dataclass(frozen=True)
+class NamedColumn:
+    id: int
+    name: str
+    type: PropertyType
+
+
+def test_anything_with_an_id_a_name_and_a_type_makes_a_column():
+    assert arrow_field(NamedColumn(3, "x", PropertyType(Scalar.BOOL))).type == pa.bool_()
