@@ -43,9 +43,10 @@ class CaseRun:
 
     @property
     def is_sound(self) -> bool:
-        """False if anything failed; a peer that is not installed is no failure."""
+        """True if there are samples to believe; a peer that is not installed does no harm."""
         kinds = {failure.kind for failure in self.failures.values()}
-        return self.disagreement is None and kinds <= {FailureKind.NOT_INSTALLED}
+        harmless = kinds <= {FailureKind.NOT_INSTALLED}
+        return harmless and self.disagreement is None and bool(self.samples)
 
 
 @dataclass(frozen=True, slots=True)

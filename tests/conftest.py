@@ -7,3 +7,11 @@ settings.register_profile(
     "default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--rewrite-golden",
+        action="store_true",
+        help="write what the code gives now into the golden files, to be reviewed with git diff",
+    )

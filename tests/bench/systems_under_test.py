@@ -72,6 +72,7 @@ def large(spec):
 
 
 def prepare(spec):
+    _log(spec)
     Path(spec["root"], "input.txt").write_text(str(spec["parameters"]["size"]))
     return {}
 
@@ -82,7 +83,7 @@ def reads_inputs(spec):
 
 
 def _log(spec, **facts):
-    line = {"system": spec["system"], "pid": os.getpid(), "root": spec["root"], **facts}
+    line = {"system": spec.get("system"), "pid": os.getpid(), "root": spec["root"], **facts}
     with Path(spec["parameters"]["log"]).open("a") as log:
         log.write(json.dumps(line) + "\n")
 

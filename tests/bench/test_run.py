@@ -211,15 +211,23 @@ def test_a_peer_that_is_not_installed_is_named_and_no_failure():
     assert case.is_sound
 
 
-def test_inputs_are_prepared_once_a_case_and_read_by_every_sample():
+def test_a_run_without_its_baseline_is_not_sound():
+    absent = replace(system("absent", "repeats"), requires=("no-such-package",))
+    case = run_one_case(suite(absent, system("other", "repeats")))
+    assert case.samples == {}
+    assert not case.is_sound
+
+
+def test_inputs_are_prepared_once_and_read_by_every_sample(tmp_path):
+    log = tmp_path / "log.jsonl"
     declared = suite(
         system("base", "reads_inputs"),
         prepare="systems_under_test:prepare",
-        cases=(Case("small", {"size": 1}), Case("big", {"size": 2})),
+        cases=(Case("small", {"size": 7, "log": str(log)}),),
     )
-    result = run(declared)
-    hashes = [{sample.result_hash for sample in case.samples["base"]} for case in result.cases]
-    assert hashes == [{"1"}, {"2"}]
+    case = run_one_case(declared)
+    assert {sample.result_hash for sample in case.samples["base"]} == {"7"}
+    assert len(log.read_text().splitlines()) == 1
 
 
 def test_inputs_that_cannot_be_prepared_are_reported():

@@ -73,7 +73,8 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         return EXIT_FAILURE
     except click.ClickException as error:
-        return _failure({"error": error.format_message()}, error.format_message(), wants_json)
+        message = error.format_message()
+        return _failure({"error": message}, f"error: {message}", wants_json)
     except Exception as error:
         from omnigraph.errors import CompileError, OmniError
 

@@ -16,7 +16,7 @@ from omnigraph.identity import EntityKind, table_key
 def cardinality_violations(
     changes: Changes, catalog: Catalog, committed: Committed
 ) -> Iterator[Violation]:
-    """Sources the write touches that end up with too few or too many edges.
+    """Sources the write touches that end up with too few or too many edges, by their ids.
 
     A source that is deleted itself is skipped, and one that no edge was written for or removed
     from is not looked at.
@@ -31,36 +31,44 @@ def _violations(
     change: TableChange, edge: EdgeType, changes: Changes, committed: Committed
 ) -> Iterator[Violation]:
     written = column(change.rows, "src")
-    kept, vacated = _kept_sources(change, written, committed)
-    touched = pc.unique(pa.concat_arrays([written, vacated]))
+    counted = _counted(change, written, committed)
+    counted = counted.filter(_is_broken(edge, counted.column("edges")))
     nodes = changes.get(table_key(EntityKind.NODE, edge.from_type))
     if nodes is not None:
-        touched = touched.filter(without(touched, nodes.deleted))
+        counted = counted.filter(without(column(counted, "source"), nodes.deleted))
+    counted = counted.sort_by("source")
+    first_rows = pc.index_in(column(counted, "source"), value_set=written)
+    for one, index in zip(counted.to_pylist(), first_rows.to_pylist(), strict=True):
+        source, edges = one["source"], one["edges"]
+        problem = f"min {edge.minimum}" if edges < edge.minimum else f"max {edge.maximum}"
+        message = f"@card violation on edge {edge.name}: source '{source}' has {edges} edges"
+        yield change.violation(ViolationKind.CARDINALITY, f"{message} ({problem})", index)
+
+
+def _is_broken(edge: EdgeType, edges: pa.ChunkedArray) -> pa.ChunkedArray:
+    too_few = pc.less(edges, edge.minimum)
+    return too_few if edge.maximum is None else pc.or_(too_few, pc.greater(edges, edge.maximum))
+
+
+def _counted(change: TableChange, written: pa.Array, committed: Committed) -> pa.Table:
+    """Each source the write touches, once, with the number of its edges after the write."""
+    kept, vacated = _kept_sources(change, written, committed)
     counts = pc.value_counts(pa.concat_arrays([written, kept]))
-    count_of = dict(
-        zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)
-    )
-    for source in sorted(touched.to_pylist()):
-        count = count_of.get(source, 0)
-        problem = _problem(edge, count)
-        if problem is not None:
-            message = f"@card violation on edge {edge.name}: source '{source}' has {count} edges"
-            index = pc.index(written, source).as_py()
-            yield change.violation(
-                ViolationKind.CARDINALITY, f"{message} ({problem})", index if index >= 0 else None
-            )
-
-
-def _problem(edge: EdgeType, count: int) -> str | None:
-    if edge.maximum is not None and count > edge.maximum:
-        return f"max {edge.maximum}"
-    return f"min {edge.minimum}" if count < edge.minimum else None
+    sources = counts.field("values")
+    emptied = pc.unique(vacated)
+    emptied = emptied.filter(without(emptied, sources))
+    none = pa.repeat(pa.scalar(0, pa.int64()), len(emptied))
+    columns = [
+        pa.concat_arrays([sources, emptied]),
+        pa.concat_arrays([counts.field("counts"), none]),
+    ]
+    return pa.table(columns, names=["source", "edges"])
 
 
 def _kept_sources(
     change: TableChange, written: pa.Array, committed: Committed
 ) -> tuple[pa.Array, pa.Array]:
-    """The sources of the touched nodes' committed edges that stay, and those edges vacate."""
+    """The sources of committed edges that stay, for touched sources, and of those that go."""
     table = change.table_key
     vacated = column(committed.find(table, "id", change.gone, ["id", "src"]), "src")
     if change.replaces_all:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,11 +15,10 @@ from omnigraph.errors import Violation, ViolationKind
 from omnigraph.types.canonical import canonical_strings
 
 _SEPARATOR = "\x1f"
-_ENDS = frozenset({"src", "dst", "id"})
 
 
 def unique_violations(change: TableChange, committed: Committed) -> Iterator[Violation]:
-    """Two ids with equal tuples; a tuple with a NULL in it is exempt.
+    """Two rows with equal tuples; a tuple with a NULL in it is exempt.
 
     A key needs no look at committed rows: equal keys make equal ids, and an equal id is a
     replacement. A table that is replaced as a whole has no other rows to compare with.
@@ -25,10 +26,12 @@ def unique_violations(change: TableChange, committed: Committed) -> Iterator[Vio
     if change.rows.num_rows == 0:
         return
     for constraint in unique_groups(change.type):
-        tuples = tuple_strings(change.type, change.rows, constraint)
-        yield from _within(change, constraint, tuples)
+        checked = _Checked(change, constraint, _members(change.type, change.rows, constraint))
+        yield from _non_finite(checked)
+        tuples = _joined(checked.members)
+        yield from _within(checked, tuples)
         if constraint.kind is ConstraintKind.UNIQUE and not change.replaces_all:
-            yield from _against(change, constraint, tuples, committed)
+            yield from _against(checked, tuples, committed)
 
 
 def unique_groups(type_: NodeType | EdgeType) -> tuple[Constraint, ...]:
@@ -37,72 +40,128 @@ def unique_groups(type_: NodeType | EdgeType) -> tuple[Constraint, ...]:
 
 def tuple_strings(type_: NodeType | EdgeType, rows: pa.Table, constraint: Constraint) -> pa.Array:
     """The compared tuple of each row as one string; NULL where any member is NULL."""
-    parts = [_canonical(type_, column(rows, name), name) for name in constraint.columns]
-    if len(parts) == 1:
-        return parts[0]
-    # Members may contain the separator, so it is doubled inside them first: (a, b) stays apart
-    # from every other split of the same characters.
-    escaped = [pc.replace_substring(p, _SEPARATOR, _SEPARATOR * 2) for p in parts]
-    joiner = f"{_SEPARATOR}|"
-    return pc.binary_join_element_wise(*escaped, joiner, null_handling="emit_null")
+    return _joined(_members(type_, rows, constraint))
+
+
+# --- tuples --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """One constraint over the rows of a write; `members` are its columns as canonical strings."""
+
+    change: TableChange
+    constraint: Constraint
+    members: tuple[pa.Array, ...]
+
+    @property
+    def prefix(self) -> str:
+        names = self.constraint.columns
+        where = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        return f"@unique violation on {self.change.type.name}.{where}:"
+
+    def violation(self, index: int, held_by: str) -> Violation:
+        """The row at `index` has the tuple of the row called `held_by`."""
+        values = [member[index].as_py() for member in self.members]
+        value = values[0] if len(values) == 1 else f"({', '.join(values)})"
+        id = self.change.ids[index].as_py()
+        message = f"{self.prefix} value '{value}' held by '{held_by}' and '{id}'"
+        return self.change.violation(ViolationKind.UNIQUE, message, index)
+
+
+def _members(
+    type_: NodeType | EdgeType, rows: pa.Table, constraint: Constraint
+) -> tuple[pa.Array, ...]:
+    return tuple(_canonical(type_, column(rows, name), name) for name in constraint.columns)
 
 
 def _canonical(type_: NodeType | EdgeType, values: pa.Array, name: str) -> pa.Array:
-    if name in _ENDS:
-        return values
-    return canonical_strings(values, type_.by_name[name].type)
+    property_ = type_.property(name)
+    if property_ is None:
+        return values  # `src` and `dst` hold ids, which are canonical strings already.
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, values.type))
+    return canonical_strings(values, property_.type)
 
 
-def _within(change: TableChange, constraint: Constraint, tuples: pa.Array) -> Iterator[Violation]:
+def _joined(members: tuple[pa.Array, ...]) -> pa.Array:
+    if len(members) == 1:
+        return members[0]
+    # Members may contain the separator, so it is doubled inside them first: (a, b) stays apart
+    # from every other split of the same characters.
+    escaped = [pc.replace_substring(m, _SEPARATOR, _SEPARATOR * 2) for m in members]
+    return pc.binary_join_element_wise(*escaped, f"{_SEPARATOR}|", null_handling="emit_null")
+
+
+def _non_finite(checked: _Checked) -> Iterator[Violation]:
+    """Rows whose tuple has no string: NaN equals nothing, so nothing can be said about it."""
+    stored = [column(checked.change.rows, name) for name in checked.constraint.columns]
+    if not any(pa.types.is_floating(values.type) for values in stored):
+        return
+    are_given = [pc.is_valid(values) for values in stored]
+    have_strings = [pc.is_valid(member) for member in checked.members]
+    wrong = pc.and_not(reduce(pc.and_, are_given), reduce(pc.and_, have_strings))
+    for index in pc.indices_nonzero(wrong).to_pylist():
+        message = f"{checked.prefix} a non-finite number is no value to tell rows apart by"
+        yield checked.change.violation(ViolationKind.UNIQUE, message, index)
+
+
+# --- who else has it -----------------------------------------------------------------------------
+
+
+def _within(checked: _Checked, tuples: pa.Array) -> Iterator[Violation]:
     counts = pc.value_counts(tuples.drop_null())
     repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
     if not len(repeated):
         return
-    holders = pc.index_in(tuples, value_set=repeated)
-    first: dict[int, int] = {}
-    for index in pc.indices_nonzero(pc.is_valid(holders)).to_pylist():
-        group = holders[index].as_py()
-        if group not in first:
-            first[group] = index
-            continue
-        held_by = change.ids[first[group]].as_py()
-        message = _message(change, constraint, index, held_by, change.ids[index].as_py())
-        yield change.violation(ViolationKind.UNIQUE, message, index)
+    groups = pc.index_in(tuples, value_set=repeated)
+    holders = pc.indices_nonzero(pc.is_valid(groups))
+    first: dict[int, str] = {}
+    for index, group in zip(holders.to_pylist(), groups.take(holders).to_pylist(), strict=True):
+        if group in first:
+            yield checked.violation(index, first[group])
+        else:
+            first[group] = checked.change.ids[index].as_py()
 
 
-def _against(
-    change: TableChange, constraint: Constraint, tuples: pa.Array, committed: Committed
-) -> Iterator[Violation]:
-    present = tuples.drop_null()
-    if not len(present):
+def _against(checked: _Checked, tuples: pa.Array, committed: Committed) -> Iterator[Violation]:
+    change, constraint = checked.change, checked.constraint
+    rows = change.rows.filter(pc.is_valid(tuples))
+    if not rows.num_rows:
         return
-    by = constraint.columns[0]
-    wanted = pc.unique(column(change.rows, by).filter(pc.is_valid(tuples)))
-    names = list(dict.fromkeys(["id", *constraint.columns]))
-    found = committed.find(change.table_key, by, wanted, names)
+    by = _lookup_column(change.type, constraint, rows)
+    names = ["id", *constraint.columns]
+    found = committed.find(change.table_key, by, _wanted(column(rows, by)), names)
     found = found.filter(without(column(found, "id"), change.gone))
     if not found.num_rows:
         return
+    found = found.sort_by("id")
     taken = tuple_strings(change.type, found, constraint)
-    position = pc.index_in(tuples, value_set=taken)
-    for index in pc.indices_nonzero(pc.is_valid(position)).to_pylist():
-        if tuples[index].as_py() is None:
-            continue
-        held_by = column(found, "id")[position[index].as_py()].as_py()
-        message = _message(change, constraint, index, held_by, change.ids[index].as_py())
-        yield change.violation(ViolationKind.UNIQUE, message, index)
+    positions = pc.index_in(tuples, value_set=taken, skip_nulls=True)
+    hits = pc.indices_nonzero(pc.is_valid(positions))
+    held_by = column(found, "id").take(positions.take(hits))
+    for index, holder in zip(hits.to_pylist(), held_by.to_pylist(), strict=True):
+        yield checked.violation(index, holder)
 
 
-def _message(change: TableChange, constraint: Constraint, index: int, held_by: str, id: str) -> str:
-    names = constraint.columns
-    values = [
-        _canonical(change.type, column(change.rows, n).slice(index, 1), n)[0].as_py() for n in names
-    ]
-    if len(names) == 1:
-        where, value = names[0], values[0]
-    else:
-        where, value = f"({', '.join(names)})", f"({', '.join(values)})"
-    return (
-        f"@unique violation on {change.type.name}.{where}: "
-        f"value '{value}' held by '{held_by}' and '{id}'"
-    )
+def _lookup_column(type_: NodeType | EdgeType, constraint: Constraint, rows: pa.Table) -> str:
+    """The column to find committed rows by: the one that is likely to find the fewest."""
+    if len(constraint.columns) == 1:
+        return constraint.columns[0]
+
+    def narrowness(name: str) -> tuple[int, bool]:
+        property_ = type_.property(name)
+        has_few_values = property_ is not None and (
+            property_.type.is_enum or rows.schema.field(name).type == pa.bool_()
+        )
+        return pc.count_distinct(rows.column(name)).as_py(), not has_few_values
+
+    return max(constraint.columns, key=narrowness)
+
+
+def _wanted(values: pa.Array) -> pa.Array:
+    """The values to look for; both zeros, since they are equal and a look-up goes by bits."""
+    wanted = pc.unique(values)
+    if not pa.types.is_floating(wanted.type) or not pc.any(pc.equal(wanted, 0.0)).as_py():
+        return wanted
+    return pc.unique(pa.concat_arrays([wanted, pa.array([0.0, -0.0], wanted.type)]))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import Constraint, ConstraintKind, Property
 from omnigraph.constraints.model import TableChange, column
 from omnigraph.errors import Violation, ViolationKind
-from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, INTEGERS
+from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, INTEGERS, Scalar
 
 
 def value_violations(change: TableChange) -> Iterator[Violation]:
@@ -27,33 +30,37 @@ def value_violations(change: TableChange) -> Iterator[Violation]:
 
 
 def _range(change: TableChange, constraint: Constraint) -> Iterator[Violation]:
-    name = constraint.columns[0]
-    property_ = change.type.by_name[name]
+    name, low, high = constraint.columns[0], constraint.low, constraint.high
+    scalar = change.type.by_name[name].type.scalar
     values = column(change.rows, name)
-    shown = f"@range violation on {change.type.name}.{name}:"
-    if property_.type.scalar in FLOATS:
-        yield from _at(change, pc.is_nan(values), lambda _: f"{shown} value is NaN")
-    if constraint.low is not None:
-        low = constraint.low
-        mask = _beyond(values, property_, low, below=True)
-        yield from _at(change, mask, lambda i: f"{shown} value {values[i]} < min {low}")
-    if constraint.high is not None:
-        high = constraint.high
-        mask = _beyond(values, property_, high, below=False)
-        yield from _at(change, mask, lambda i: f"{shown} value {values[i]} > max {high}")
+    broken: list[tuple[pa.Array, str]] = []
+    if low is not None:
+        broken.append((_beyond(values, scalar, low, below=True), f"< min {low}"))
+    if high is not None:
+        broken.append((_beyond(values, scalar, high, below=False), f"> max {high}"))
+    if scalar in FLOATS:
+        broken.append((pc.is_nan(values), ""))
+
+    def message(index: int) -> str:
+        problem = next(text for mask, text in broken if mask[index].as_py())
+        found = f"{values[index]} {problem}" if problem else "is NaN"
+        return f"@range violation on {change.type.name}.{name}: value {found}"
+
+    yield from _at(change, reduce(pc.or_, (mask for mask, _ in broken)), message)
 
 
-def _beyond(values: pa.Array, property_: Property, bound: str, *, below: bool) -> pa.Array:
+def _beyond(values: pa.Array, scalar: Scalar, bound: str, *, below: bool) -> pa.Array:
     """Which values lie outside a bound; whole numbers are compared exactly, not as floats."""
     compare = pc.less if below else pc.greater
-    if property_.type.scalar in INTEGERS and "." not in bound:
-        number = int(bound)
-        low, high = INTEGER_BOUNDS[property_.type.scalar]
-        if low <= number <= high:
-            return compare(values, pa.scalar(number, values.type))
-        everything = (number > high) if below else (number < low)
-        return pc.and_(pc.is_valid(values), pa.scalar(everything))
-    return compare(values.cast(pa.float64(), safe=False), pa.scalar(float(bound)))
+    if scalar not in INTEGERS:
+        return compare(values.cast(pa.float64()), pa.scalar(float(bound)))
+    # A bound between two whole numbers allows the same ones as the next whole number inside it.
+    limit = (math.ceil if below else math.floor)(Decimal(bound))
+    least, most = INTEGER_BOUNDS[scalar]
+    if least <= limit <= most:
+        return compare(values, pa.scalar(limit, values.type))
+    excludes_all = limit > most if below else limit < least
+    return pc.and_(pc.is_valid(values), pa.scalar(excludes_all))
 
 
 def _check(change: TableChange, constraint: Constraint) -> Iterator[Violation]:

@@ -6,7 +6,7 @@ on. Here numbers of different types compare as the numbers they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +19,6 @@ from omnigraph.plan.expressions import Comparator
 Datum: TypeAlias = "pa.Array | pa.Scalar"
 """A column, or one value that stands for a column of it."""
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 _ORDERED: Mapping[Comparator, Callable[[Datum, Datum], pa.Array]] = {
@@ -38,13 +37,19 @@ _MIRRORED = {
     Comparator.GT: Comparator.LT,
     Comparator.GE: Comparator.LE,
 }
+_UNKNOWN = pa.scalar(None, pa.bool_())
+_WHOLE_BOUNDS = {pa.int64(): (-(2.0**63), 2.0**63), pa.uint64(): (0.0, 2.0**64)}
+"""The floats a whole number can equal: from the first up to but not including the second."""
 
 
 def compare(op: Comparator, left: Datum, right: Datum, rows: int) -> pa.Array:
     """One truth value for each of `rows` rows; NULL where either side is NULL."""
+    left, right = _in_one_piece(left), _in_one_piece(right)
+    if pa.types.is_null(left.type) or pa.types.is_null(right.type):
+        return pa.nulls(rows, pa.bool_())
     match op:
         case Comparator.HAS:
-            return _has(as_column(left, rows), as_column(right, rows))
+            return _has(left, right, rows)
         case Comparator.CONTAINS | Comparator.STARTS_WITH | Comparator.ENDS_WITH:
             return _text(op, as_column(left, rows), right)
         case _:
@@ -52,31 +57,36 @@ def compare(op: Comparator, left: Datum, right: Datum, rows: int) -> pa.Array:
 
 
 def as_column(datum: Datum, rows: int) -> pa.Array:
-    if isinstance(datum, pa.ChunkedArray):
-        return datum.combine_chunks()
-    return datum if isinstance(datum, pa.Array) else pa.repeat(datum, rows)
+    """The datum as one array: a single value is repeated."""
+    flat = _in_one_piece(datum)
+    return pa.repeat(flat, rows) if isinstance(flat, pa.Scalar) else flat
+
+
+def _in_one_piece(datum: Datum) -> Datum:
+    return datum.combine_chunks() if isinstance(datum, pa.ChunkedArray) else datum
+
+
+# --- order and equality --------------------------------------------------------------------------
 
 
 def _ordered(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
     kinds = (left.type, right.type)
-    if pa.types.is_null(left.type) or pa.types.is_null(right.type):
-        return pa.nulls(len(left), pa.bool_())
-    if left.type == right.type or not all(_is_number(k) for k in kinds):
+    if left.type == right.type or not all(map(_is_number, kinds)):
         return _ORDERED[op](left, right)
-    if pa.types.is_floating(left.type) and pa.types.is_integer(right.type):
-        return _whole_against_float(_MIRRORED[op], as_column(right, len(left)), left)
-    if pa.types.is_integer(left.type) and pa.types.is_floating(right.type):
-        return _whole_against_float(op, left, as_column(right, len(left)))
+    if all(map(pa.types.is_integer, kinds)):
+        return _whole_against_whole(op, left, right)
+    if all(map(pa.types.is_floating, kinds)):
+        return _ORDERED[op](left.cast(pa.float64()), right.cast(pa.float64()))
     if pa.types.is_integer(left.type):
-        return _whole_against_whole(op, left, as_column(right, len(left)))
-    return _ORDERED[op](left.cast(pa.float64()), right.cast(pa.float64()))
+        return _whole_against_float(op, left, as_column(right, len(left)))
+    return _whole_against_float(_MIRRORED[op], as_column(right, len(left)), left)
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _whole_against_whole(op: Comparator, left: pa.Array, right: pa.Array) -> pa.Array:
+def _whole_against_whole(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
     if pa.uint64() not in (left.type, right.type):
         return _ORDERED[op](left.cast(pa.int64()), right.cast(pa.int64()))
     # Wide unsigned numbers fit no signed column: compare as decimals, which hold both.
@@ -87,38 +97,92 @@ def _whole_against_whole(op: Comparator, left: pa.Array, right: pa.Array) -> pa.
 def _whole_against_float(op: Comparator, whole: pa.Array, real: pa.Array) -> pa.Array:
     """Whole numbers on the left, floats on the right, without rounding either.
 
-    A whole number is below `f` exactly when it is below the next whole number from `f` up, and
-    not above `f` exactly when it is not above the next one down.
+    A float stands at or just above the whole number below it, its floor, and that one fits the
+    type of the whole numbers unless the float is beyond all of them. So everything is decided by
+    the floor and by whether the float is more than its floor.
     """
+    wide = pa.uint64() if whole.type == pa.uint64() else pa.int64()
+    low, high = _WHOLE_BOUNDS[wide]
+    numbers = np.asarray(whole.cast(wide).fill_null(0))
     values = np.asarray(real.cast(pa.float64()).fill_null(0.0))
-    rounded = np.ceil(values) if op in (Comparator.LT, Comparator.GE) else np.floor(values)
-    in_range = np.isfinite(values) & (np.abs(rounded) < 2.0**63)
-    bounds = pa.array(np.where(in_range, rounded, 0.0).astype(np.int64))
-    exact = np.asarray(_whole_against_whole(op, whole, bounds).fill_null(False))
-    fractional = in_range & (values != rounded)
-    answer = exact
-    if op is Comparator.EQ:
-        answer = np.where(fractional, False, answer)
-    elif op is Comparator.NE:
-        answer = np.where(fractional, True, answer)
-    answer = np.where(in_range, answer, _beyond(op, whole, values))
+    floors = np.floor(values)
+    fits = (floors >= low) & (floors < high)
+    steps = np.where(fits, floors, 0.0).astype(numbers.dtype)
+    has_fraction = values != floors
+    level = fits & (numbers == steps)
+    equal = level & ~has_fraction
+    less = np.where(fits, (numbers < steps) | (level & has_fraction), values >= high)
+    answer = _answer(op, less, equal, np.isnan(values))
     known = np.asarray(pc.and_(pc.is_valid(whole), pc.is_valid(real)))
-    return pa.array(answer.astype(bool), mask=~known)
+    return pa.array(answer, mask=~known)
 
 
-def _beyond(op: Comparator, whole: pa.Array, values: Floats) -> Flags:
-    """The answer where the float is NaN, infinite or outside the signed range."""
-    as_float = np.asarray(whole.cast(pa.float64(), safe=False).fill_null(0.0))
-    with np.errstate(invalid="ignore"):
-        table: Mapping[Comparator, Flags] = {
-            Comparator.EQ: as_float == values,
-            Comparator.NE: as_float != values,
-            Comparator.LT: as_float < values,
-            Comparator.LE: as_float <= values,
-            Comparator.GT: as_float > values,
-            Comparator.GE: as_float >= values,
-        }
-    return table[op]
+def _answer(op: Comparator, less: Flags, equal: Flags, unordered: Flags) -> Flags:
+    match op:
+        case Comparator.EQ:
+            return equal
+        case Comparator.NE:
+            return ~equal
+        case Comparator.LT:
+            return less
+        case Comparator.LE:
+            return less | equal
+        case Comparator.GT:
+            return ~(less | equal | unordered)
+        case _:
+            return ~(less | unordered)
+
+
+# --- membership ----------------------------------------------------------------------------------
+
+
+def is_member(values: pa.Array, members: Iterable[object]) -> pa.Array:
+    """Whether each value equals one of the members; NULL for NULL, and a NULL member is no one."""
+    chosen = [member for member in members if member is not None]
+    if _is_number(values.type):
+        numbers = [member for member in chosen if isinstance(member, int | float)]
+        fitting = _whole_members if pa.types.is_integer(values.type) else _float_members
+        chosen = [*fitting(numbers, values.type)]
+    found = pc.is_in(values, value_set=pa.array(chosen, values.type))
+    return pc.if_else(pc.is_valid(values), found, _UNKNOWN)
+
+
+def _whole_members(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float]:
+    """Those numbers that are whole numbers of this width; the rest equal none."""
+    bounds = np.iinfo(kind.to_pandas_dtype())
+    whole = (int(n) for n in numbers if isinstance(n, int) or n.is_integer())
+    return (n for n in whole if bounds.min <= n <= bounds.max)
+
+
+def _float_members(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float]:
+    """Those numbers that are floats of this width; the rest equal none.
+
+    NaN equals nothing, and zero is there with both signs: a look-up by bits would differ.
+    """
+    wide = pa.array([float(n) for n in numbers if float(n) == n], pa.float64())
+    narrow = wide.cast(kind, safe=False).cast(pa.float64())
+    exact = wide.filter(pc.equal(wide, narrow)).to_pylist()
+    return [*exact, -0.0, 0.0] if 0.0 in exact else exact
+
+
+def _has(lists: Datum, value: Datum, rows: int) -> pa.Array:
+    """Whether any non-null element equals the value; NULL for a NULL list or value."""
+    if isinstance(lists, pa.Scalar):
+        if not lists.is_valid:
+            return pa.nulls(rows, pa.bool_())
+        return is_member(as_column(value, rows), lists.as_py())
+    lengths = np.asarray(pc.list_value_length(lists).fill_null(0))
+    # A null list may still cover elements: flattening leaves them out, so its length counts as 0.
+    elements, owners = pc.list_flatten(lists), np.repeat(np.arange(rows), lengths)
+    wanted = value if isinstance(value, pa.Scalar) else value.take(pa.array(owners))
+    equal = _ordered(Comparator.EQ, elements, wanted)
+    found = np.zeros(rows, dtype=bool)
+    found[owners[np.asarray(equal.fill_null(False), dtype=bool)]] = True
+    known = pc.and_(pc.is_valid(lists), pc.is_valid(as_column(value, rows)))
+    return pa.array(found, mask=~np.asarray(known))
+
+
+# --- texts ---------------------------------------------------------------------------------------
 
 
 def _text(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
@@ -141,15 +205,3 @@ def _text(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
     known = part.is_not_null() & pl.col("text").is_not_null()
     answer = frame.select(pl.when(known).then(found).alias("found"))["found"].to_arrow()
     return answer.cast(pa.bool_())
-
-
-def _has(lists: pa.Array, value: pa.Array) -> pa.Array:
-    """Whether any non-null element equals the value; NULL for a NULL list or value."""
-    parents = pc.list_parent_indices(lists)
-    elements = pc.list_flatten(lists)
-    equal = _ordered(Comparator.EQ, elements, value.take(parents))
-    found = np.zeros(len(lists), dtype=bool)
-    hits = np.asarray(equal.fill_null(False), dtype=bool)
-    found[np.asarray(parents)[hits]] = True
-    known = np.asarray(pc.and_(pc.is_valid(lists), pc.is_valid(value)))
-    return pa.array(found, mask=~known)

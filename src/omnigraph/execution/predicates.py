@@ -11,11 +11,10 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.execution.compare import Datum, as_column, compare
+from omnigraph.execution.compare import Datum, as_column, compare, is_member
 from omnigraph.plan.expressions import (
     AllOf,
     AnyOf,
-    Comparator,
     Compare,
     Constant,
     EntityId,
@@ -36,7 +35,7 @@ from omnigraph.plan.expressions import (
     VectorDistance,
 )
 from omnigraph.types.arrow import arrow_type
-from omnigraph.types.property import PropertyType
+from omnigraph.types.property import FLOATS, PropertyType
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,9 @@ def evaluate(predicate: Predicate, scope: Scope) -> pa.Array:
         case IsNull(operand):
             return pc.is_null(as_column(value_of(operand, scope), scope.rows))
         case AllOf(items):
-            return reduce(pc.and_kleene, (evaluate(item, scope) for item in items))
+            return _joined(pc.and_kleene, items, scope, of_none=True)
         case AnyOf(items):
-            return reduce(pc.or_kleene, (evaluate(item, scope) for item in items))
+            return _joined(pc.or_kleene, items, scope, of_none=False)
         case NotP(item):
             return pc.invert(evaluate(item, scope))
         case TextMatch():
@@ -78,20 +77,24 @@ def keeps(predicate: Predicate, scope: Scope) -> pa.Array:
     return evaluate(predicate, scope).fill_null(False)
 
 
+def _joined(
+    join: Callable[[pa.Array, pa.Array], pa.Array],
+    items: tuple[Predicate, ...],
+    scope: Scope,
+    *,
+    of_none: bool,
+) -> pa.Array:
+    answers = [evaluate(item, scope) for item in items]
+    return reduce(join, answers) if answers else pa.repeat(pa.scalar(of_none), scope.rows)
+
+
 def _in_list(value: Operand, items: Constant | ParameterValue, scope: Scope) -> pa.Array:
+    """Membership by value: the list may mix whole numbers and fractions, all taken exactly."""
     chosen = items.value if isinstance(items, Constant) else scope.parameters[items.name]
-    values = as_column(value_of(value, scope), scope.rows)
     if chosen is None:
         return pa.nulls(scope.rows, pa.bool_())
     assert isinstance(chosen, list | tuple), "the binder lets only lists through"
-    members = [scalar(item, items.type.element()) for item in chosen if item is not None]
-    if not members:
-        return pc.if_else(pc.is_valid(values), False, pa.scalar(None, pa.bool_()))
-    found = (compare(Comparator.EQ, values, member, scope.rows) for member in members)
-    if all(member.type == values.type for member in members):
-        known = pc.is_in(values, value_set=pa.array(members, values.type))
-        return pc.if_else(pc.is_valid(values), known, pa.scalar(None, pa.bool_()))
-    return reduce(pc.or_kleene, found)
+    return is_member(as_column(value_of(value, scope), scope.rows), chosen)
 
 
 def value_of(operand: Operand, scope: Scope) -> Datum:
@@ -121,7 +124,14 @@ def value_of(operand: Operand, scope: Scope) -> Datum:
 
 
 def scalar(value: object, type_: PropertyType) -> pa.Scalar:
-    """One value as Arrow holds it."""
+    """One value as Arrow holds it; whole numbers become floats where floats are held."""
     if isinstance(value, tuple):
         value = list(value)
+    if type_.scalar in FLOATS or type_.is_vector:
+        value = [_as_float(v) for v in value] if isinstance(value, list) else _as_float(value)
     return pa.scalar(value, arrow_type(type_))
+
+
+def _as_float(value: object) -> object:
+    # Arrow refuses a whole number that a float cannot hold exactly instead of rounding it.
+    return float(value) if isinstance(value, int) else value

@@ -1,4 +1,4 @@
-"""The codes of everything the binder refuses; tools match on the code, never on the wording."""
+"""The codes of what the binder refuses and lint finds; tools match on codes, never on wording."""
 
 from __future__ import annotations
 
@@ -44,3 +44,14 @@ TYPE_CODES: Mapping[str, str] = {
     "D2": "A mutation mixes inserts or updates with deletes.",
 }
 """Each code with the one sentence that explains it."""
+
+LINT_CODES: Mapping[str, str] = {
+    "Q000": "The query file does not parse.",
+    "L201": "A nullable property of a type with update queries is set by none of them.",
+    "L202": "A parameter is never used.",
+    "L203": "A variable is named once and never used.",
+    "L204": "Nothing connects two parts of a pattern, so every combination is a row.",
+    "L205": "A limit without an order keeps rows of no particular order.",
+    "L206": "A ranking looks into a property that declares no index.",
+}
+"""What lint finds in queries that may well compile."""

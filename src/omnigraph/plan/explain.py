@@ -193,6 +193,7 @@ def _expand_facts(node: Expand) -> dict[str, object]:
     return {
         "path": f"${node.source} {_arrow(node)} {target}",
         "closes": "yes" if node.closes else None,
+        "asked from": f"${node.target}" if node.asked_from_target else None,
         "where": render_all((*node.edge_filters, *node.target_filters)),
         "hops": f"${node.hop_variable}" if node.hop_variable else None,
         "read": [*node.target_columns, *(f"${node.edge_variable}.{c}" for c in node.edge_columns)],

@@ -1,12 +1,4 @@
-"""Advice about queries that compile: what is legal and yet probably not meant.
-
-L201  a nullable property that no update query sets
-L202  a parameter that the query does not use
-L203  a variable that is named once and never used
-L204  parts of a pattern that nothing connects: their rows are multiplied
-L205  a limit without an order: which rows are kept is not said
-L206  a ranking by a property without a declared index
-"""
+"""Advice about queries that compile: what is legal and yet probably not meant."""
 
 from __future__ import annotations
 

@@ -33,6 +33,8 @@ RANGE_NAMES = {
     Scalar.F64: "Float64",
 }
 BASE64_PREFIX = "base64:"
+LARGEST_SAFE_INTEGER = 2**53 - 1
+"""The integer up to which a double holds all of them, and so a JavaScript number."""
 
 
 def convert_value(value: object, wanted: PropertyType) -> Stored | None:

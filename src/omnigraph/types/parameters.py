@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest, ParameterError
-from omnigraph.types.json_value import finite_float
+from omnigraph.types.json_value import LARGEST_SAFE_INTEGER, finite_float
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import (
     FLOATS,
@@ -23,7 +23,6 @@ from omnigraph.types.property import (
     Scalar,
 )
 from omnigraph.types.temporal import parse_date, parse_datetime
-from omnigraph.types.to_json import LARGEST_SAFE_INTEGER
 
 _DECIMAL = re.compile("-?0*(?P<digits>[0-9]+)")
 _LONGEST_DECIMAL = 40

@@ -123,11 +123,14 @@ def _parse_rows(start: Integers, length: Integers, data: Bytes) -> tuple[Integer
     head = data[start[:, None] + np.arange(_TIME_LENGTH)]
     digits = head[:, _HEAD_DIGITS] - np.uint8(ord("0"))
     days, valid = _days(head, digits)
+    milliseconds = days * MILLISECONDS_PER_DAY
     timed = length != _DATE_LENGTH
-    time, time_valid = _time_of_day(head, digits)
-    tail, tail_valid = _tail(start, length, data)
-    valid &= ~timed | ((length >= _TIME_LENGTH) & (length <= _LONGEST) & time_valid & tail_valid)
-    milliseconds = days * MILLISECONDS_PER_DAY + np.where(timed, time + tail, 0)
+    if timed.any():
+        time, time_valid = _time_of_day(head, digits)
+        tail, tail_valid = _tail(start, length, data)
+        sized = (length >= _TIME_LENGTH) & (length <= _LONGEST)
+        valid &= ~timed | (sized & time_valid & tail_valid)
+        milliseconds += np.where(timed, time + tail, 0)
     valid &= (milliseconds >= MIN_MILLISECONDS) & (milliseconds <= MAX_MILLISECONDS)
     return milliseconds, ~valid
 

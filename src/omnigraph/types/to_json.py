@@ -21,12 +21,9 @@ from omnigraph.errors import BadRequest
 from omnigraph.identity import EntityKind
 from omnigraph.types.arrow import BLOB
 from omnigraph.types.from_arrow import convert_array
-from omnigraph.types.json_value import BASE64_PREFIX
+from omnigraph.types.json_value import BASE64_PREFIX, LARGEST_SAFE_INTEGER
 from omnigraph.types.property import PropertyType, Scalar
 from omnigraph.types.temporal_columns import outside, render_dates, render_datetimes
-
-LARGEST_SAFE_INTEGER = 2**53 - 1
-"""The largest integer up to which every integer is a double, as JavaScript counts."""
 
 _ROWS_AT_ONCE = 65_536
 _NON_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}

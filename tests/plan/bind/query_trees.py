@@ -10,8 +10,10 @@ from omnigraph.types.property import PropertyType, Scalar
 VARIABLES = st.sampled_from(["a", "b", "c", "w", "h", "p", "_1", ast.ANONYMOUS])
 TYPES = st.sampled_from(["Artist", "Artist", "Album", "Album", "Label", "Take", "Titled", "Made"])
 PROPERTIES = st.sampled_from(
-    "slug name title born genres rating plays released cover vibe country seconds weight since "
-    "role id nope".split()
+    [
+        *("slug", "name", "title", "born", "genres", "rating", "plays", "released", "cover"),
+        *("vibe", "country", "seconds", "weight", "since", "role", "id", "nope"),
+    ]
 )
 EDGES = st.sampled_from(["made", "made", "influences", "signedTo", "sampled", "nope"])
 PARAMETERS = st.lists(
@@ -157,3 +159,44 @@ STATEMENTS = st.one_of(
 )
 MUTATIONS = st.builds(ast.MutationBody, st.lists(STATEMENTS, min_size=1, max_size=3).map(tuple))
 QUERIES = st.builds(ast.QueryDecl, st.just("q"), PARAMETERS, READS | MUTATIONS)
+
+# --- texts that often mean something --------------------------------------------------------------
+
+LIKELY_CLAUSES = {
+    "$a: Artist { born: 1970 }": "$a.slug",
+    "not { $a signedTo $l }": "$a.id",
+    "not { $a made $x $x.rating > 3.0 not { $x sampled $b } }": "$b.title",
+    "$a influences{1,2} $c hops $h": "$h",
+    "$c: Artist": "$c.name",
+    "$a <influences> $c": "$c.born",
+    "$a made $b": "$b.slug",
+    "$b: Titled": "$b.title as t",
+    "$a $w:signedTo $l": "$w.since",
+    "$b sampled $_": "$b.id",
+    "$x: Titled": "type($x)",
+    "$b sampled $x": "$x.title",
+    "$c influences $a": "$c.id",
+    'not { $x: Titled { title: "t" } $x sampled $b }': "$a.born",
+    "optional { $a made $d $d.rating > $a.born }": "$d { * }",
+    "optional { $a $v:influences $f not { $f made $b } }": "$v.weight",
+    "optional { $d sampled $e not { $e sampled $x } }": "$e.id",
+    "$a.born > 1900 and $b.title < $a.name": "$a.bio",
+    'search($b.title, "x") or $a.name in ["y"]': 'search($b.title, "x")',
+    "$d is null or $d.title = $b.title": "$d",
+    "$w.advance is not null": "$w { * }",
+    "$h > 1": "$h as hops",
+    "$a != $c": "$c { id, type }",
+    "$x = $b": "$x { type }",
+}
+"""Clauses in an order in which they mostly fit, each with something to return beside it."""
+
+
+@st.composite
+def likely_texts(draw: st.DrawFn) -> str:
+    """A query text of which about half mean something."""
+    chosen = draw(st.sets(st.sampled_from(range(len(LIKELY_CLAUSES))), min_size=1, max_size=7))
+    pairs = [pair for at, pair in enumerate(LIKELY_CLAUSES.items()) if at in chosen]
+    body = "  ".join(["$a: Artist", "$b: Album", *(clause for clause, _ in pairs)])
+    columns = [column for _, column in pairs]
+    distinct = draw(st.sampled_from(["", "distinct "]))
+    return f"query q() {{ match {{ {body} }} return {distinct}{{ {', '.join(columns)} }} }}"

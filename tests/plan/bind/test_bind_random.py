@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 
 from omnigraph.errors import CompileError, Diagnostic
 from omnigraph.language.query.ast import QueryDecl
+from omnigraph.language.query.parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.codes import TYPE_CODES
@@ -15,10 +16,10 @@ from omnigraph.plan.expressions import OutputValue
 from omnigraph.plan.nodes import Match, Node, Pattern, Plan, Rank, ReadPlan, Sort
 from omnigraph.plan.walk import children_of, operands_of, variables_of
 from plan.bind.bind_cases import catalog_of
-from plan.bind.query_trees import QUERIES
+from plan.bind.query_trees import QUERIES, likely_texts
 
 NOWHERE = SourceText("", "random.gq")
-MANY = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @MANY
@@ -31,9 +32,23 @@ def test_binding_gives_a_plan_or_a_list_of_mistakes(decl):
         check_variables(plan)
 
 
-def attempt(decl: QueryDecl) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+@MANY
+@given(likely_texts())
+def test_plausible_queries_bind_to_sound_plans(text):
+    source = SourceText(text, "random.gq")
+    (decl,) = parse_query_file(source).queries
+    plan, mistakes = attempt(decl, source)
+    event("a plan" if plan is not None else "mistakes")
+    assert {mistake.code for mistake in mistakes} <= TYPE_CODES.keys()
+    if isinstance(plan, ReadPlan):
+        check_variables(plan)
+
+
+def attempt(
+    decl: QueryDecl, source: SourceText = NOWHERE
+) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     try:
-        return bind_query(decl, catalog_of("music.pg"), NOWHERE), ()
+        return bind_query(decl, catalog_of("music.pg"), source), ()
     except CompileError as error:
         return None, error.diagnostics
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.language.cursor import Cursor, SyntaxStop
+from omnigraph.language.cursor import Cursor, SyntaxStop, closest
 from omnigraph.language.lexer import TokenKind
 from omnigraph.language.query.ast import (
     AliasRef,
@@ -16,12 +16,17 @@ from omnigraph.language.query.ast import (
     Ordering,
     Projection,
     ReadBody,
-    Statement,
     VariableRef,
 )
 from omnigraph.language.query.clauses import parse_block
 from omnigraph.language.query.expressions import expect_name, parse_expression, read_integer
-from omnigraph.language.query.recovery import STATEMENT_WORDS, is_symbol, skip, starts_line
+from omnigraph.language.query.recovery import (
+    STATEMENT_WORDS,
+    expect_keyword,
+    is_symbol,
+    skip,
+    starts_line,
+)
 from omnigraph.language.query.statements import (
     at_statement_word,
     parse_loose_list,
@@ -36,7 +41,7 @@ def parse_body(cursor: Cursor) -> ReadBody | MutationBody:
         hint = "a query holds a `match` and a `return`, or statements such as `insert`"
         cursor.report("P117", "the query has an empty body", cursor.token.span, hint=hint)
         return MutationBody(())
-    if cursor.at_word("match"):
+    if cursor.at_word("match") or _misspells_match(cursor):
         body = _read(cursor)
         if at_statement_word(cursor):
             _refuse_mixture(cursor)
@@ -46,17 +51,15 @@ def parse_body(cursor: Cursor) -> ReadBody | MutationBody:
         words = ("match", *STATEMENT_WORDS)
         expected = ", ".join(f"`{word}`" for word in words[:-1])
         cursor.fail(f"expected {expected} or `{words[-1]}`", known=words)
-    return MutationBody(_statements(cursor))
-
-
-def _statements(cursor: Cursor) -> tuple[Statement, ...]:
     statements = parse_statements(cursor)
     if cursor.at_word("match"):
         _refuse_mixture(cursor)
         _read(cursor)
-    elif not (cursor.at_symbol("}") or cursor.at_end()):
-        cursor.fail("expected a statement or `}`", known=(*STATEMENT_WORDS, "and", "or"))
-    return statements
+    return MutationBody(statements)
+
+
+def _misspells_match(cursor: Cursor) -> bool:
+    return is_symbol(cursor.peek(), "{") and closest(cursor.token.value, ("match",)) is not None
 
 
 def _refuse_mixture(cursor: Cursor) -> None:
@@ -68,9 +71,9 @@ def _refuse_mixture(cursor: Cursor) -> None:
 
 
 def _read(cursor: Cursor) -> ReadBody:
-    cursor.expect_word("match")
+    expect_keyword(cursor, "match")
     clauses = parse_block(cursor)
-    cursor.expect_word("return", "after the `match` block")
+    expect_keyword(cursor, "return", "after the `match` block")
     distinct = cursor.accept_word("distinct")
     projections = parse_loose_list(cursor, _projection, _at_projection)
     order = _order(cursor) if cursor.at_word("order") else ()

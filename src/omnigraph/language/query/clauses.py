@@ -230,10 +230,13 @@ def _names_an_edge(cursor: Cursor) -> bool:
     named = cursor.peek(3)
     if named.kind is not TokenKind.TYPE_NAME:
         return named.kind is TokenKind.NAME or is_symbol(named, "<")
-    # `$a $w:SignedTo $b` is an edge in upper case, unless `$b` starts a clause of its own.
-    if is_symbol(cursor.peek(4), "{"):
+    # An edge in upper case, or two clauses? `$a $w:SignedTo $b` on one line is meant as one.
+    after = cursor.peek(4)
+    if is_symbol(after, "{"):
         return cursor.peek(5).kind is TokenKind.INTEGER
-    return cursor.peek(4).kind is TokenKind.VARIABLE and not _goes_on(cursor, 5)
+    if after.kind is not TokenKind.VARIABLE or _goes_on(cursor, 5):
+        return False
+    return "\n" not in cursor.problems.source.text[cursor.token.span.end : after.span.start]
 
 
 def _goes_on(cursor: Cursor, ahead: int) -> bool:

@@ -29,7 +29,7 @@ from omnigraph.language.query.ast import (
     VariableRef,
 )
 from omnigraph.language.query.expressions import (
-    CALLABLE,
+    FUNCTIONS,
     expect_name,
     fail_at,
     parse_expression,
@@ -136,14 +136,24 @@ def _match_operand(cursor: Cursor) -> Expression:
 
 def _truth(cursor: Cursor, operand: Expression, first: Token) -> Truth:
     if isinstance(operand, AliasRef):
-        known = (*OPERATOR_WORDS, "not", "optional", *CALLABLE)
         message = f"expected a clause or an operator, found {first.describe()}"
-        fail_at(cursor, message, operand.span, hint=closest(operand.name, known))
+        fail_at(cursor, message, operand.span, hint=_stray_word_hint(cursor, operand.name))
     is_bool = isinstance(operand, Literal) and operand.kind is LiteralKind.BOOL
     if not (is_bool or isinstance(operand, VariableRef | PropertyRef | FunctionCall)):
         message = "expected a condition, found a value alone"
         fail_at(cursor, message, operand.span, hint="compare it, as in `$x.age = 30`")
     return Truth(operand, operand.span)
+
+
+def _stray_word_hint(cursor: Cursor, word: str) -> str | None:
+    if word == "optional":
+        return "a block follows: `optional { … }`"
+    if word in FUNCTIONS:
+        return f"the arguments follow in parentheses: `{word}(…)`"
+    guess = closest(word, (*OPERATOR_WORDS, "not", "optional", *FUNCTIONS))
+    if guess is None and cursor.token.kind is TokenKind.VARIABLE:
+        return f"a traversal starts at a variable: `$x {word} {cursor.token.value}`"
+    return guess
 
 
 def _where_leaf(cursor: Cursor) -> Condition:

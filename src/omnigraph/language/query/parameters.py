@@ -6,7 +6,7 @@ from omnigraph.language.cursor import Cursor, SyntaxStop, closest
 from omnigraph.language.lexer import Token, TokenKind
 from omnigraph.language.query.ast import Parameter
 from omnigraph.language.query.expressions import read_integer
-from omnigraph.language.query.recovery import at_query
+from omnigraph.language.query.recovery import skip_header
 from omnigraph.types.property import MAX_VECTOR_DIMENSION, PropertyType, Scalar
 
 RESERVED_PARAMETER = "__nanograph_now"
@@ -16,25 +16,18 @@ _TYPE_HINT = f"the types are {', '.join(_SCALARS)} and Vector(N); [T] is a list,
 
 
 def parse_parameters(cursor: Cursor) -> tuple[Parameter, ...]:
-    """The parameters of `($a: T, $b: U)`; after a bad list reading goes on at the body."""
-    cursor.expect_symbol("(", "after the query name")
+    """The parameters of `($a: T, $b: U)`; after a bad list reading goes on behind it."""
     parameters: dict[str, Parameter] = {}
     try:
+        cursor.expect_symbol("(", "after the query name")
         while not cursor.at_symbol(")"):
             if parameters and not cursor.accept_symbol(","):
                 cursor.fail("expected `,` or `)`")
             _parameter(cursor, parameters)
         cursor.advance()
     except SyntaxStop:
-        _skip_to_body(cursor)
+        skip_header(cursor, until=("@", "{"))
     return tuple(parameters.values())
-
-
-def _skip_to_body(cursor: Cursor) -> None:
-    while not (cursor.at_symbol("{") or cursor.at_symbol("@")):
-        if cursor.at_end() or cursor.at_symbol("}") or at_query(cursor):
-            raise SyntaxStop
-        cursor.advance()
 
 
 def _parameter(cursor: Cursor, parameters: dict[str, Parameter]) -> None:
@@ -86,7 +79,7 @@ def _plain_type(cursor: Cursor) -> PropertyType:
     if token.value == "enum":
         hint = "a parameter for an enum is a `String`"
     else:
-        hint = closest(token.value, _SCALARS) or _TYPE_HINT
+        hint = closest(token.value, (*_SCALARS, Scalar.VECTOR)) or _TYPE_HINT
     _refuse_type(cursor, token, token.value, hint)
     if cursor.at_symbol("("):
         while not (cursor.at_symbol("{") or cursor.at_end() or cursor.accept_symbol(")")):

@@ -12,12 +12,17 @@ from bisect import bisect_right
 from omnigraph.errors import CompileError, Diagnostic
 from omnigraph.language.cursor import Cursor, SyntaxStop, closest
 from omnigraph.language.lexer import Token, TokenKind, tokenize
-from omnigraph.language.query.ast import QueryDecl, QueryFile
+from omnigraph.language.query.ast import Parameter, QueryDecl, QueryFile
 from omnigraph.language.query.bodies import parse_body
 from omnigraph.language.query.expressions import expect_name
 from omnigraph.language.query.parameters import parse_parameters
-from omnigraph.language.query.recovery import at_query, skip_to_query
-from omnigraph.language.source import Problems, SourceText
+from omnigraph.language.query.recovery import (
+    at_query,
+    expect_keyword,
+    skip_header,
+    skip_to_query,
+)
+from omnigraph.language.source import Problems, SourceText, Span
 
 ANNOTATIONS = ("description", "instruction")
 
@@ -28,6 +33,7 @@ def parse_query_file(source: SourceText) -> QueryFile:
     Raises:
         CompileError: the text has mistakes; the error carries all of them.
     """
+    _refuse_unencodable(source)
     problems = Problems(source, "parse")
     tokens = tokenize(source, problems)
     unreadable = tuple(problems.found)
@@ -48,6 +54,17 @@ def parse_query_file(source: SourceText) -> QueryFile:
     return QueryFile(tuple(queries))
 
 
+def _refuse_unencodable(source: SourceText) -> None:
+    """Refuse half a surrogate pair: Python can hold it in a string, no file and no table can."""
+    try:
+        source.text.encode()
+    except UnicodeEncodeError as error:
+        shown = SourceText(source.text.encode(errors="replace").decode(), source.name)
+        message = f"not UTF-8 text: U+{ord(source.text[error.start]):04X} stands alone"
+        at = Span(error.start, error.start + 1)
+        raise CompileError([shown.diagnostic("P101", message, at)]) from error
+
+
 def _without_echoes(
     found: list[Diagnostic], unreadable: tuple[Diagnostic, ...], tokens: list[Token]
 ) -> list[Diagnostic]:
@@ -62,11 +79,8 @@ def _without_echoes(
 
 def _query(cursor: Cursor, lines: dict[str, int]) -> QueryDecl:
     mistakes_before = len(cursor.problems.found)
-    word = cursor.expect_word("query")
-    name = expect_name(cursor, "a query name", "a query name")
-    _check_new(cursor, name, lines)
-    parameters = parse_parameters(cursor)
-    notes = _annotations(cursor)
+    word = expect_keyword(cursor, "query")
+    name, parameters, notes = _header(cursor, lines)
     body = parse_body(cursor)
     _close(cursor, mistakes_before)
     return QueryDecl(
@@ -78,6 +92,22 @@ def _query(cursor: Cursor, lines: dict[str, int]) -> QueryDecl:
         span=word.span.to(cursor.previous.span),
         name_span=name.span,
     )
+
+
+def _header(
+    cursor: Cursor, lines: dict[str, int]
+) -> tuple[Token, tuple[Parameter, ...], dict[str, str]]:
+    """The name, parameters and annotations; after a bad header reading goes on at the body."""
+    name, notes = cursor.token, {}
+    parameters: tuple[Parameter, ...] = ()
+    try:
+        name = expect_name(cursor, "a query name", "a query name")
+        _check_new(cursor, name, lines)
+        parameters = parse_parameters(cursor)
+        notes = _annotations(cursor)
+    except SyntaxStop:
+        skip_header(cursor, until="{")
+    return name, parameters, notes
 
 
 def _check_new(cursor: Cursor, name: Token, lines: dict[str, int]) -> None:

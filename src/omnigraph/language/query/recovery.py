@@ -7,9 +7,9 @@ nothing else is likely to stand there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from omnigraph.language.cursor import Cursor, SyntaxStop
+from omnigraph.language.cursor import Cursor, SyntaxStop, closest
 from omnigraph.language.lexer import Token, TokenKind
 
 STATEMENT_WORDS = ("insert", "merge", "update", "delete")
@@ -71,6 +71,27 @@ def skip_to_query(cursor: Cursor, start: int) -> None:
         cursor.advance()
     while not (cursor.at_end() or at_query(cursor)):
         cursor.advance()
+
+
+def skip_header(cursor: Cursor, until: Sequence[str]) -> None:
+    """Step to one of the symbols that can follow in the header of a query, or give it up."""
+    while not any(cursor.at_symbol(symbol) for symbol in until):
+        if cursor.at_end() or cursor.at_symbol("}") or at_section(cursor) or at_statement(cursor):
+            raise SyntaxStop
+        cursor.advance()
+
+
+def expect_keyword(cursor: Cursor, word: str, why: str = "") -> Token:
+    """Step over a keyword; a misspelt one is reported and taken for it."""
+    if cursor.at_word(word):
+        return cursor.advance()
+    token = cursor.token
+    hint = closest(token.value, (word,)) if token.kind is TokenKind.NAME else None
+    if hint is None:
+        return cursor.expect_word(word, why)
+    expected = f"expected `{word}`{f' {why}' if why else ''}"
+    cursor.report("P107", f"{expected}, found {token.describe()}", token.span, hint=hint)
+    return cursor.advance()
 
 
 def close_block(cursor: Cursor, mistakes_before: int) -> bool:

@@ -16,6 +16,7 @@ from omnigraph.language.query.recovery import (
     at_section,
     at_statement,
     close_block,
+    expect_keyword,
     is_symbol,
     skip,
 )
@@ -28,9 +29,9 @@ def at_statement_word(cursor: Cursor) -> bool:
 
 
 def parse_statements(cursor: Cursor) -> tuple[Statement, ...]:
-    """The statements up to a `}` or a `match`; a bad one is reported and stepped over."""
+    """The statements up to a `}` or a `match {`; a bad one is reported and stepped over."""
     statements: list[Statement] = []
-    while at_statement_word(cursor):
+    while not (cursor.at_symbol("}") or cursor.at_end() or at_section(cursor)):
         start, depth = cursor.position, cursor.depth()
         try:
             statements.append(_statement(cursor))
@@ -41,6 +42,8 @@ def parse_statements(cursor: Cursor) -> tuple[Statement, ...]:
 
 
 def _statement(cursor: Cursor) -> Statement:
+    if not at_statement_word(cursor):
+        cursor.fail("expected a statement or `}`", known=(*STATEMENT_WORDS, "and", "or"))
     word = cursor.advance()
     if cursor.token.kind is TokenKind.NAME:
         cursor.fail("expected a type name", hint="a type name starts in upper case")
@@ -55,16 +58,16 @@ def _statement(cursor: Cursor) -> Statement:
 
 
 def _update(cursor: Cursor, word: Token, type_name: Token) -> Update:
-    cursor.expect_word("set", f"after `update {type_name.value}`")
+    expect_keyword(cursor, "set", f"after `update {type_name.value}`")
     assignments = _assignments(cursor)
-    cursor.expect_word("where", "after the assignments")
+    expect_keyword(cursor, "where", "after the assignments")
     where = parse_where_condition(cursor)
     span = word.span.to(cursor.previous.span)
     return Update(type_name.value, assignments, where, span, type_name.span)
 
 
 def _delete(cursor: Cursor, word: Token, type_name: Token) -> Delete:
-    cursor.expect_word("where", f"after `delete {type_name.value}`")
+    expect_keyword(cursor, "where", f"after `delete {type_name.value}`")
     where = parse_where_condition(cursor)
     return Delete(type_name.value, where, word.span.to(cursor.previous.span), type_name.span)
 

@@ -26,6 +26,7 @@ UPDATED_AT = "_row_last_updated_at_version"
 KEYS_PER_LIST = 5_000
 """Longer lists cost more to plan than the index saves."""
 _ROWS_PER_TAKE = 100_000
+_ROWS_PER_SLAB = 1 << 20
 _LIST_SHARE = 0.01
 """Above this share of the rows, one scan of the key column beats the index."""
 _FEW_KEYS = 10
@@ -207,12 +208,12 @@ class Table:
         """Find the rows by their key column alone, then fetch the other columns of those."""
         read = [column, ROW_ID, ROW_ADDRESS]
         hits = [
-            batch.filter(pc.is_in(batch.column(column), value_set=keys))
-            for batch in self.batches(read)
+            slab.filter(pc.is_in(slab.column(column), value_set=keys))
+            for slab in _slabs(self.batches(read))
         ]
         if not hits:
             return self.scan(names, limit=0)
-        found = pa.Table.from_batches(hits)
+        found = pa.concat_tables(hits)
         if set(names) <= set(read):
             return found.select(names)
         parts = [
@@ -272,6 +273,23 @@ class Table:
             if probes.version_exists(self.location, self.version):
                 raise
             raise HistoricalVersionReclaimed(self.version, self.location.native_uri) from failure
+
+
+def _slabs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The batches in tables of about a million rows.
+
+    Looking for keys builds a hash table of them for every call, which must not be every batch.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS_PER_SLAB:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def open_table(location: TableLocation, version: int) -> Table:

@@ -2,8 +2,8 @@
 
 Every change of rows is one transaction that carries inserts, updates and deletes together. Lance
 rebases most transactions silently over newer versions; ours must collide instead. Hence every
-one of them lists the first fragment of its base, changed or not: two writers of one base always
-touch a common fragment. A table without fragments is overwritten, which never rebases.
+one of them lists the smallest fragment of its base, changed or not: two writers of one base
+always touch a common fragment. A table without fragments is overwritten, which never rebases.
 """
 
 from __future__ import annotations
@@ -256,12 +256,12 @@ def _stage_rows(
     carried = carried_rows(written)
     gone = 0 if removed_addresses is None else len(removed_addresses)
     assert carried <= gone, "a carried row id must belong to a row that is replaced"
-    base = table.native.get_fragments()
+    base = [fragment.metadata for fragment in table.native.get_fragments()]
     operation: LanceOperation.BaseOperation
     if base:
         kept, emptied = _without_rows(table, removed_addresses)
         operation = strict_update(
-            table, removed_ids=emptied, updated=kept, added=written, sentinel=base[0].metadata
+            table, removed_ids=emptied, updated=kept, added=written, sentinel=_sentinel(base)
         )
     else:
         operation = LanceOperation.Overwrite(table.native.lance_schema, written)
@@ -274,6 +274,14 @@ def _stage_rows(
         updated=carried,
         deleted=gone - carried,
     )
+
+
+def _sentinel(base: Sequence[FragmentMetadata]) -> FragmentMetadata:
+    """The fragment every writer of this base names.
+
+    The smallest, because a commit that carries row ids looks through every fragment it names.
+    """
+    return min(base, key=lambda fragment: (fragment.physical_rows, fragment.id))
 
 
 def _stage_overwrite(
@@ -335,8 +343,8 @@ def _checked_ids(rows: pa.Table, key: str, table_key: str) -> pa.Array:
     keys = rows.column(key).combine_chunks()
     if keys.null_count:
         raise BadRequest(f"{table_key or 'a row'} has no {key}")
-    counts = pc.value_counts(keys)
-    if len(counts) != len(keys):
+    if pc.count_distinct(keys).as_py() != len(keys):
+        counts = pc.value_counts(keys)
         repeated = counts.filter(pc.greater(counts.field("counts"), 1))
         raise KeyConflict(table_key, repeated.field("values")[0].as_py())
     return keys

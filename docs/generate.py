@@ -1,0 +1,192 @@
+"""Writes the reference pages that repeat what the code says; a test checks they are current.
+
+Usage: python docs/generate.py [--check]
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from omnigraph import errors
+from omnigraph.catalog.codes import CATALOG_CODES
+from omnigraph.catalog.lint import SCHEMA_LINT_CODES
+from omnigraph.catalog.renames import IDENTITY_CODES
+from omnigraph.cli.main import omnigraph
+from omnigraph.language.codes import TEXT_CODES
+from omnigraph.language.query.codes import QUERY_SYNTAX_CODES
+from omnigraph.language.schema.codes import SCHEMA_SYNTAX_CODES
+from omnigraph.plan.codes import LINT_CODES, TYPE_CODES
+from omnigraph.settings import SETTINGS
+from omnigraph.types.problems import PROBLEM_MEANINGS
+
+REFERENCE = Path(__file__).parent / "reference"
+NOTE = "<!-- Written by `./dev docs` from the code; change the code, not this page. -->\n"
+
+
+def error_classes(base: type[errors.OmniError] = errors.OmniError) -> Iterator[type]:
+    """Every error class below `base`, in the order of the source."""
+    for child in base.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield child
+            yield from error_classes(child)
+
+
+def errors_page() -> str:
+    rows = ["| Code | Class | HTTP | Wire `code` | Exit | Meaning |", "|---|---|---|---|---|---|"]
+    for one in error_classes():
+        meaning = (inspect.getdoc(one) or "").split("\n\n")[0].replace("\n", " ")
+        inherited = one.__doc__ is None
+        rows.append(
+            f"| `{one.code}` | `{one.__name__}` | {one.http_status} | "
+            f"{one.wire_code or '–'} | {one.exit_code} | {'' if inherited else meaning} |"
+        )
+    tree = inspect.getdoc(errors) or ""
+    return f"""# Errors
+
+{NOTE}
+Every error the system raises on purpose is an `omnigraph.errors.OmniError`. Match on the class or on `code`; the wording may
+change. Every fact an error carries is an attribute and a member of `wire()`, the JSON body of the command line and the server.
+Wrong usage of a command exits with 2, a lost race under `expected_head` with 4, everything else that fails with 1.
+
+```text
+{tree}
+```
+
+{chr(10).join(rows)}
+"""
+
+
+def table(codes: Mapping[str, str]) -> str:
+    lines = ["| Code | Meaning |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{code}` | {codes[code]} |" for code in codes)])
+
+
+def diagnostics_page() -> str:
+    lint = {
+        code: f"{one.severity}, {one.tier}: {one.meaning}"
+        for code, one in SCHEMA_LINT_CODES.items()
+    }
+    return f"""# Codes of mistakes in texts and data
+
+{NOTE}
+A schema or query with mistakes raises `CompileError`; each of its diagnostics has one of these codes, a line, a column, the
+line itself and often a hint.
+
+## Text of either language
+
+{table(TEXT_CODES)}
+
+## Syntax of queries
+
+{table(QUERY_SYNTAX_CODES)}
+
+## Syntax of schemas
+
+{table(SCHEMA_SYNTAX_CODES)}
+
+## Meaning of schemas
+
+{table({**CATALOG_CODES, **IDENTITY_CODES})}
+
+## Meaning of queries
+
+{table(TYPE_CODES)}
+
+## Query lint
+
+{table(LINT_CODES)}
+
+## Schema lint and migration
+
+{table(lint)}
+
+## Input rows
+
+`RowsRejected` carries the first bad rows of a load with these codes, and counts all of them.
+
+{table(PROBLEM_MEANINGS)}
+"""
+
+
+def settings_page() -> str:
+    rows = [f"| `{s.name}` | {f'`{s.default}`' if s.default else '–'} | {s.meaning} |" for s in SETTINGS]
+    return f"""# Settings
+
+{NOTE}
+Environment variables, read once where a program starts: the command line reads them itself, a Python program passes
+`Settings.from_environment(os.environ)`.
+
+| Variable | Default | Meaning |
+|---|---|---|
+{chr(10).join(rows)}
+"""
+
+
+def commands(group: click.Group, prefix: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix} {name}")
+        else:
+            yield f"{prefix} {name}", command
+
+
+def help_text(path: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
+    return command.get_help(context)
+
+
+def cli_page() -> str:
+    sections = [
+        f"## `{path}`\n\n```text\n{help_text(path, command)}\n```"
+        for path, command in commands(omnigraph, "omnigraph")
+    ]
+    return f"""# The command line
+
+{NOTE}
+Payloads go to stdout and nothing else does; notes, warnings and errors go to stderr. With `--json` stdout is one JSON
+document, on success and on failure.
+
+| Exit | When |
+|---|---|
+| 0 | success |
+| 1 | the command failed; `lint` found mistakes |
+| 2 | wrong usage |
+| 4 | the branch was not at the expected commit |
+| 130 | interrupted |
+
+{chr(10).join(sections)}
+"""
+
+
+PAGES = {
+    "errors.md": errors_page,
+    "diagnostics.md": diagnostics_page,
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+}
+
+
+def main() -> int:
+    stale = []
+    for name, page in PAGES.items():
+        path, text = REFERENCE / name, page()
+        if not path.exists() or path.read_text() != text:
+            stale.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(text)
+    if stale:
+        verb = "stale" if "--check" in sys.argv else "rewritten"
+        sys.stdout.write(f"{verb}: {', '.join(stale)}\n")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""A versioned lakehouse graph database: typed property graphs on Lance tables.
+
+    import omnigraph
+
+    graph = omnigraph.init("music.omni", schema)
+    graph.load("music.jsonl", "append")
+    graph.mutate('query add() { insert Artist { slug: "ada", name: "Ada Voss" } }')
+
+The names below are the public ones. They are loaded when first used, because the command line
+must be able to print its help without loading Arrow and Lance.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from omnigraph import errors
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
+
+if TYPE_CHECKING:
+    from omnigraph.graph.graph import Branch, Graph, GraphView, init, open
+    from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
+    from omnigraph.settings import Settings
+
+_LAZY = {
+    "Branch": "omnigraph.graph.graph",
+    "Graph": "omnigraph.graph.graph",
+    "GraphView": "omnigraph.graph.graph",
+    "LoadResult": "omnigraph.graph.results",
+    "MutationResult": "omnigraph.graph.results",
+    "Settings": "omnigraph.settings",
+    "SnapshotInfo": "omnigraph.graph.results",
+    "init": "omnigraph.graph.graph",
+    "open": "omnigraph.graph.graph",
+}
+
+__all__ = [
+    "INTERNAL_SCHEMA_VERSION",
+    "Branch",
+    "Graph",
+    "GraphView",
+    "LoadResult",
+    "MutationResult",
+    "Settings",
+    "SnapshotInfo",
+    "__version__",
+    "errors",
+    "init",
+    "open",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
