@@ -225,3 +225,16 @@ def test_a_column_is_converted_as_its_values_are(column, strange):
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_rounding_to_32_bits_is_what_arrow_does(value):
     assert pa.array([value], pa.float32()).to_pylist() == [round_to_float32(value)]
+
+
+@given(st.text("AQgw01+/=", max_size=9))
+def test_bytes_have_one_spelling_in_base64(text):
+    try:
+        data = base64.b64decode(text, validate=True)
+        one_spelling = base64.b64encode(data).decode() == text
+    except ValueError:
+        one_spelling = False
+    converted = convert_column([f"base64:{text}"], BLOB)
+    assert (converted.errors == ()) == one_spelling
+    if one_spelling:
+        assert converted.array.to_pylist() == [{"data": data, "uri": None}]

@@ -40,12 +40,13 @@ ALBUM = TypeSpec(
 )
 SIGNED = TypeSpec("SignedTo", EntityKind.EDGE, (prop("since", Scalar.DATE),))
 # A node type may share the name of an edge type, and have properties called src and from.
-TAKE = TypeSpec(
+NAMESAKE = TypeSpec(
     "signedto",
     EntityKind.NODE,
     tuple(prop(n, Scalar.I64) for n in ("class", "data", "edge", "from", "src", "type")),
 )
-SPECS = (ARTIST, ALBUM, SIGNED, TAKE)
+TAKE = TypeSpec("Take", EntityKind.NODE, (prop("number", Scalar.U32, nullable=False),))
+SPECS = (ARTIST, ALBUM, SIGNED, NAMESAKE, TAKE)
 
 
 def read(*lines: str | bytes, **options: object) -> jsonl.ParsedLines:
@@ -90,6 +91,22 @@ def test_members_may_come_in_any_order_and_with_white_space():
     )
     assert parsed.problems == ()
     assert parsed.rows["edge:SignedTo"].columns["dst"].to_pylist() == ["b"]
+
+
+def test_rows_stay_in_line_order_whatever_way_they_were_read():
+    huge = "1" * 400 + "e-400"
+    parsed = read(
+        '{"from":"a","to":"x","edge":"SignedTo"}',
+        '{"edge":"SignedTo","from":"b","to":"x"}',
+        '{"to":"x","edge":"SignedTo","from":"c"}',
+        '{"edge":"SignedTo","from":"d","to":"x"}',
+        f'{{"type":"Album","data":{{"vibe":[1,2,{huge}]}}}}',
+        '{"type":"Album","data":{"vibe":[1,2,3]}}',
+    )
+    assert parsed.problems == ()
+    assert parsed.rows["edge:SignedTo"].columns["src"].to_pylist() == ["a", "b", "c", "d"]
+    assert parsed.rows["edge:SignedTo"].lines.to_pylist() == [1, 2, 3, 4]
+    assert parsed.rows["node:Album"].lines.to_pylist() == [5, 6]
 
 
 def test_edge_names_ignore_case_and_node_names_do_not():
@@ -188,6 +205,14 @@ MISTAKES = {
         '{"type":"Album","data":{"status" :"a" , "status"\t:"b"}}',
         "duplicate JSON member 'status'",
     ),
+    "repeated, and a space elsewhere": (
+        '{"type" :"Album","data":{"status":"a","status":"b"}}',
+        "duplicate JSON member 'status'",
+    ),
+    "repeated, with a value out of range": (
+        '{"type":"Artist","data":{"slug":"s","name":"n","born":9999999999,"name":"n"}}',
+        "duplicate JSON member 'name'",
+    ),
     "repeated data": ('{"type":"Album","data":{},"data":{}}', "duplicate JSON member 'data'"),
     "repeated below": (
         '{"type":"Artist","data":{"born":{"a":1,"a":2}}}',
@@ -206,6 +231,10 @@ MISTAKES = {
     "far out of range": (
         node("Artist", slug="h", name="H", born="@").replace('"@"', "9" * 5000),
         "exceeds Int32 range",
+    ),
+    "out of range where null is none": (
+        '{"type":"Take","data":{"number":-1}}',
+        "property 'number': exceeds UInt32 range",
     ),
     "short vector": (node("Album", vibe=[1, 2]), "expects 3 dimensions, got 2"),
     "text in vector": (node("Album", vibe=[1, 2, "3"]), "elements must be numeric"),

@@ -144,7 +144,6 @@ def _nested(array: pa.Array, wanted: PropertyType) -> Converted:
         return _refused(array, wanted)
     null = _null(array)
     lengths: Integers = pc.list_value_length(array).fill_null(0).to_numpy().astype(np.int64)
-    lengths[null] = 0
     items = array.filter(pa.array(~null)).flatten()
     if wanted.is_vector:
         return _vectors(items, lengths, null, wanted)

@@ -142,10 +142,8 @@ def _listed(array: pa.Array) -> list[object]:
 def _cut(array: pa.Array, to_list: ToList) -> list[object]:
     """A list column: its items converted as one column, then cut into rows."""
     items = to_list(array.flatten())
-    lengths = pc.list_value_length(array).fill_null(0)
-    if array.null_count:
-        lengths = pc.if_else(array.is_null(), pa.scalar(0, lengths.type), lengths)
-    ends = list(accumulate(lengths.to_pylist(), initial=0))
+    lengths = pc.list_value_length(array).fill_null(0).to_pylist()
+    ends = list(accumulate(lengths, initial=0))
     rows: list[object] = [items[start:end] for start, end in pairwise(ends)]
     for row in pc.indices_nonzero(array.is_null()).to_pylist():
         rows[row] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
@@ -216,3 +217,13 @@ def test_existence_is_that_of_the_branch_named(location):
     assert table_exists(location)
     assert table_exists(branch)
     assert not table_exists(location.on_branch(ulids.next()))
+
+
+def test_one_handle_serves_many_threads(location):
+    table = indexed(create(location, {f"n{number}": number for number in range(2_000)}))
+
+    def look_up(number: int) -> list[int]:
+        return table.lookup("id", pa.array([f"n{number}"]), ["value"]).column(0).to_pylist()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(look_up, range(200))) == [[number] for number in range(200)]

@@ -125,13 +125,15 @@ def starts_line(cursor: Cursor) -> bool:
 
 
 def at_query(cursor: Cursor) -> bool:
-    """Whether a query surely starts here: `query name(`, or `query name` on a line of its own."""
+    """Whether a query surely starts here: `query name(`, or on a new line a slip of that."""
     if not cursor.at_word("query"):
         return False
-    name = cursor.peek()
-    if name.kind not in (TokenKind.NAME, TokenKind.TYPE_NAME):
-        return False
-    return is_symbol(cursor.peek(2), "(") or starts_line(cursor)
+    name, after = cursor.peek(), cursor.peek(2)
+    named = name.kind in (TokenKind.NAME, TokenKind.TYPE_NAME)
+    if named and is_symbol(after, "("):
+        return True
+    slip = is_symbol(name, "(") or (named and (is_symbol(after, "{") or is_symbol(after, "@")))
+    return slip and starts_line(cursor)
 
 
 def at_section(cursor: Cursor) -> bool:

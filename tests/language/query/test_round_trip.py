@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from language.query.case_files import PRINTED, VALID
+from language.query.strategies import query_files
+from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.query.printer import print_query_file
+from omnigraph.language.source import SourceText
+
+
+def parse(text):
+    return parse_query_file(SourceText(text, "q.gq"))
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_a_printed_file_parses_to_the_same_tree(path):
+    tree = parse(path.read_text("utf-8"))
+    assert parse(print_query_file(tree)) == tree
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_printing_a_printed_file_changes_nothing(path):
+    printed = print_query_file(parse(path.read_text("utf-8")))
+    assert print_query_file(parse(printed)) == printed
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"), [case[1:] for case in PRINTED], ids=[case[0] for case in PRINTED]
+)
+def test_the_layout_is(written, printed):
+    assert print_query_file(parse(written)) == printed
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(query_files)
+def test_any_tree_survives_printing_and_parsing(tree):
+    assert parse(print_query_file(tree)) == tree
