@@ -319,6 +319,16 @@ def test_presence_follows_the_rows_that_are_kept():
     assert rows.lines.to_pylist() == [2]
 
 
+def test_a_type_without_properties_has_no_presence():
+    bare = TypeSpec("Bare", EntityKind.EDGE, ())
+    lines = b'{"edge":"Bare","from":"a","to":"b"}\n{"edge":"Bare","from":"a","to":"b","to":"c"}'
+    parsed = parse_lines(lines, [bare], options=ReadOptions(with_presence=True))
+    rows = parsed.rows["edge:Bare"]
+    assert rows.columns.to_pylist() == [{"id": None, "src": "a", "dst": "b"}]
+    assert rows.presence is None
+    assert parsed.problem_count == 1
+
+
 def test_a_property_with_a_default_may_be_left_out():
     parsed = read(node("Album"))
     assert parsed.problems == ()
@@ -329,6 +339,11 @@ def test_a_partial_record_may_leave_out_anything_but_not_null_it():
     parsed = read(node("Artist", slug="a"), node("Artist", slug="b", name=None), partial=True)
     assert parsed.rows["node:Artist"].columns["slug"].to_pylist() == ["a"]
     assert [problem.line for problem in parsed.problems] == [2]
+
+
+def test_a_partial_record_with_a_mistake_is_not_blamed_for_what_it_leaves_out():
+    parsed = read(node("Artist", slug="a", born="x"), partial=True)
+    assert [problem.property for problem in parsed.problems] == ["born"]
 
 
 def test_a_line_too_long_is_refused_unread():

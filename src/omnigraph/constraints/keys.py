@@ -81,6 +81,8 @@ def _canonical(type_: NodeType | EdgeType, values: pa.Array, name: str) -> pa.Ar
         return values  # `src` and `dst` hold ids, which are canonical strings already.
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, values.type))
+    if values.null_count == len(values):
+        return pa.nulls(len(values), pa.string())
     return canonical_strings(values, property_.type)
 
 

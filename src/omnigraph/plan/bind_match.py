@@ -45,7 +45,7 @@ def bind_clauses(clauses: tuple[Clause, ...], block: Block) -> None:
             case Filter():
                 _bind_filter(clause, block)
             case Negation():
-                _bind_negation(clause, clauses, block)
+                _bind_negation(clause, block)
             case Optional():
                 _bind_optional(clause, block)
             case _:
@@ -68,8 +68,9 @@ def conjuncts(predicate: Predicate) -> list[Predicate]:
 # --- nested blocks ----------------------------------------------------------------------------
 
 
-def _bind_negation(clause: Negation, around: tuple[Clause, ...], block: Block) -> None:
-    inner = Block(block.context, block, block.reserved | bound_names(around))
+def _bind_negation(clause: Negation, block: Block) -> None:
+    bound = block.bound | bound_names(clause.clauses)
+    inner = Block(block.context, block, bound, reserved=block.bound)
     bind_clauses(clause.clauses, inner)
     if inner.outer:
         block.negations.append(inner.pattern())
@@ -79,7 +80,7 @@ def _bind_negation(clause: Negation, around: tuple[Clause, ...], block: Block) -
 
 
 def _bind_optional(clause: Optional, block: Block) -> None:
-    inner = Block(block.context, block, block.reserved)
+    inner = Block(block.context, block, block.bound, block.reserved)
     bind_clauses(clause.clauses, inner)
     if not inner.outer:
         message = "the optional block uses no variable from outside"

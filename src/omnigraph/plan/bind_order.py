@@ -124,7 +124,8 @@ def _key(
             return None
     elif over_output:
         found = next((r for r in returned if r.expression == expression), None)
-        if found is None:
+        # A ranking here would neither drop rows nor know which end is best; its column can say.
+        if found is None or _rank_function(expression) is not None:
             _report_not_returned(expression, names)
             return None
     else:

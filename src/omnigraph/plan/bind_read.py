@@ -21,12 +21,12 @@ from omnigraph.plan.nodes import (
     Slice,
     Sort,
 )
-from omnigraph.plan.scope import Block, Context, EdgeVariable, NodeVariable
+from omnigraph.plan.scope import Block, Context, EdgeVariable, NodeVariable, bound_names
 
 
 def bind_read(decl: QueryDecl, body: ReadBody, context: Context) -> ReadPlan:
     """The plan of a read; it is of no use when the context has mistakes afterwards."""
-    block = Block(context)
+    block = Block(context, bound=bound_names(body.clauses))
     bind_clauses(body.clauses, block)
     _require_a_node(body, block)
     names = MatchNames(block)

@@ -102,12 +102,14 @@ class Context:
 class Block:
     """One brace block being bound.
 
-    `reserved` holds the names that blocks around this one bind, perhaps later in the text: a
-    variable of the same name that is introduced here is another one and gets a fresh name.
+    `bound` holds the names this block and those around it bind, perhaps later in the text;
+    `reserved` those of them that mean another variable: one that is introduced here under such a
+    name gets a fresh name in the plan.
     """
 
     context: Context
     parent: Block | None = None
+    bound: frozenset[str] = frozenset()
     reserved: frozenset[str] = frozenset()
     variables: dict[str, Variable] = field(default_factory=dict)
     edges: list[PatternEdge] = field(default_factory=list)

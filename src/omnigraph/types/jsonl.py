@@ -30,7 +30,7 @@ class TypedRows:
 
     `columns` holds `id` (null where the line gave none), `src` and `dst` of edges, and the
     properties as the specification orders them; a property left out is null. `presence` holds
-    one boolean column per property.
+    one boolean column per property; it is `None` unless asked for, and for types without any.
     """
 
     spec: TypeSpec
@@ -69,7 +69,7 @@ def parse_lines(
     """The rows of whole lines of input, and the problems of those that do not fit.
 
     Args:
-        data: Whole lines; the last one need not end.
+        data: Whole lines, less than 2 GiB of them; the last one need not end.
         specs: The types that lines may be of.
         file: The name to report.
         first_line: The number of the first line given.

@@ -246,7 +246,10 @@ def _property(
     return converted.array, problems
 
 
-def _presence(spec: TypeSpec, absent: list[Flags | None], count: int) -> pa.RecordBatch:
+def _presence(spec: TypeSpec, absent: list[Flags | None], count: int) -> pa.RecordBatch | None:
+    if not absent:
+        # A batch without columns has no rows either, and would not match the others.
+        return None
     every = np.ones(count, np.bool_)
     given = [pa.array(every if missing is None else ~missing) for missing in absent]
     return pa.RecordBatch.from_arrays(given, names=[p.name for p in spec.properties])

@@ -7,17 +7,24 @@ from hypothesis import strategies as st
 from omnigraph.language.query import ast
 from omnigraph.types.property import MAX_VECTOR_DIMENSION, PropertyType, Scalar
 
-KEYWORDS = (
-    "query match return distinct order limit offset as asc desc not and or in is null true false "
-    "optional hops contains starts_with ends_with insert merge update delete set where now date "
-    "datetime search nearest count collect type from to id"
-).split()
+KEYWORDS = [
+    *["query", "match", "return", "distinct", "order", "limit", "offset", "as"],
+    *["asc", "desc", "not", "and", "or", "in", "is", "null"],
+    *["true", "false", "optional", "hops", "contains", "starts_with", "ends_with", "insert"],
+    *["merge", "update", "delete", "set", "where", "now", "date", "datetime"],
+    *["search", "nearest", "count", "collect", "type", "from", "to", "id"],
+]
 CONSTANTS = ("true", "false", "null")
 OPERATORS = ("and", "or", "not", "in", "is", "contains", "starts_with", "ends_with")
 
 names = st.from_regex(r"[a-z_][A-Za-z0-9_]{0,6}", fullmatch=True) | st.sampled_from(KEYWORDS)
 type_names = st.from_regex(r"[A-Z][A-Za-z0-9_]{0,6}", fullmatch=True)
 texts = st.text(max_size=12) | st.sampled_from(['"', "\\", "\\n", "\n\r\t", "//", "/*", "*/", "$a"])
+
+
+def short(strategy: st.SearchStrategy) -> st.SearchStrategy:
+    """The same strategy with a short name: hypothesis refuses to show a very long one."""
+    return st.deferred(lambda: strategy)
 
 
 def names_except(*words: str) -> st.SearchStrategy[str]:
@@ -69,7 +76,7 @@ def calls(argument: st.SearchStrategy[ast.Expression]) -> st.SearchStrategy[ast.
     )
 
 
-expressions = st.recursive(values | properties | aliases, calls, max_leaves=6)
+expressions = short(st.recursive(values | properties | aliases, calls, max_leaves=6))
 columns = expressions | st.builds(
     ast.ObjectProjection,
     names,
@@ -89,7 +96,7 @@ def joined(leaf: st.SearchStrategy[ast.Condition]) -> st.SearchStrategy[ast.Cond
         items = st.lists(item, min_size=2, max_size=3).map(tuple)
         return st.builds(ast.And, items) | st.builds(ast.Or, items) | st.builds(ast.Not, item)
 
-    return st.recursive(leaf, join, max_leaves=5)
+    return short(st.recursive(leaf, join, max_leaves=5))
 
 
 operands = expressions.filter(
@@ -128,10 +135,9 @@ where_conditions = joined(
 
 # --- clauses -------------------------------------------------------------------------------------
 
-matches = st.lists(st.builds(ast.PropertyMatch, names, values), max_size=3).map(tuple)
-assignments = st.lists(st.builds(ast.PropertyMatch, names, values), min_size=1, max_size=4).map(
-    tuple
-)
+match_items = st.builds(ast.PropertyMatch, names, values)
+matches = st.lists(match_items, max_size=3).map(tuple)
+assignments = st.lists(match_items, min_size=1, max_size=4).map(tuple)
 traversals = st.builds(
     ast.Traversal,
     source=names,
@@ -154,7 +160,7 @@ def blocks(clause: st.SearchStrategy[ast.Clause]) -> st.SearchStrategy[ast.Claus
     return st.builds(ast.Negation, inner) | st.builds(ast.Optional, inner)
 
 
-clauses = st.recursive(plain_clauses, blocks, max_leaves=4)
+clauses = short(st.recursive(plain_clauses, blocks, max_leaves=4))
 
 
 # --- queries -------------------------------------------------------------------------------------
@@ -207,7 +213,7 @@ queries = st.builds(
     parameters=st.lists(
         st.builds(ast.Parameter, names, parameter_types), max_size=4, unique_by=lambda p: p.name
     ).map(tuple),
-    body=read_bodies | mutation_bodies,
+    body=short(read_bodies | mutation_bodies),
     description=st.none() | texts,
     instruction=st.none() | texts,
 )

@@ -1,0 +1,72 @@
+"""The documentation says what the code does: generated pages are current, names are all there."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.graph.graph import Branch, Graph, GraphView
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def load_generator():
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATOR = load_generator()
+
+
+@pytest.mark.parametrize("name", GENERATOR.PAGES)
+def test_a_generated_page_is_current(name: str) -> None:
+    text = (REFERENCE / name).read_text()
+    assert text == GENERATOR.PAGES[name](), "run ./dev docs"
+
+
+@pytest.mark.parametrize("name", omnigraph.__all__)
+def test_every_public_name_exists_and_is_documented(name: str) -> None:
+    assert getattr(omnigraph, name) is not None
+    assert f"omnigraph.{name}" in (REFERENCE / "sdk.md").read_text()
+
+
+@pytest.mark.parametrize("kind", [Graph, Branch, GraphView], ids=lambda kind: kind.__name__)
+def test_every_public_method_of_graph_has_a_docstring_or_repeats_one(kind: type) -> None:
+    for name, member in vars(kind).items():
+        if name.startswith("_") or not callable(member):
+            continue
+        documented = member.__doc__ or getattr(getattr(Graph, name, None), "__doc__", None)
+        assert documented, f"{kind.__name__}.{name} says nothing about itself"
+
+
+@pytest.mark.parametrize("name", [n for n in vars(Graph) if not n.startswith("_")])
+def test_every_verb_of_graph_is_in_the_reference(name: str) -> None:
+    if name in ("close",):
+        return
+    assert re.search(rf"\b{name}\b", (REFERENCE / "sdk.md").read_text())
+
+
+def test_every_error_class_carries_a_code_of_its_own_category() -> None:
+    classes = list(GENERATOR.error_classes())
+    codes = [one.code for one in classes if "code" in vars(one)]
+    assert len(codes) == len(set(codes))
+    drawn = omnigraph.errors.__doc__
+    for one in classes:
+        assert re.search(rf"\b{one.__name__}\b", drawn), f"{one.__name__} is not in the tree"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_nothing_speaks_of_the_workplace() -> None:
+    forbidden = re.compile(r"\.\./shared|\bORIG\b|\bOURS\b|/work/main|/tmp/omni")
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.py")]:
+        assert not forbidden.search(path.read_text()), path
