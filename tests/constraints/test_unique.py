@@ -71,7 +71,11 @@ def test_a_key_that_is_there_already_is_a_replacement():
 
 def test_a_composite_key_given_twice_is_a_violation():
     graph = SmallGraph.of("node Take { studio: String  number: U32  @key(studio, number) }")
-    rows = [{"studio": "b", "number": 7}, {"studio": "b", "number": 8}, {"studio": "b", "number": 7}]
+    rows = [
+        {"studio": "b", "number": 7},
+        {"studio": "b", "number": 8},
+        {"studio": "b", "number": 7},
+    ]
     assert graph.messages(graph.change("node:Take", *rows)) == [
         """@unique violation on Take.(number, studio): value '(7, b)' held by '["7","b"]' """
         """and '["7","b"]'"""
@@ -90,7 +94,9 @@ def test_a_value_of_another_committed_row_is_taken():
 
 def test_a_row_may_keep_its_own_value():
     graph = committed_people(ada="x")
-    assert graph.messages(graph.change("node:Person", {"name": "ada", "email": "x", "age": 3})) == []
+    assert (
+        graph.messages(graph.change("node:Person", {"name": "ada", "email": "x", "age": 3})) == []
+    )
 
 
 def test_a_value_released_in_the_same_write_can_be_used_again():
@@ -295,7 +301,9 @@ def test_values_of_every_type_are_compared_and_shown(type_name, value, shown):
 def test_values_of_every_type_can_be_in_a_tuple(type_name, value, shown):
     schema = f"node T {{ p: {type_name}? q: I32? @unique(p, q) }}"
     graph = SmallGraph.of(schema, {"node:T": [{"id": "1", "p": value, "q": 1}]})
-    change = graph.change("node:T", {"id": "2", "p": value, "q": 1}, {"id": "3", "p": value, "q": 2})
+    change = graph.change(
+        "node:T", {"id": "2", "p": value, "q": 1}, {"id": "3", "p": value, "q": 2}
+    )
     assert graph.messages(change) == [
         f"@unique violation on T.(p, q): value '({shown}, 1)' held by '1' and '2'"
     ]

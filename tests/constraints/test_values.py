@@ -47,9 +47,7 @@ def test_a_value_that_is_not_there_breaks_no_range():
 @pytest.mark.parametrize("bounds", ["0.0..1.0", "0.0..", "..1.0"])
 @pytest.mark.parametrize("type_name", ["F32", "F64"])
 def test_nan_is_in_no_range(type_name, bounds):
-    assert range_messages(type_name, bounds, math.nan) == [
-        "@range violation on T.p: value is NaN"
-    ]
+    assert range_messages(type_name, bounds, math.nan) == ["@range violation on T.p: value is NaN"]
 
 
 def test_infinity_is_only_within_an_open_range():
