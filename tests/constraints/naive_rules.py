@@ -133,7 +133,9 @@ def wrong_values(type_: NodeType | EdgeType, row: Row) -> list[str]:
         if value is None:
             continue
         if constraint.kind is ConstraintKind.RANGE:
-            problem = out_of_range(value, constraint, type_.by_name[name].type.scalar in INTEGERS)
+            problem = out_of_range(
+                value, constraint, whole=type_.by_name[name].type.scalar in INTEGERS
+            )
             if problem is not None:
                 messages.append(f"@range violation on {where}: value {problem}")
         if constraint.kind is ConstraintKind.CHECK:
@@ -149,7 +151,7 @@ def wrong_values(type_: NodeType | EdgeType, row: Row) -> list[str]:
     return messages
 
 
-def out_of_range(value: object, constraint: Constraint, whole: bool) -> str | None:
+def out_of_range(value: object, constraint: Constraint, *, whole: bool) -> str | None:
     number = Fraction if whole else float
     if value != value:
         return "is NaN"

@@ -62,6 +62,8 @@ class SmallGraph:
 
     def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
         rows = self.tables[table]
+        if not rows.num_rows:
+            return rows.select(list(columns))
         found = rows.filter(pc.is_in(rows.column(by), value_set=values.drop_null()))
         # Callers must not count on an order, so this is not the order the rows were given in.
         backwards = pa.array(range(found.num_rows - 1, -1, -1), pa.int64())

@@ -15,8 +15,8 @@ COMMITTED = {
     "node:Artist": [{"name": "ada"}, {"name": "ben"}],
     "node:Label": [{"name": "wave"}, {"name": "nova"}],
     "edge:Signed": [
-        {"id": "s2", "src": "ben", "dst": "nova"},
         {"id": "s1", "src": "ada", "dst": "wave"},
+        {"id": "s2", "src": "ben", "dst": "nova"},
     ],
     "edge:Knows": [{"id": "k1", "src": "ada", "dst": "ben"}],
 }

@@ -27,7 +27,9 @@ CATALOG = catalog_of(SCHEMA)
 IDS = {
     "node:Person": ["p0", "p1", "p2", "p3"],
     "node:City": ["c0", "c1", "c2"],
-    **dict.fromkeys(["edge:Lives", "edge:Knows", "edge:Twin"], ["e0", "e1", "e2", "e3", "e4"]),
+    "edge:Lives": ["e0", "e1", "e2", "e3", "e4"],
+    "edge:Knows": ["e0", "e1", "e2", "e3", "e4"],
+    "edge:Twin": ["e0", "e1", "e2", "e3", "e4"],
 }
 PEOPLE, CITIES = st.sampled_from(IDS["node:Person"]), st.sampled_from(IDS["node:City"])
 
@@ -41,8 +43,8 @@ PROPERTIES = {
         "age": or_null(-1, 0, 120, 121),
         "mood": or_null("calm", "wild", "odd"),
         "code": or_null("ab", "a\n", "ac", ""),
-        "first": or_null("x", "x\x1f", "x\x1f|y"),
-        "last": or_null("y", "|y", "\x1f|y"),
+        "first": or_null("x", "x\x1f|y"),
+        "last": or_null("y", "y\x1f|y"),
         "rank": or_null(0.0, -0.0, 1.5, -2.0, 1e300),
         "big": or_null(2**53, 2**53 + 1, 2**63, 2**64 - 2, 2**64 - 1),
     },

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from constraints.small_graph import SmallGraph
 from omnigraph.errors import ViolationKind
-from omnigraph.types.property import INTEGER_BOUNDS, Scalar
+from omnigraph.types.property import INTEGER_BOUNDS
 
 INTEGERS = {scalar.value: bounds for scalar, bounds in INTEGER_BOUNDS.items()}
 

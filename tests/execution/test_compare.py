@@ -309,6 +309,7 @@ def test_members_are_not_rounded_to_the_width_of_the_column():
     values = column([0.1, 0.5, 0.0, -0.0, math.nan, math.inf], pa.float32())
     answer = is_member(values, [0.1, 0.5, 0, math.nan, 1e300])
     assert answer.to_pylist() == [False, True, True, True, False, False]
+    assert is_member(column([2.0**53]), [2**53 + 1]).to_pylist() == [False]
 
 
 # --- texts ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,14 +99,9 @@ def ids(graph: Graph, type_name: str, *, branch: str = "main") -> set[str]:
     return set(entities(graph, type_name, branch=branch))
 
 
-def refusal(error: type[OmniError], text: str = ""):
+def refusal(error: type[OmniError] | tuple[type[OmniError], ...], text: str):
     """Expects an error that contains a text."""
-    return pytest.raises(error, match=_quoted(text))
-
-
-def _quoted(text: str) -> str:
-    return "".join(f"\\{character}" if character in ".^$*+?{}[]\\|()" else character
-                   for character in text)
+    return pytest.raises(error, match=re.escape(text))
 
 
 def files_below(place: Path) -> Iterator[tuple[str, int, int]]:

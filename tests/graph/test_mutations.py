@@ -65,9 +65,12 @@ def test_a_key_cannot_be_updated(music):
         run(music, 'update Artist set { slug: "z" } where born = 1985')
 
 
-def test_an_edge_cannot_be_updated(music):
+def test_an_edge_keeps_its_ends_and_may_change_its_properties(music):
     with refusal(CompileError, "T16"):
-        run(music, 'update Made set { role: "lead" } where from = "ada"')
+        run(music, 'update Made set { from: "ben" } where from = "ada"')
+    assert affected(music, 'update Made set { role: "guest" } where from = "ada"') == (0, 2)
+    made = [e for e in entities(music, "Made").values() if e["from"] == "ada"]
+    assert sorted((e["to"], e["role"]) for e in made) == [("embers", "guest"), ("tides", "guest")]
 
 
 def test_an_update_without_a_match_makes_no_commit(music):
@@ -245,7 +248,9 @@ def test_a_number_too_large_for_its_column_is_refused(music):
 
 
 def test_edges_may_be_parallel_and_get_ids_of_their_own(music):
-    run(music, 'insert Sampled {from:"tidal", to:"tides"} insert Sampled {from:"tidal", to:"tides"}')
+    run(
+        music, 'insert Sampled {from:"tidal", to:"tides"} insert Sampled {from:"tidal", to:"tides"}'
+    )
     parallel = [e for e in entities(music, "Sampled").values() if e["from"] == "tidal"]
     assert len(parallel) == 3
     assert all(len(e["id"]) == 26 for e in parallel)

@@ -171,3 +171,11 @@ def test_a_composite_id_with_a_null_member_is_null():
         '["a","b"]',
         None,
     ]
+
+
+def test_a_float_column_of_nulls_alone_is_no_mistake() -> None:
+    empty = pa.array([None, None], pa.float64())
+    assert canonical_strings(empty, PropertyType(Scalar.F64, nullable=True)).to_pylist() == [
+        None,
+        None,
+    ]

@@ -18,16 +18,30 @@ EXIT_INTERRUPTED = 130
 _COMMANDS = "omnigraph.cli.commands"
 
 ENTRIES = {
+    "load": Entry(f"{_COMMANDS}.load", "load", "Load records as one commit."),
+    "mutate": Entry(f"{_COMMANDS}.mutate", "mutate", "Run a mutation as one commit."),
+    "export": Entry(f"{_COMMANDS}.export", "export", "Write a branch as JSON lines."),
+    "snapshot": Entry(f"{_COMMANDS}.snapshot", "snapshot", "Show what makes up a branch."),
+    "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list and delete branches."),
+    "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
+    "init": Entry(f"{_COMMANDS}.init", "init", "Create a graph."),
+    "recover": Entry(f"{_COMMANDS}.recover", "recover", "Settle interrupted writes."),
+    "recovery": Entry(f"{_COMMANDS}.recover", "recovery", "Look at interrupted writes."),
+    "schema": Entry(f"{_COMMANDS}.schema", "schema", "Look at schemas and plan changes."),
     "lint": Entry(f"{_COMMANDS}.lint", "lint", "Check a query file against a schema."),
     "explain": Entry(f"{_COMMANDS}.explain", "explain", "Show the plan of a query."),
-    "schema": Entry(f"{_COMMANDS}.schema", "schema", "Look at schemas and plan changes."),
+    "profile": Entry(f"{_COMMANDS}.profile", "profile", "Look at the operator's profiles."),
     "version": Entry(f"{_COMMANDS}.version", "version", "Print the release and storage format."),
 }
 
 LEGEND = """\
 COMMANDS BY CAPABILITY
-  direct   reach a graph in storage, or schema and query files: lint, explain, schema plan
-  local    need no graph at all: version
+  any      reach a graph: load, mutate, export, snapshot, branch *, commit *, schema show
+  served   need a server: none yet
+  direct   reach a graph in storage, or files alone: init, recover, recovery *, schema plan,
+           lint, explain
+  control  steer many graphs: none yet
+  local    need no graph: profile *, version
 """
 
 

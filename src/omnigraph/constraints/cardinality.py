@@ -73,7 +73,7 @@ def _kept_sources(
     vacated = column(committed.find(table, "id", change.gone, ["id", "src"]), "src")
     if change.replaces_all:
         return NO_IDS, vacated
-    touched = pc.unique(pa.concat_arrays([written, vacated]))
+    touched = pa.concat_arrays([written, vacated])
     found = committed.find(table, "src", touched, ["id", "src"])
     kept = found.filter(without(column(found, "id"), change.gone))
     return column(kept, "src"), vacated

@@ -37,27 +37,27 @@ def _missing_ends(
 ) -> Iterator[Violation]:
     for name, nodes in _ends(edge):
         ends = column(change.rows, name)
-        known = existing_ids(pc.unique(ends), nodes, changes, committed)
-        missing = pc.invert(pc.is_in(ends, value_set=known))
+        missing = _are_missing(ends, nodes, changes.get(nodes), committed)
         type_name = nodes.partition(":")[2]
         for index in pc.indices_nonzero(missing).to_pylist():
             message = f"{name} '{ends[index]}' not found in {type_name}"
             yield change.violation(ViolationKind.ORPHAN_EDGE, message, index)
 
 
-def existing_ids(
-    ids: pa.Array, nodes: TableKey, changes: Changes, committed: Committed
+def _are_missing(
+    ends: pa.Array, nodes: TableKey, change: TableChange | None, committed: Committed
 ) -> pa.Array:
-    """Which of the ids are nodes after the write; committed rows are asked only about the rest."""
-    change = changes.get(nodes)
-    written = change.ids if change is not None else NO_IDS
-    rest = ids.filter(without(ids, written))
+    """Which of the ends are no nodes after the write; committed nodes are asked for last."""
+    unwritten = without(ends, change.ids if change is not None else NO_IDS)
+    if change is not None and change.replaces_all:
+        return unwritten
+    asked = ends.filter(unwritten)
     if change is not None:
-        rest = rest.filter(without(rest, change.deleted))
-    if not len(rest) or (change is not None and change.replaces_all):
-        return written
-    found = column(committed.find(nodes, "id", rest, ["id"]), "id")
-    return pa.concat_arrays([written, found])
+        asked = asked.filter(without(asked, change.deleted))
+    if not len(asked):
+        return unwritten
+    found = column(committed.find(nodes, "id", asked, ["id"]), "id")
+    return pc.and_(unwritten, without(ends, found))
 
 
 def _orphaned(edge: EdgeType, changes: Changes, committed: Committed) -> Iterator[Violation]:

@@ -21,10 +21,11 @@ NO_IDS = pa.array([], pa.string())
 class TableChange:
     """What a write does to one table.
 
-    `rows` holds the final image of every row that is inserted or replaced, each id once.
-    `deleted` are ids that go. With `replaces_all` nothing else of the table stays, and `deleted`
-    must name every committed id that is not among the rows. `lines` says where each row came
-    from, when it came from a file.
+    `rows` holds the final image of every row that is inserted or replaced, each id once; only
+    records that give one key twice may stand side by side, and then break the key. `deleted` are
+    ids that go, none of them among the rows. With `replaces_all` nothing else of the table stays,
+    and `deleted` must name every committed id that is not among the rows. `lines` says where each
+    row came from, when it came from a file.
     """
 
     type: NodeType | EdgeType
@@ -62,7 +63,10 @@ class Committed(Protocol):
     """The rows a write starts from."""
 
     def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
-        """The rows whose column `by` has one of the values; `columns` are what is read."""
+        """The rows whose column `by` has one of the values, in any order.
+
+        `columns` are what is read. The values may repeat and hold no NULL.
+        """
         ...
 
 
@@ -76,4 +80,6 @@ def column(rows: pa.Table, name: str) -> pa.Array:
 
 def without(ids: pa.Array, gone: pa.Array) -> pa.Array:
     """A mask of the ids that are not among those gone."""
+    if not len(ids) or not len(gone):
+        return pa.repeat(pa.scalar(True), len(ids))
     return pc.invert(pc.is_in(ids, value_set=gone))

@@ -19,7 +19,7 @@ from omnigraph.storage.tables.stage import (
     stage_insert,
     stage_overwrite,
 )
-from omnigraph.storage.write import StagedTable, Ticket, Writable, drop_forks, open_writable
+from omnigraph.storage.write import StagedTable, Ticket, Writable, drop_fork, open_writable
 
 
 class Placement(StrEnum):
@@ -38,16 +38,21 @@ def stage_tables(
     ticket: Ticket,
     changes: Iterable[tuple[TableChange, Placement]],
 ) -> tuple[StagedTable, ...]:
-    """One transaction for each table that changes; forks of a failed attempt are removed."""
+    """One transaction for each table that changes; forks that are not needed are removed."""
     staged: list[StagedTable] = []
+    opened: list[Writable] = []
     try:
         for change, placement in changes:
             writable = open_writable(snapshot, snapshot.entry(change.table_key))
+            opened.append(writable)
             one = _stage(writable, change, placement, ticket.properties)
-            if one is not None:
-                staged.append(StagedTable(writable.entry, one, writable.is_fork))
+            if one is None:
+                drop_fork(opened.pop())
+            else:
+                staged.append(StagedTable(writable, one))
     except BaseException:
-        drop_forks(snapshot, staged)
+        for writable in opened:
+            drop_fork(writable)
         raise
     return tuple(staged)
 

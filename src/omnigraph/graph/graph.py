@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, overload
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest
@@ -32,7 +32,7 @@ from omnigraph.storage.root import GraphRoot
 
 def init(
     uri: str | Path,
-    schema: str,
+    schema: str | SourceText,
     *,
     force: bool = False,
     actor: str | None = None,
@@ -48,7 +48,7 @@ def init(
         settings: Instead of the defaults; see `Settings.from_environment`.
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.create_graph(root, SourceText(schema, "<schema>"), force=force)
+    opening.create_graph(root, _text(schema, "<schema>"), force=force)
     return Graph(root, actor=actor)
 
 
@@ -117,9 +117,11 @@ class Graph:
     ) -> None:
         self._views = Views(root)
         self.read_only, self.actor = read_only, actor
+        self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)
         if not read_only:
-            opening.make_ready(root, opened.snapshot.contract)
+            settled = opening.make_ready(root, opened.snapshot.contract)
+            self.recovered_on_open = [recovering.describe_settled(one) for one in settled]
 
     def __enter__(self) -> Self:
         return self
@@ -157,7 +159,7 @@ class Graph:
 
     def mutate(
         self,
-        query: str,
+        query: str | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -171,7 +173,7 @@ class Graph:
         """
         self._require_writable()
         request = mutating.MutationRequest(
-            SourceText(query, "<query>"), name, params, branch, actor or self.actor, expected_head
+            _text(query, "<query>"), name, params, branch, actor or self.actor, expected_head
         )
         return mutating.mutate(self._views, request)
 
@@ -276,6 +278,12 @@ class Graph:
 
     # --- recovery --------------------------------------------------------------------------------
 
+    @overload
+    def recover(self, *, check: Literal[False] = False) -> list[RecoveredWrite]: ...
+
+    @overload
+    def recover(self, *, check: Literal[True]) -> list[PendingWrite]: ...
+
     def recover(self, *, check: bool = False) -> list[PendingWrite] | list[RecoveredWrite]:
         """Settle interrupted writes; with `check` only say what would be done."""
         if check:
@@ -307,7 +315,7 @@ class Branch:
 
     def mutate(
         self,
-        query: str,
+        query: str | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -331,7 +339,12 @@ class Branch:
         return self.graph.at(commit=commit, version=version, branch=self.name)
 
     def delete(self) -> None:
+        """Delete this branch."""
         self.graph.delete_branch(self.name)
+
+
+def _text(text: str | SourceText, name: str) -> SourceText:
+    return text if isinstance(text, SourceText) else SourceText(text, name)
 
 
 def _mode(mode: LoadMode | str) -> LoadMode:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from omnigraph.catalog.model import Catalog
 from omnigraph.constraints.evaluate import require_valid
 from omnigraph.errors import (
+    AlreadyExists,
     BadRequest,
     BranchNotFound,
     KeyConflict,
@@ -19,16 +21,18 @@ from omnigraph.errors import (
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.load import LoadMode, LoadPlan, parse_records, plan_load
 from omnigraph.execution.stage import stage_tables
-from omnigraph.graph.mutating import MAX_PREPARATIONS
+from omnigraph.graph.preparing import MAX_PREPARATIONS, preparation
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import CommitId, EntityKind, TableKey
 from omnigraph.storage import branches
+from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import find_ref
-from omnigraph.storage.write import WriteRequest, commit_write, drop_forks, mint_ticket
+from omnigraph.storage.write import LATE_EFFECT, WriteRequest, commit_write, mint_ticket
+from omnigraph.types.jsonl import ParsedLines
 
 REPORTED_PROBLEMS = 100
 
@@ -65,27 +69,56 @@ def load(views: Views, request: LoadRequest) -> LoadResult:
     Appends and merges are prepared again when the branch moved meanwhile; an overwrite is not.
     """
     created = _ensure_branch(views, request)
+    parse = _Parser(request)
     for attempt in range(MAX_PREPARATIONS):
-        view = views.newest(request.branch)
-        if request.expected_head is not None and view.snapshot.head != request.expected_head:
-            snapshot = view.snapshot
-            raise PreconditionFailed(snapshot.branch, request.expected_head, snapshot.head)
-        parsed = parse_records(request.data, view.catalog, request.file, REPORTED_PROBLEMS)
-        committed = CommittedRows(view.snapshot)
-        plan = plan_load(
-            parsed, view.catalog, request.mode, committed, views.root.ids, request.file
-        )
-        require_valid(plan.table_changes(), view.catalog, committed)
-        try:
-            published = _commit(view, plan, request)
-        except ReadSetChanged:
-            retryable = request.mode is not LoadMode.OVERWRITE and request.expected_head is None
-            if retryable and attempt + 1 < MAX_PREPARATIONS:
-                continue
-            raise
-        views.remember(view.snapshot.ref, published.manifest)
-        return _result(view, plan, request, published, created=created)
+        with preparation(views.root, attempt) as hold:
+            view = views.newest(request.branch)
+            _check_head(view, request)
+            committed = CommittedRows(view.snapshot)
+            plan = plan_load(
+                parse(view.catalog),
+                view.catalog,
+                request.mode,
+                committed,
+                views.root.ids,
+                request.file,
+            )
+            require_valid(plan.table_changes(), view.catalog, committed)
+            try:
+                published = _commit(view, plan, request, hold)
+            except ReadSetChanged as change:
+                if _may_retry(request, change) and attempt + 1 < MAX_PREPARATIONS:
+                    continue
+                raise
+            views.remember(view.snapshot.ref, published.manifest)
+            return _result(view, plan, request, published, created=created)
     raise AssertionError("the last attempt returns or raises")
+
+
+class _Parser:
+    """Parses the input once for each schema it meets, however often the load is prepared."""
+
+    def __init__(self, request: LoadRequest) -> None:
+        self._request = request
+        self._parsed: tuple[Catalog, ParsedLines] | None = None
+
+    def __call__(self, catalog: Catalog) -> ParsedLines:
+        if self._parsed is None or self._parsed[0] is not catalog:
+            request = self._request
+            parsed = parse_records(request.data, catalog, request.file, REPORTED_PROBLEMS)
+            self._parsed = catalog, parsed
+        return self._parsed[1]
+
+
+def _check_head(view: View, request: LoadRequest) -> None:
+    snapshot = view.snapshot
+    if request.expected_head is not None and snapshot.head != request.expected_head:
+        raise PreconditionFailed(snapshot.branch, request.expected_head, snapshot.head)
+
+
+def _may_retry(request: LoadRequest, change: ReadSetChanged) -> bool:
+    is_repeatable = request.mode is not LoadMode.OVERWRITE and request.expected_head is None
+    return change.member == LATE_EFFECT or is_repeatable
 
 
 def _ensure_branch(views: Views, request: LoadRequest) -> bool:
@@ -95,11 +128,14 @@ def _ensure_branch(views: Views, request: LoadRequest) -> bool:
         return False
     if request.base is None:
         raise BranchNotFound(name)
-    branches.create(views.newest(request.base).snapshot, name, request.actor_id)
+    try:
+        branches.create(views.newest(request.base).snapshot, name, request.actor_id)
+    except AlreadyExists:
+        return False  # another load wanted it too, and was first
     return True
 
 
-def _commit(view: View, plan: LoadPlan, request: LoadRequest) -> Published:
+def _commit(view: View, plan: LoadPlan, request: LoadRequest, hold: Hold | None) -> Published:
     snapshot = view.snapshot
     expected = None if request.expected_head is None else CommitId(request.expected_head)
     ticket = mint_ticket(snapshot)
@@ -109,11 +145,7 @@ def _commit(view: View, plan: LoadPlan, request: LoadRequest) -> Published:
     except KeyConflict as conflict:
         raise _with_line(conflict, plan) from conflict
     write = WriteRequest(snapshot, ticket, WriterKind.LOAD, staged, request.actor_id, expected)
-    try:
-        return commit_write(write)
-    except ReadSetChanged:
-        drop_forks(snapshot, staged)
-        raise
+    return commit_write(write, hold)
 
 
 def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:

@@ -12,25 +12,18 @@ from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.mutate import MutationInput, MutationRun, run_mutation
 from omnigraph.execution.pending import PendingTable
 from omnigraph.execution.stage import Placement, stage_tables
+from omnigraph.graph.preparing import MAX_PREPARATIONS, preparation
 from omnigraph.graph.results import MutationResult
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import CommitId
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.nodes import InsertEntity, MutationPlan
+from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.write import (
-    WriteRequest,
-    commit_write,
-    drop_forks,
-    mint_ticket,
-    revalidate,
-)
+from omnigraph.storage.write import LATE_EFFECT, WriteRequest, commit_write, mint_ticket, revalidate
 from omnigraph.types.parameters import coerce_parameters
-
-MAX_PREPARATIONS = 33
-"""The first preparation and thirty-two more; then the caller learns that the branch is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +44,21 @@ def mutate(views: Views, request: MutationRequest) -> MutationResult:
     """
     given: MutationInput | None = None
     for attempt in range(MAX_PREPARATIONS):
-        view = views.newest(request.branch)
-        plan = _plan(view, request)
-        if given is None:
-            # Taken once: a retry must not see another moment or other parameters.
-            given = _input(views, plan, request)
-        _check_head(view, request)
-        run = run_mutation(plan, view.catalog, CommittedRows(view.snapshot), given)
-        try:
-            published = _commit(view, run, request)
-        except ReadSetChanged:
-            if _may_retry(plan, request) and attempt + 1 < MAX_PREPARATIONS:
-                continue
-            raise
-        return _result(views, view, plan, run, request, published)
+        with preparation(views.root, attempt) as hold:
+            view = views.newest(request.branch)
+            plan = _plan(view, request)
+            if given is None:
+                # Taken once: a retry must not see another moment or other parameters.
+                given = _input(views, plan, request)
+            _check_head(view, request)
+            run = run_mutation(plan, view.catalog, CommittedRows(view.snapshot), given)
+            try:
+                published = _commit(view, run, request, hold)
+            except ReadSetChanged as change:
+                if _may_retry(plan, request, change) and attempt + 1 < MAX_PREPARATIONS:
+                    continue
+                raise
+            return _result(views, view, plan, run, request, published)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -90,12 +84,14 @@ def _check_head(view: View, request: MutationRequest) -> None:
         raise PreconditionFailed(snapshot.branch, request.expected_head, snapshot.head)
 
 
-def _may_retry(plan: MutationPlan, request: MutationRequest) -> bool:
+def _may_retry(plan: MutationPlan, request: MutationRequest, change: ReadSetChanged) -> bool:
     only_inserts = all(isinstance(s, InsertEntity) for s in plan.statements)
-    return only_inserts and request.expected_head is None
+    return change.member == LATE_EFFECT or (only_inserts and request.expected_head is None)
 
 
-def _commit(view: View, run: MutationRun, request: MutationRequest) -> Published | None:
+def _commit(
+    view: View, run: MutationRun, request: MutationRequest, hold: Hold | None
+) -> Published | None:
     snapshot = view.snapshot
     expected = None if request.expected_head is None else CommitId(request.expected_head)
     changes = run.pending.changes()
@@ -110,11 +106,7 @@ def _commit(view: View, run: MutationRun, request: MutationRequest) -> Published
     if not staged:
         return None
     write = WriteRequest(snapshot, ticket, WriterKind.MUTATION, staged, request.actor_id, expected)
-    try:
-        return commit_write(write)
-    except ReadSetChanged:
-        drop_forks(snapshot, staged)
-        raise
+    return commit_write(write, hold)
 
 
 def _placement(table: PendingTable) -> Placement:

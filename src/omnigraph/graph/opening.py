@@ -9,12 +9,11 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.errors import GraphNotFound, StorageError
 from omnigraph.execution.physical import table_schema
 from omnigraph.language.source import SourceText
-from omnigraph.storage.initialize import NewTable, initialize, mirror_files
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.initialize import NewTable, initialize, is_initialized, mirror_files
 from omnigraph.storage.manifest.state import SchemaContract
 from omnigraph.storage.objects.probe import require_create_if_absent
 from omnigraph.storage.recovery.intent import list_operations
-from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.recovery.settle import Settled, settle_all
 from omnigraph.storage.root import GraphRoot
 
 
@@ -37,17 +36,22 @@ def new_tables(catalog: Catalog) -> list[NewTable]:
 
 
 def require_graph(root: GraphRoot) -> None:
-    if not root.store.exists(MANIFEST):
+    if not is_initialized(root.store):
         raise GraphNotFound(root.uri)
 
 
-def make_ready(root: GraphRoot, contract: SchemaContract) -> None:
-    """What opening for writing does: try the store, settle interrupted writes, heal the mirror."""
+def make_ready(root: GraphRoot, contract: SchemaContract) -> list[Settled]:
+    """What opening for writing does: try the store, settle interrupted writes, heal the mirror.
+
+    Gives the writes that were settled.
+    """
     require_create_if_absent(root.store, root.ids)
+    settled: list[Settled] = []
     if list_operations(root.store):
         with root.hold() as hold:
-            settle_all(root, hold)
+            settled = settle_all(root, hold)
     heal_mirror(root, contract)
+    return settled
 
 
 def heal_mirror(root: GraphRoot, contract: SchemaContract) -> None:

@@ -9,7 +9,7 @@ from omnigraph.storage.manifest.commits import RecoveryAudit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.decide import classify
 from omnigraph.storage.recovery.intent import pending_intents
-from omnigraph.storage.recovery.settle import Examined, examine, settle_all
+from omnigraph.storage.recovery.settle import Examined, Settled, examine, settle_all
 from omnigraph.storage.root import GraphRoot
 
 
@@ -35,7 +35,11 @@ def recover(root: GraphRoot) -> list[RecoveredWrite]:
     """Settle every interrupted write."""
     with root.hold() as hold:
         settled = settle_all(root, hold)
-    return [RecoveredWrite(s.operation_id, str(s.decision), s.commit_id) for s in settled]
+    return [describe_settled(one) for one in settled]
+
+
+def describe_settled(one: Settled) -> RecoveredWrite:
+    return RecoveredWrite(one.operation_id, str(one.decision), one.commit_id)
 
 
 def recoveries(views: Views, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:

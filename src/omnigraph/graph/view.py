@@ -13,7 +13,13 @@ from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.codec import check_contract
 from omnigraph.catalog.identify import identify_first
 from omnigraph.catalog.model import Catalog
-from omnigraph.errors import BadRequest, CommitNotFound, SchemaContractMismatch
+from omnigraph.errors import (
+    BadRequest,
+    BranchNotFound,
+    CommitNotFound,
+    SchemaContractMismatch,
+    StorageError,
+)
 from omnigraph.identity import BranchName, CommitId
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
@@ -24,11 +30,14 @@ from omnigraph.storage.manifest.read import (
     read_manifest,
     read_newest,
 )
-from omnigraph.storage.manifest.state import ManifestState
+from omnigraph.storage.manifest.state import ManifestState, SchemaContract
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.refs import BranchRef, list_refs, read_ref
+from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+
+_LOOKS = 8
+"""So often is a branch looked up again that vanished between its name and its content."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +56,11 @@ class Views:
         self._lock = threading.Lock()
         self._warm: dict[str | None, ManifestVersion] = {}
         self._histories: dict[str | None, History] = {}
-        self._catalogs: dict[str, Catalog] = {}
+        self._catalogs: dict[SchemaContract, Catalog] = {}
 
     def newest(self, branch: str) -> View:
         """The branch as it is now."""
-        ref = read_ref(self.root.store, normalize_branch(branch))
-        return self._view(Snapshot(self.root, ref, self._newest_manifest(ref)))
+        return self._view(Snapshot(self.root, *self._newest_of(normalize_branch(branch))))
 
     def remember(self, ref: BranchRef, manifest: ManifestVersion) -> None:
         """Keep a manifest that was just published, so that the next look need not read it."""
@@ -60,6 +68,17 @@ class Views:
             known = self._warm.get(ref.incarnation)
             if known is None or known.version <= manifest.version:
                 self._warm[ref.incarnation] = manifest
+
+    def _newest_of(self, branch: BranchName) -> tuple[BranchRef, ManifestVersion]:
+        """The branch and its newest manifest, even while others delete and create it again."""
+        for attempt in range(_LOOKS):
+            ref = read_ref(self.root.store, branch)
+            try:
+                return ref, self._newest_manifest(ref)
+            except StorageError:
+                if attempt + 1 == _LOOKS or find_ref(self.root.store, branch) == ref:
+                    raise
+        raise AssertionError("the last look returns or raises")
 
     def _newest_manifest(self, ref: BranchRef) -> ManifestVersion:
         warm = self._warm.get(ref.incarnation)
@@ -86,8 +105,7 @@ class Views:
 
     def at_version(self, version: int, branch: str) -> View:
         """A manifest version of a branch."""
-        ref = read_ref(self.root.store, normalize_branch(branch))
-        newest = self._newest_manifest(ref)
+        ref, newest = self._newest_of(normalize_branch(branch))
         if not 1 <= version <= newest.version:
             raise BadRequest(
                 f"branch '{ref.name}' has manifest versions up to {newest.version}, not {version}"
@@ -100,24 +118,27 @@ class Views:
 
     def commits(self, branch: str) -> tuple[Commit, ...]:
         """Every commit the branch can see, newest first."""
-        ref = read_ref(self.root.store, normalize_branch(branch))
-        return self._history(ref).commits(self._newest_manifest(ref))
+        ref, newest = self._newest_of(normalize_branch(branch))
+        return self._history(ref).commits(newest)
 
     def commit(self, commit_id: str, branch: str) -> Commit:
-        wanted = CommitId(commit_id.strip())
-        bound = read_ref(self.root.store, normalize_branch(branch))
-        found = self._history(bound).find_commit(self._newest_manifest(bound), wanted)
-        if found is not None:
-            return found
-        for ref in list_refs(self.root.store):
-            found = self._history(ref).find_commit(self._newest_manifest(ref), wanted)
+        wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
+        others = [name for name in list_names(self.root.store) if name != bound]
+        for name in (bound, *others):
+            try:
+                ref, newest = self._newest_of(name)
+            except BranchNotFound:
+                if name == bound:
+                    raise
+                continue  # deleted while we looked
+            found = self._history(ref).find_commit(newest, wanted)
             if found is not None:
                 return found
         raise CommitNotFound(commit_id)
 
     def history(self, branch: BranchName) -> tuple[History, ManifestVersion]:
-        ref = read_ref(self.root.store, branch)
-        return self._history(ref), self._newest_manifest(ref)
+        ref, newest = self._newest_of(branch)
+        return self._history(ref), newest
 
     def _history(self, ref: BranchRef) -> History:
         with self._lock:
@@ -138,15 +159,16 @@ class Views:
         contract = state.contract
         if contract is None:
             raise SchemaContractMismatch("the manifest holds no schema")
-        known = self._catalogs.get(contract.state)
+        known = self._catalogs.get(contract)
         if known is not None:
+            check_tables(known, state)
             return known
         draft = compile_schema(SourceText(contract.source, SCHEMA_SOURCE))
         compiled = identify_first(draft, "comparison")
         catalog = check_contract(contract.ir, contract.state, compiled)
         check_tables(catalog, state)
         with self._lock:
-            self._catalogs[contract.state] = catalog
+            self._catalogs[contract] = catalog
         return catalog
 
 

@@ -13,12 +13,18 @@ MAX_DEPTH = 64
 """Nesting beyond this is refused with a position, long before Python's own stack ends."""
 
 
+LONGEST_WORD = 80
+"""A longer word is no slip of the pen, and comparing it letter by letter would take long."""
+
+
 class SyntaxStop(Exception):
     """The construct being read cannot go on; its mistake is already recorded."""
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """A hint naming the known word most like `word`, if one is close."""
+    if len(word) > LONGEST_WORD:
+        return None
     matches = get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f"did you mean `{matches[0]}`?" if matches else None
 
@@ -111,12 +117,9 @@ class Cursor:
     ) -> NoReturn:
         """Record what was expected here and give up the construct being read."""
         found = self.token
-        self.report(
-            "P107",
-            f"{expected}, found {found.describe()}",
-            found.span,
-            hint=hint or closest(found.value, known),
-        )
+        if hint is None and found.kind in (TokenKind.NAME, TokenKind.TYPE_NAME):
+            hint = closest(found.value, known)
+        self.report("P107", f"{expected}, found {found.describe()}", found.span, hint=hint)
         raise SyntaxStop
 
     def enter(self) -> None:

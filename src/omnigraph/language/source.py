@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from omnigraph.errors import CompileError, Diagnostic, Severity
 
-MAX_SOURCE_CHARS = 4 * 1024 * 1024
+MAX_SOURCE_CHARS = 2 * 1024 * 1024
 """A longer file is refused: it is no schema and no query that a person wrote."""
 
 EXCERPT_CHARS = 160

@@ -6,15 +6,14 @@ are inherited and forked when they are first written.
 
 from __future__ import annotations
 
-from omnigraph.errors import (
-    AlreadyExists,
-    BranchNotFound,
-    ConflictError,
-    OmniError,
-)
+from contextlib import suppress
+
+from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, OmniError
 from omnigraph.identity import BranchName
+from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.names import normalize_deletable_branch, normalize_new_branch
-from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.recovery.intent import pending_intents
+from omnigraph.storage.recovery.settle import settle, settle_all
 from omnigraph.storage.refs import (
     BranchRef,
     create_ref,
@@ -36,7 +35,7 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
     """
     branch, root = normalize_new_branch(name), source.root
     with root.hold() as hold:
-        settle_all(root, hold)
+        settle_all(root, hold, source.ref)
         if find_ref(root.store, branch) is not None:
             raise AlreadyExists(f"branch '{branch}' already exists")
         if find_ref(root.store, source.branch) != source.ref:
@@ -53,9 +52,11 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
         )
         assert ref.incarnation is not None
         hold.check()
-        create_physical(
-            root.manifest(), ref.incarnation, source.ref.incarnation, source.manifest_version
-        )
+        # The name is fresh: if it is there already, we made it and only the answer was lost.
+        with suppress(AlreadyExists):
+            create_physical(
+                root.manifest(), ref.incarnation, source.ref.incarnation, source.manifest_version
+            )
         hold.check()
         create_ref(root.store, ref)
     return ref
@@ -81,15 +82,20 @@ def delete(root: GraphRoot, name: str) -> BranchName:
             )
         hold.check()
         delete_ref(root.store, branch)
-        settle_all(root, hold)
-        _drop_physical(root, ref)
+        _drop_leftovers(root, hold, ref)
     return branch
 
 
-def _drop_physical(root: GraphRoot, ref: BranchRef) -> None:
-    """Best effort: without its name nothing reaches it, and cleanup removes what stays."""
+def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
+    """Best effort: without its name nothing reaches it.
+
+    The next writer discards its interrupted writes, and cleanup removes what else stays.
+    """
     assert ref.incarnation is not None
     try:
+        for intent in pending_intents(root.store):
+            if intent.incarnation == ref.incarnation:
+                settle(root, hold, intent)
         delete_physical(root.manifest(), ref.incarnation)
     except OmniError:
         return

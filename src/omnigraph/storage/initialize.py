@@ -52,6 +52,9 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 GENESIS_VERSION = 1
 
+MANIFEST_VERSIONS = f"{MANIFEST}/_versions"
+"""A graph exists from its first manifest version on; files without one are nobody's."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
@@ -75,7 +78,7 @@ def initialize(
 ) -> ManifestVersion:
     """Create the graph; gives its first manifest version.
 
-    `force` replaces schema files that an earlier attempt left without a graph, and nothing else.
+    `force` replaces what an earlier attempt left without a graph: schema files and empty tables.
 
     Raises:
         AlreadyInitialized: there is a graph, or what an earlier attempt left.
@@ -93,6 +96,8 @@ def initialize(
         root.store.delete(INIT_CLAIM)
         raise
     _write_schema_files(root.store, contract, force=force)
+    if force:
+        _drop_leftovers(root.store, tables)
     genesis = NewCommit(CommitId(root.ids.next()), None, root.now_us())
     created = _create(root, tables, contract, genesis)
     _finish(root, created)
@@ -100,9 +105,14 @@ def initialize(
 
 
 def _refuse_used(store: ObjectStore, *, force: bool) -> None:
-    for path in (MANIFEST,) if force else (MANIFEST, *SCHEMA_FILES):
+    for path in (MANIFEST_VERSIONS,) if force else (MANIFEST, *SCHEMA_FILES):
         if store.exists(path):
             raise AlreadyInitialized(store.uri, path)
+
+
+def is_initialized(store: ObjectStore) -> bool:
+    """Whether there is a graph, and not just what a failed attempt left."""
+    return store.exists(MANIFEST_VERSIONS)
 
 
 def _claim(store: ObjectStore, attempt: str, tables: Sequence[NewTable]) -> None:
@@ -122,12 +132,15 @@ def _write_schema_files(store: ObjectStore, contract: SchemaContract, *, force: 
     written: list[str] = []
     try:
         for path, text in mirror_files(contract):
+            # Noted before it is written: an attempt that fails may have written it all the same,
+            # and under the claim nobody else does.
+            written.append(path)
             data = text.encode()
             if force:
                 store.put(path, data)
             elif not store.put_if_absent(path, data):
+                written.pop()
                 raise AlreadyInitialized(store.uri, path)
-            written.append(path)
     except OmniError:
         _undo(store, written)
         raise
@@ -145,6 +158,13 @@ def _undo(store: ObjectStore, written: Sequence[str]) -> None:
         store.delete(INIT_CLAIM)
     except OmniError:
         return
+
+
+def _drop_leftovers(store: ObjectStore, tables: Sequence[NewTable]) -> None:
+    """Remove tables an earlier attempt left; without a manifest version they belong to no graph."""
+    for path in (MANIFEST, *(table.path for table in tables)):
+        if store.exists(path):
+            store.delete_prefix(path)
 
 
 def mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:

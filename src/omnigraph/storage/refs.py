@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt
+from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, StorageError
 from omnigraph.identity import MAIN, BranchName, CommitId
 from omnigraph.storage.layout import BRANCHES, branch_ref, find_branch
 from omnigraph.storage.objects.store import ObjectStore
@@ -106,9 +106,21 @@ def list_refs(store: ObjectStore) -> list[BranchRef]:
 
 
 def create_ref(store: ObjectStore, ref: BranchRef) -> None:
-    if not store.put_if_absent(branch_ref(ref.name), encode_ref(ref)):
+    """Make the name; after a lost answer, looking tells whether it was made."""
+    try:
+        is_made = store.put_if_absent(branch_ref(ref.name), encode_ref(ref))
+    except StorageError:
+        if find_ref(store, ref.name) != ref:
+            raise
+        return
+    if not is_made:
         raise AlreadyExists(f"branch '{ref.name}' already exists")
 
 
 def delete_ref(store: ObjectStore, name: BranchName) -> None:
-    store.delete(branch_ref(name))
+    """Remove the name; after a lost answer, looking tells whether it is gone."""
+    try:
+        store.delete(branch_ref(name))
+    except StorageError:
+        if find_ref(store, name) is not None:
+            raise

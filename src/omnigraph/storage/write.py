@@ -7,30 +7,30 @@ makes all of it visible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from uuid import uuid4
 
 from omnigraph.errors import (
+    AlreadyExists,
     BranchNotFound,
     OmniError,
+    OutcomeUnknown,
     PreconditionFailed,
     ReadSetChanged,
     RecoveryRequired,
     RetryableCommitConflict,
     StorageError,
-    UncoveredDrift,
+    StorageFailure,
+    StorageKind,
 )
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, NewCommit, Publication, SetVersion
-from omnigraph.storage.manifest.commits import RecoveryAudit, RecoveryKind, TableOutcome
 from omnigraph.storage.manifest.read import History, read_newest
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.publish import Published, publish
-from omnigraph.storage.recovery.decide import Decision
 from omnigraph.storage.recovery.intent import (
-    EPOCH_PROPERTY,
     OPERATION_PROPERTY,
     Intent,
     TableIntent,
@@ -38,24 +38,17 @@ from omnigraph.storage.recovery.intent import (
     delete_intent,
     write_intent,
 )
-from omnigraph.storage.recovery.settle import Settled, contract_hash, settle, settle_all
+from omnigraph.storage.recovery.revoke import revoke_late_effects
+from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all
 from omnigraph.storage.refs import BranchRef, find_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import create_branch, delete_branch
-from omnigraph.storage.tables.commit import commit_exact, restore
-from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.tables.history import read_history
+from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.stage import StagedTransaction
 
-ENDED = frozenset(
-    {
-        RecoveryKind.ROLLED_BACK,
-        RecoveryKind.ABANDONED,
-        RecoveryKind.ORPHANED_BRANCH_DISCARDED,
-        RecoveryKind.REVOKED_EFFECT,
-    }
-)
-"""Ways in which an operation ended without its effects becoming visible."""
+LATE_EFFECT = "late_effect"
+"""What changed when an ended operation was undone. No row did: any write may be redone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +73,28 @@ def mint_ticket(snapshot: Snapshot) -> Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class StagedTable:
-    """One table of a write: where it stood, and the transaction that moves it."""
-
-    entry: TableEntry
-    transaction: StagedTransaction
-    is_fork: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Writable:
     """A table a branch may write: its own, or a fresh fork of an inherited one."""
 
     entry: TableEntry
     table: Table
     is_fork: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """One table of a write: where it stood, and the transaction that moves it."""
+
+    writable: Writable
+    transaction: StagedTransaction
+
+    @property
+    def entry(self) -> TableEntry:
+        return self.writable.entry
+
+    @property
+    def is_fork(self) -> bool:
+        return self.writable.is_fork
 
 
 def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
@@ -107,19 +107,22 @@ def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
         return Writable(entry, snapshot.root.open_entry(entry), is_fork=False)
     location = snapshot.root.location(entry.path)
     name = snapshot.root.ids.next()
-    forked = create_branch(location, name, entry.owner_branch, entry.version)
+    try:
+        forked = create_branch(location, name, entry.owner_branch, entry.version)
+    except AlreadyExists:
+        # The name is fresh: if it is there already, we made it and only the answer was lost.
+        forked = open_table(location.on_branch(name), entry.version)
     return Writable(entry, forked, is_fork=True)
 
 
-def drop_forks(snapshot: Snapshot, tables: Sequence[StagedTable]) -> None:
-    """Remove the forks of a write that was given up before it was announced, as far as possible."""
-    for table in tables:
-        branch = table.transaction.location.branch
-        if table.is_fork and branch is not None:
-            try:
-                delete_branch(snapshot.root.location(table.entry.path), branch)
-            except OmniError:
-                continue
+def drop_fork(writable: Writable) -> None:
+    """Remove a fork of a write that was given up before it was announced, if that works now."""
+    location = writable.table.location
+    if writable.is_fork and location.branch is not None:
+        try:
+            delete_branch(location.on_branch(None), location.branch)
+        except OmniError:
+            return  # nothing refers to it, so it is garbage and harms nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +137,10 @@ class WriteRequest:
     expected_head: CommitId | None = None
 
 
-def commit_write(request: WriteRequest) -> Published:
+def commit_write(request: WriteRequest, hold: Hold | None = None) -> Published:
     """Make the write visible, or leave nothing of it.
+
+    A caller that prepared the write while holding the fence hands its hold over.
 
     Raises:
         ReadSetChanged: the branch moved since the write was prepared; nothing was changed.
@@ -143,15 +148,29 @@ def commit_write(request: WriteRequest) -> Published:
         RecoveryRequired: an interrupted write, this one or another, could not be settled.
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
-    root = request.snapshot.root
-    with root.hold() as hold:
-        settle_all(root, hold)
-        revalidate(request.snapshot, request.expected_head)
+    snapshot, intent = request.snapshot, _intent(request)
+    with ExitStack() as stack:
+        with _forks_dropped_on_failure(request):
+            held = hold or stack.enter_context(snapshot.root.hold())
+            settle_all(snapshot.root, held, snapshot.ref)
+            revalidate(snapshot, request.expected_head)
+            held.check()
+            if request.tables:
+                write_intent(snapshot.root.store, intent)
         if not request.tables:
-            return publish(
-                root, request.snapshot.ref, _publication(request, ()), before_commit=hold.check
-            )
-        return _effects(request, hold)
+            publication = _publication(request, ())
+            return publish(snapshot.root, snapshot.ref, publication, before_commit=held.check)
+        return _effects(request, held, intent)
+
+
+@contextmanager
+def _forks_dropped_on_failure(request: WriteRequest) -> Iterator[None]:
+    try:
+        yield
+    except OmniError:
+        for table in request.tables:
+            drop_fork(table.writable)
+        raise
 
 
 def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> None:
@@ -176,10 +195,8 @@ def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> Non
             raise ReadSetChanged(f"table:{key}", str(seen and seen.version), str(entry.version))
 
 
-def _effects(request: WriteRequest, hold: Hold) -> Published:
-    root, intent = request.snapshot.root, _intent(request)
-    hold.check()
-    write_intent(root.store, intent)
+def _effects(request: WriteRequest, hold: Hold, intent: Intent) -> Published:
+    root = request.snapshot.root
     changes: list[SetVersion] = []
     try:
         for table in request.tables:
@@ -225,76 +242,50 @@ def _after_failure(
 
     The outcome is then definite: either it is visible after all, or nothing of it is left.
     """
-    root = request.snapshot.root
     try:
-        settled = settle(root, hold, intent)
-    except RecoveryRequired:
-        raise
+        settled = settle(request.snapshot.root, hold, intent)
     except OmniError as trouble:
+        published = _find_published(request)
+        if published is not None:  # by whoever took the fence from us and finished our write
+            return published
+        if isinstance(trouble, RecoveryRequired):
+            raise
         raise RecoveryRequired(intent.operation_id, f"{error}; then: {trouble}") from error
     if settled.commit_id == intent.commit_id:
-        return _found(request, settled)
+        published = _find_published(request)
+        assert published is not None, "a write that was settled as published can be seen"
+        return published
     if isinstance(error, RetryableCommitConflict):
         raise _explain_drift(request, hold) from error
+    if isinstance(error, OutcomeUnknown):
+        # Known by now: should it still arrive, it is on record as ended and will be undone.
+        message = f"{error.message}; the write was given up and nothing was changed"
+        raise StorageFailure(StorageKind.TRANSIENT, message) from error
     raise error
 
 
-def _found(request: WriteRequest, settled: Settled) -> Published:
-    assert settled.decision in (Decision.ROLL_FORWARD, Decision.FINISH_PUBLISHED)
-    snapshot = request.snapshot
-    manifest = read_newest(snapshot.manifest.location)
-    commit = History().find_commit(manifest, request.ticket.commit_id)
-    return Published(manifest, commit)
+def _find_published(request: WriteRequest) -> Published | None:
+    """The write as the graph shows it; None if it does not, or cannot be read."""
+    try:
+        manifest = read_newest(request.snapshot.manifest.location)
+        commit = History().find_commit(manifest, request.ticket.commit_id)
+    except OmniError:
+        return None
+    return None if commit is None else Published(manifest, commit)
 
 
-def _explain_drift(request: WriteRequest, hold: Hold) -> OmniError:
+def _explain_drift(request: WriteRequest, hold: Hold) -> ReadSetChanged:
     """Why a table was ahead of the graph although no intent was pending.
 
-    A late effect of a writer that lost its fence is undone here: its operation is on record as
-    ended without success, so nobody can be waiting for it.
+    Late effects of ended operations are undone on the way.
     """
-    for table in request.tables:
-        if table.is_fork:
-            continue
-        problem = revoke_late_effects(request.snapshot, table.entry, hold)
-        if problem is not None:
-            return problem
-    return ReadSetChanged("tables", None, "moved by another writer")
-
-
-def revoke_late_effects(snapshot: Snapshot, entry: TableEntry, hold: Hold) -> UncoveredDrift | None:
-    """Undo versions of ended operations that arrived late; give the drift that is not theirs."""
-    root = snapshot.root
-    location = root.location(entry.path, entry.owner_branch)
-    history = read_history(location, entry.version + 1)
-    if not history:
-        return None
+    snapshot = request.snapshot
+    # Our own failure may have been undone by now, which moved tables: what counts is the graph now.
     manifest = read_newest(snapshot.manifest.location)
-    ended = {a.operation_id for a in History().audits(manifest) if a.kind in ENDED}
-    operations = {record.properties.get(OPERATION_PROPERTY, "") for record in history}
-    if not operations <= ended:
-        return UncoveredDrift(entry.table_key, entry.version, history[-1].version)
-    hold.check()
-    restored = restore(
-        location, entry.version, uuid=str(uuid4()), properties={EPOCH_PROPERTY: str(hold.epoch)}
-    )
-    operation = OperationId(max(operations))
-    outcome = TableOutcome(entry.table_key, history[-1].version, entry.version)
-    audit = RecoveryAudit(
-        operation, RecoveryKind.REVOKED_EFFECT, "", None, None, (outcome,), root.now_us()
-    )
-    change = SetVersion(
-        entry.identity,
-        entry.table_key,
-        restored,
-        entry.owner_branch,
-        entry.row_count,
-        entry.owner,
-    )
-    expected = {entry.identity: (entry.table_key, entry.version)}
-    publication = Publication(changes=(change,), expected=expected, audits=(audit,))
-    publish(root, snapshot.ref, publication, warm=manifest, before_commit=hold.check)
-    return None
+    owned = [table.entry.identity for table in request.tables if not table.is_fork]
+    if revoke_late_effects(Snapshot(snapshot.root, snapshot.ref, manifest), owned, hold):
+        return ReadSetChanged(LATE_EFFECT, None, "undone")
+    return ReadSetChanged("tables", None, "moved by another writer")
 
 
 def _publication(request: WriteRequest, changes: tuple[SetVersion, ...]) -> Publication:

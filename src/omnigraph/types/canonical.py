@@ -93,7 +93,7 @@ def _float_string(value: float, type: PropertyType) -> str:
 
 def _float_strings(array: pa.Array) -> pa.StringArray:
     """Shortest digits by Arrow, which knows the width; only exponents are rewritten here."""
-    if not pc.all(pc.is_finite(array)).as_py():
+    if pc.any(pc.invert(pc.is_finite(array))).as_py():
         raise ValueRefused("non-finite number has no canonical string")
     zero = pc.equal(array, pa.scalar(0, array.type))
     texts = pc.if_else(zero, "0", array.cast(pa.string()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from omnigraph.errors import BadRequest
@@ -24,6 +25,21 @@ class ProblemCode(StrEnum):
     BAD_VALUE = "bad_value"
     REQUIRED = "required"
     """A property that may not be null is null or left out."""
+    ID_MISMATCH = "id_mismatch"
+
+
+PROBLEM_MEANINGS: Mapping[str, str] = {
+    ProblemCode.MALFORMED: "The line is not one JSON object in UTF-8.",
+    ProblemCode.DUPLICATE_MEMBER: "A JSON object has the same member twice.",
+    ProblemCode.LIMIT: "The line is larger than a line may be.",
+    ProblemCode.ENVELOPE: "The object is neither a node record nor an edge record.",
+    ProblemCode.UNKNOWN_TYPE: "The schema has no type of that name.",
+    ProblemCode.UNKNOWN_FIELD: "The type has no such property.",
+    ProblemCode.RESERVED_FIELD: "The name belongs to the system.",
+    ProblemCode.BAD_VALUE: "The value does not fit its property.",
+    ProblemCode.REQUIRED: "A property that may not be null is null or left out.",
+    ProblemCode.ID_MISMATCH: "The given id is not the one the key makes.",
+}
 
 
 class ValueRefused(BadRequest):

@@ -17,8 +17,10 @@ KEYWORDS = [
 CONSTANTS = ("true", "false", "null")
 OPERATORS = ("and", "or", "not", "in", "is", "contains", "starts_with", "ends_with")
 
-names = st.from_regex(r"[a-z_][A-Za-z0-9_]{0,6}", fullmatch=True) | st.sampled_from(KEYWORDS)
-type_names = st.from_regex(r"[A-Z][A-Za-z0-9_]{0,6}", fullmatch=True)
+names = st.sampled_from(["a", "b", "x", "_", "_y", "__z9", "aB_9", "x" * 60]) | st.sampled_from(
+    KEYWORDS
+)
+type_names = st.sampled_from(["T", "Artist", "A_9z", "Query", "Match"])
 texts = st.text(max_size=12) | st.sampled_from(['"', "\\", "\\n", "\n\r\t", "//", "/*", "*/", "$a"])
 
 

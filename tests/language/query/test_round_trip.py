@@ -33,7 +33,18 @@ def test_the_layout_is(written, printed):
     assert print_query_file(parse(written)) == printed
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+def survives_printing_and_parsing(tree):
+    assert parse(print_query_file(tree)) == tree
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(query_files)
 def test_any_tree_survives_printing_and_parsing(tree):
-    assert parse(print_query_file(tree)) == tree
+    survives_printing_and_parsing(tree)
+
+
+@pytest.mark.fuzz
+@settings(max_examples=1_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(query_files)
+def test_many_trees_survive_printing_and_parsing(tree):
+    survives_printing_and_parsing(tree)

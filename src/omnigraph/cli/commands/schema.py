@@ -6,11 +6,24 @@ import click
 
 from omnigraph.cli.files import read_source
 from omnigraph.cli.output import note, print_json
+from omnigraph.cli.scope import Scope, graph_options
 
 
 @click.group()
 def schema() -> None:
     """Look at schemas and plan changes."""
+
+
+@schema.command()
+@graph_options(positional=True, writes=False)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def show(scope: Scope, as_json: bool) -> None:
+    """Print the schema of a graph."""
+    source = scope.open(read_only=True).schema
+    if as_json:
+        print_json({"schema_source": source})
+    else:
+        click.echo(source, nl=not source.endswith("\n"))
 
 
 @schema.command()

@@ -23,7 +23,9 @@ def print_query_file(file: ast.QueryFile) -> str:
 def print_query(query: ast.QueryDecl) -> str:
     """The text of one query, ending in a line break."""
     parameters = [f"${p.name}: {p.type}" for p in query.parameters]
-    head = _enclose(f"query {query.name}(", parameters, ")", level=0)
+    head = f"query {query.name}({', '.join(parameters)})"
+    if len(head) > WIDTH:
+        head = _broken(f"query {query.name}(", parameters, ")", level=0)
     notes = [
         f"{INDENT}@{name}({quote(text)})"
         for name, text in (("description", query.description), ("instruction", query.instruction))
@@ -266,13 +268,10 @@ def _matches(matches: Iterable[ast.PropertyMatch]) -> list[str]:
 def _braced(head: str, items: Sequence[str], level: int) -> str:
     """`head { item, item }` on one line if it fits, else an item a line."""
     line = f"{INDENT * level}{head} {{ {', '.join(items)} }}"
-    return line if len(line) <= WIDTH else _enclose(f"{head} {{", items, "}", level)
+    return line if len(line) <= WIDTH else _broken(f"{head} {{", items, "}", level)
 
 
-def _enclose(opening: str, items: Sequence[str], closing: str, level: int) -> str:
+def _broken(opening: str, items: Sequence[str], closing: str, level: int) -> str:
     margin = INDENT * level
-    line = f"{margin}{opening}{', '.join(items)}{closing}"
-    if len(line) <= WIDTH:
-        return line
     inner = ",\n".join(f"{margin}{INDENT}{item}" for item in items)
     return f"{margin}{opening}\n{inner}\n{margin}{closing}"

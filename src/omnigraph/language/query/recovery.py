@@ -94,19 +94,18 @@ def expect_keyword(cursor: Cursor, word: str, why: str = "") -> Token:
     return cursor.advance()
 
 
-def close_block(cursor: Cursor, mistakes_before: int) -> bool:
-    """Step over the closing `}`; False when it is missing and a later section stands here.
+def close_block(cursor: Cursor, mistakes_before: int) -> None:
+    """Step over the closing `}`; where it is missing, a later section of the query may follow.
 
     A missing brace is a mistake of its own only where the block had no other: recovery inside
     the block may have taken its brace.
     """
     if cursor.accept_symbol("}"):
-        return True
+        return
     if len(cursor.problems.found) == mistakes_before:
         cursor.report("P107", f"expected `}}`, found {cursor.token.describe()}", cursor.token.span)
     if cursor.at_end() or at_query(cursor):
         raise SyntaxStop
-    return False
 
 
 def is_symbol(token: Token, value: str) -> bool:

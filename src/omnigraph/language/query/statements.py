@@ -88,15 +88,16 @@ def parse_loose_list(
 ) -> tuple[Item, ...]:
     """The items of `{ item [,] item [,] … }`, at least one; bad items are stepped over."""
     cursor.expect_symbol("{")
-    mistakes_before = len(cursor.problems.found)
+    mistakes_before, broken = len(cursor.problems.found), False
     items: list[Item] = []
     while not (cursor.at_end() or at_section(cursor)):
-        if cursor.at_symbol("}") and (items or len(cursor.problems.found) > mistakes_before):
+        if cursor.at_symbol("}") and (items or broken):
             break
         start, depth = cursor.position, cursor.depth()
         try:
             items.append(parse_item(cursor))
         except SyntaxStop:
+            broken = True
             cursor.restore_depth(depth)
             if cursor.position > start or not cursor.at_symbol(","):
                 skip(cursor, start, boundary)

@@ -20,11 +20,11 @@ class TableClass(StrEnum):
     COMPLETE = "complete"
     """Our transaction is the head, exactly one version after its base."""
     MISPLACED = "misplaced"
-    """Our transaction is the head, but not at the version it was planned for."""
+    """Our transaction is the head, on top of what others published meanwhile."""
     COMPENSATED = "compensated"
     """Our transaction was undone by a restore already."""
     BURIED = "buried"
-    """Somebody wrote on top of our transaction."""
+    """Our transaction is above or below one of somebody else that was never published."""
     FOREIGN_DRIFT = "foreign_drift"
     """Others moved the table ahead of the graph and nothing of ours is there."""
     UNVERIFIABLE = "unverifiable"
@@ -73,8 +73,11 @@ def classify(table: ObservedTable) -> TableClass:
         case Ownership.UNVERIFIABLE:
             return TableClass.UNVERIFIABLE
         case Ownership.AT_HEAD:
-            exact = table.head == base + 1
-            return TableClass.COMPLETE if exact else TableClass.MISPLACED
+            if table.head == base + 1:
+                return TableClass.COMPLETE
+            # Undoing ours must not undo what is below it, unless the graph shows just that.
+            is_on_pin = table.pin == table.head - 1
+            return TableClass.MISPLACED if is_on_pin else TableClass.BURIED
         case Ownership.COMPENSATED:
             return TableClass.COMPENSATED
         case Ownership.BEFORE_HEAD:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+
+import msgspec
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import (
     BranchName,
     CommitId,
     EntityKind,
-    IncarnationId,
     OperationId,
     TableIdentity,
     TableKey,
-    TypeId,
 )
 from omnigraph.storage.layout import RECOVERY, find_operation, intent_path, table_path
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.tables.location import is_flat_name
 
 FORMAT = 1
 
@@ -85,69 +86,30 @@ def encode_intent(intent: Intent) -> bytes:
 
 def decode_intent(data: bytes, path: str, root: str) -> Intent:
     """The intent in a file; anything else there is refused, and stays where it is."""
+    _check_format(data, path)
     try:
-        body = json.loads(data)
-        version = body["schema_version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ManifestCorrupt(f"{path} is no intent: {error}; set it aside to go on") from error
-    if not isinstance(version, int) or version > FORMAT:
+        intent = msgspec.json.decode(data, type=Intent)
+    except msgspec.ValidationError as error:
+        raise ManifestCorrupt(f"{path} is no complete intent: {error}") from error
+    _check_shape(intent, path, root)
+    for table in intent.tables:
+        _check_table(table, path)
+    return intent
+
+
+def _check_format(data: bytes, path: str) -> None:
+    """Nothing else of an intent may be read before this passed."""
+    try:
+        version = msgspec.json.decode(data)["schema_version"]
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
+        raise ManifestCorrupt(f"{path} is no intent: {error!r}; set it aside to go on") from error
+    if type(version) is int and version > FORMAT:
         raise ManifestCorrupt(
             f"{path} has format {version}, newer than the maximum {FORMAT} this build knows; "
             "upgrade omnigraph"
         )
-    try:
-        intent = _intent(body)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ManifestCorrupt(f"{path} is no complete intent: {error!r}") from error
-    _check_shape(intent, path, root)
-    return intent
-
-
-def _intent(body: Mapping[str, object]) -> Intent:
-    tables = body["tables"]
-    if not isinstance(tables, list):
-        raise TypeError("tables is no list")
-    own_head, actor_id = body["own_head"], body["actor_id"]
-    incarnation = body["incarnation"]
-    return Intent(
-        operation_id=OperationId(str(body["operation_id"])),
-        root=str(body["root"]),
-        writer_kind=WriterKind(str(body["writer_kind"])),
-        branch=BranchName(str(body["branch"])),
-        incarnation=None if incarnation is None else str(incarnation),
-        tables=tuple(_table(one) for one in tables),
-        commit_id=CommitId(str(body["commit_id"])),
-        rollback_commit_id=CommitId(str(body["rollback_commit_id"])),
-        actor_id=None if actor_id is None else str(actor_id),
-        created_at=_number(body["created_at"]),
-        own_head=None if own_head is None else CommitId(str(own_head)),
-        contract_hash=str(body["contract_hash"]),
-    )
-
-
-def _table(one: Mapping[str, object]) -> TableIntent:
-    identity = one["identity"]
-    if not isinstance(identity, dict):
-        raise TypeError("a table has no identity")
-    branch = one["branch"]
-    return TableIntent(
-        identity=TableIdentity(
-            TypeId(_number(identity["stable_table_id"])),
-            IncarnationId(_number(identity["table_incarnation_id"])),
-        ),
-        table_key=TableKey(str(one["table_key"])),
-        path=str(one["path"]),
-        branch=None if branch is None else str(branch),
-        base_version=_number(one["base_version"]),
-        transaction=str(one["transaction"]),
-        is_fork=bool(one["is_fork"]),
-    )
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no number")
-    return value
+    if type(version) is not int or version != FORMAT:
+        raise ManifestCorrupt(f"{path} has the unknown format {version!r}")
 
 
 def _check_shape(intent: Intent, path: str, root: str) -> None:
@@ -160,12 +122,20 @@ def _check_shape(intent: Intent, path: str, root: str) -> None:
     identities = [table.identity for table in intent.tables]
     if len(set(identities)) != len(identities) or len(set(intent.table_keys)) != len(identities):
         raise ManifestCorrupt(f"{path} names a table twice")
-    for table in intent.tables:
-        kind = table.table_key.partition(":")[0]
-        if kind not in tuple(EntityKind) or table.path != table_path(
-            EntityKind(kind), table.identity
-        ):
-            raise ManifestCorrupt(f"{path} places {table.table_key} at {table.path}")
+
+
+def _check_table(table: TableIntent, path: str) -> None:
+    kind, _, name = table.table_key.partition(":")
+    if kind not in tuple(EntityKind) or not name:
+        raise ManifestCorrupt(f"{path} has the malformed table name {table.table_key!r}")
+    if table.path != table_path(EntityKind(kind), table.identity):
+        raise ManifestCorrupt(f"{path} places {table.table_key} at {table.path}")
+    if table.branch is not None and not is_flat_name(table.branch):
+        raise ManifestCorrupt(f"{path} names the branch {table.branch!r}, which is none of ours")
+    if table.branch is None and table.is_fork:
+        raise ManifestCorrupt(f"{path} has a fork of {table.table_key} that is no branch")
+    if table.base_version < 1:
+        raise ManifestCorrupt(f"{path} starts {table.table_key} at version {table.base_version}")
 
 
 def write_intent(store: ObjectStore, intent: Intent) -> None:

@@ -41,6 +41,7 @@ from omnigraph.storage.recovery.intent import (
     OPERATION_PROPERTY,
     Intent,
     TableIntent,
+    WriterKind,
     delete_intent,
     pending_intents,
 )
@@ -112,13 +113,28 @@ def _outlook(intent: Intent, ref: BranchRef, manifest: ManifestVersion) -> Outlo
     )
 
 
-def settle_all(root: GraphRoot, hold: Hold) -> list[Settled]:
+def settle_all(root: GraphRoot, hold: Hold, branch: BranchRef | None = None) -> list[Settled]:
     """Settle every pending write, oldest first; gives what was done.
+
+    With `branch`, a write to another branch that cannot be settled is left as it is: its tables
+    are none of ours.
 
     Raises:
         RecoveryRequired: one of them cannot be settled without destroying something.
     """
-    return [settle(root, hold, intent) for intent in pending_intents(root.store)]
+    settled = []
+    for intent in pending_intents(root.store):
+        try:
+            settled.append(settle(root, hold, intent))
+        except RecoveryRequired:
+            if branch is None or _concerns(intent, branch):
+                raise
+    return settled
+
+
+def _concerns(intent: Intent, branch: BranchRef) -> bool:
+    is_for_all = intent.writer_kind is WriterKind.SCHEMA_APPLY
+    return is_for_all or intent.incarnation == branch.incarnation
 
 
 def settle(root: GraphRoot, hold: Hold, intent: Intent) -> Settled:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from lance import LanceDataset
 
 from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError
+from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.failures import translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
@@ -45,7 +46,8 @@ def create_branch(
     drop_zombie_tree(location, name)
     source = open_table(location.on_branch(source_branch), version)
     try:
-        source.native.create_branch(name, version, location.native_options)
+        with observed_write("create_branch", location.on_branch(name).native_uri):
+            source.native.create_branch(name, version, location.native_options)
     except Exception as error:
         if probes.branch_exists(location, name):
             raise AlreadyExists(f"{location.uri} already has a branch {name}") from error
@@ -76,7 +78,8 @@ def delete_branch(location: TableLocation, name: str) -> None:
         _refuse_parent(location, name)
         main = open_newest(location.on_branch(None))
         try:
-            main.native.branches.delete(name)
+            with observed_write("delete_branch", location.on_branch(name).native_uri):
+                main.native.branches.delete(name)
         except Exception as error:
             if probes.branch_exists(location, name):
                 _refuse_parent(location, name)
@@ -105,7 +108,8 @@ def drop_zombie_tree(location: TableLocation, name: str) -> bool:
     tree = location.on_branch(name)
     with translated(f"removing {tree}"):
         if probes.has_versions(tree):
-            LanceDataset.drop(tree.native_uri, tree.native_options, ignore_not_found=True)
+            with observed_write("drop_tree", tree.native_uri):
+                LanceDataset.drop(tree.native_uri, tree.native_options, ignore_not_found=True)
     # What a crash left before the first version was written is no table for `drop`.
     probes.remove_files(location, probes.branch_files(location, name))
     return True

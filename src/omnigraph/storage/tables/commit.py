@@ -22,6 +22,7 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
+from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import is_conflict, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
 from omnigraph.storage.tables.history import read_record
@@ -54,13 +55,14 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
     if _newest_version(staged) != staged.read_version:
         return _settle(staged, None)
     try:
-        native = LanceDataset.commit(
-            staged.location.native_uri if staged.base is None else staged.base.native,
-            staged.native,
-            storage_options=staged.location.native_options,
-            max_retries=0,
-            enable_stable_row_ids=True if staged.base is None else None,
-        )
+        with observed_write("commit", staged.location.native_uri):
+            native = LanceDataset.commit(
+                staged.location.native_uri if staged.base is None else staged.base.native,
+                staged.native,
+                storage_options=staged.location.native_options,
+                max_retries=0,
+                enable_stable_row_ids=True if staged.base is None else None,
+            )
     except Exception as error:  # noqa: BLE001 - whatever it says, what counts is what is there
         return _settle(staged, error)
     if native.version != staged.target_version:
@@ -85,7 +87,10 @@ def restore(
     transaction = Transaction(
         newest.version, LanceOperation.Restore(to_version), uuid, {**properties}
     )
-    with translated(f"restoring {location} to version {to_version}"):
+    with (
+        translated(f"restoring {location} to version {to_version}"),
+        observed_write("restore", location.native_uri),
+    ):
         restored = LanceDataset.commit(
             newest.native, transaction, storage_options=location.native_options, max_retries=0
         )

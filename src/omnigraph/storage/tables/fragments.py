@@ -10,6 +10,7 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata, RowIdSequence
 from lance.fragment import write_fragments as write_native_fragments
 
+from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
@@ -64,17 +65,18 @@ def write_uncommitted(
     is_new = isinstance(target, TableLocation)
     location = target if isinstance(target, TableLocation) else target.location
     with translated(f"writing rows for {location}"):
-        written = write_native_fragments(
-            rows,
-            target.native_uri if isinstance(target, TableLocation) else target.native,
-            schema=rows.schema,
-            mode="create" if is_new else mode,
-            max_rows_per_file=rows_per_file,
-            max_bytes_per_file=bytes_per_file,
-            data_storage_version=STORAGE_VERSION,
-            storage_options=location.native_options,
-            session=shared_session() if is_new else None,
-        )
+        with observed_write("write_fragments", location.native_uri):
+            written = write_native_fragments(
+                rows,
+                target.native_uri if isinstance(target, TableLocation) else target.native,
+                schema=rows.schema,
+                mode="create" if is_new else mode,
+                max_rows_per_file=rows_per_file,
+                max_bytes_per_file=bytes_per_file,
+                data_storage_version=STORAGE_VERSION,
+                storage_options=location.native_options,
+                session=shared_session() if is_new else None,
+            )
         assert isinstance(written, list)
         if carried_row_ids is not None:
             _carry(written, carried_row_ids)

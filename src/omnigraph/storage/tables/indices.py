@@ -9,6 +9,7 @@ from typing import Any
 
 from lance import Index, LanceOperation
 
+from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
@@ -105,7 +106,8 @@ def stage_indices(
     names = {spec.name for spec in specs}
     assert len(names) == len(specs), "two indices of one name"
     with translated(f"building indices of {table!r}"):
-        built = [_build(table, spec) for spec in specs]
+        with observed_write("write_indices", table.location.native_uri):
+            built = [_build(table, spec) for spec in specs]
         replaced = [old for old in _segments(table) if old.name in names]
     operation = LanceOperation.CreateIndex(built, replaced)
     return stage_operation(table, operation, uuid=uuid, properties=properties)

@@ -9,9 +9,13 @@ from dataclasses import dataclass, field, replace
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
-def assert_flat_name(branch: str) -> None:
+def is_flat_name(branch: str) -> bool:
     """Branch names are ULIDs: nested names poison each other, reused ones confuse caches."""
-    assert _ULID.fullmatch(branch), f"a physical branch name must be a ULID, not {branch!r}"
+    return _ULID.fullmatch(branch) is not None
+
+
+def assert_flat_name(branch: str) -> None:
+    assert is_flat_name(branch), f"a physical branch name must be a ULID, not {branch!r}"
 
 
 @dataclass(frozen=True, slots=True)

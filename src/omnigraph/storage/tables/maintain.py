@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lance.optimize import Compaction, CompactionOptions
 
 from omnigraph.errors import RetryableCommitConflict
+from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.indices import inherited_coverage
@@ -45,7 +46,10 @@ def compact(table: Table, *, rows_per_fragment: int = ROWS_PER_FRAGMENT) -> Comp
     """
     assert not is_ledger(table), "state and lineage must not be merged: use compact_lineage"
     fresh = _fresh(table)
-    with translated(f"compacting {table!r}"):
+    with (
+        translated(f"compacting {table!r}"),
+        observed_write("compact", table.location.native_uri),
+    ):
         done = Compaction.execute(fresh.native, _options(table, rows_per_fragment))
     return CompactedTable(
         int(fresh.native.version), int(done.fragments_removed), int(done.fragments_added)
@@ -55,7 +59,10 @@ def compact(table: Table, *, rows_per_fragment: int = ROWS_PER_FRAGMENT) -> Comp
 def optimize_indices(table: Table, names: Sequence[str] | None = None) -> int:
     """Extend the indices over rows they do not cover yet; gives the version afterwards."""
     fresh = _fresh(table)
-    with translated(f"extending the indices of {table!r}"):
+    with (
+        translated(f"extending the indices of {table!r}"),
+        observed_write("optimize_indices", table.location.native_uri),
+    ):
         if names is None:
             fresh.native.optimize.optimize_indices()
         else:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from lance.file import LanceFileSession
 
+from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.location import TableLocation
 
@@ -51,7 +52,8 @@ def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
     with translated(f"removing files of {location.uri}"):
         files = _files(location.on_branch(None))
         for path in paths:
-            files.delete_file(path)
+            with observed_write("delete_file", f"{location.uri}/{path}"):
+                files.delete_file(path)
 
 
 def _files(location: TableLocation) -> LanceFileSession:

@@ -19,6 +19,7 @@ from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict
+from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.fragments import (
     Rows,
@@ -311,7 +312,10 @@ def _without_rows(
     raw = np.sort(np.asarray(addresses.to_numpy(zero_copy_only=False), dtype=np.uint64))
     fragment_ids, starts = np.unique(raw >> np.uint64(_OFFSET_BITS), return_index=True)
     kept, emptied = [], []
-    with translated(f"staging deletions of {table!r}"):
+    with (
+        translated(f"staging deletions of {table!r}"),
+        observed_write("write_deletions", table.location.native_uri),
+    ):
         for id, offsets in zip(
             fragment_ids.tolist(), np.split(raw & _OFFSET_MASK, starts[1:]), strict=True
         ):

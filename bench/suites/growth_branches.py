@@ -1,0 +1,32 @@
+"""Work on one branch among many. The aim: 1.5 times the first case to create, 1.1 for `main`."""
+
+from __future__ import annotations
+
+from bench.suite import Case, Measure, Role, Suite, System
+
+SUITE = Suite(
+    name="growth_branches",
+    question="How much dearer does work on branches become with the branches there are?",
+    systems=(
+        System("lance branch", Role.SUBSTRATE, "bench.systems.many_branches:run_table"),
+        System("omnigraph", Role.OURS, "bench.systems.many_branches:run_graph"),
+    ),
+    measures=(
+        Measure("create", "one branch more"),
+        Measure("list", "the names of all branches", "branches"),
+        Measure("main commit", "one row more on `main`"),
+        Measure("first write", "one row on a branch that was never written"),
+    ),
+    baselines=("lance branch",),
+    prepare="bench.systems.many_branches:prepare",
+    cases=tuple(
+        Case(f"{branches:,} branches", {"branches": branches, "repetitions": 10})
+        for branches in (1, 100, 1_000)
+    ),
+    quick_cases=tuple(
+        Case(f"{branches} branches", {"branches": branches, "repetitions": 3})
+        for branches in (1, 20)
+    ),
+    axis="branches",
+    timeout_s=300,
+)

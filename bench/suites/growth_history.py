@@ -1,0 +1,33 @@
+"""A small commit on a long history. The aim: the last case costs at most 1.5 times the first."""
+
+from __future__ import annotations
+
+from bench.suite import Case, Measure, Role, Suite, System, Target
+
+SUITE = Suite(
+    name="growth_history",
+    question="How much dearer do a commit and an open become with the commits made before?",
+    systems=(
+        System("lance append", Role.SUBSTRATE, "bench.systems.histories:run_log"),
+        System("omnigraph", Role.OURS, "bench.systems.histories:run_ours"),
+    ),
+    measures=(
+        Measure("commit", "one row more", "commits"),
+        Measure("processor", "processor time of the same commit, on all threads"),
+        Measure("open", "the first open of a process"),
+        Measure("list", "the list of all commits, the first time", "commits"),
+    ),
+    baselines=("lance append",),
+    prepare="bench.systems.histories:prepare",
+    cases=tuple(
+        Case(f"{commits:,} commits", {"commits": commits, "warm_up": 5, "repetitions": 30})
+        for commits in (10, 100, 1_000)
+    ),
+    quick_cases=tuple(
+        Case(f"{commits} commits", {"commits": commits, "warm_up": 2, "repetitions": 6})
+        for commits in (10, 50)
+    ),
+    targets=(Target("omnigraph", "commit", at_most=4.0, of="lance append"),),
+    axis="commits",
+    timeout_s=300,
+)

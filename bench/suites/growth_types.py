@@ -1,0 +1,32 @@
+"""A small commit in a wide schema. The aim: the last case costs at most 1.2 times the first."""
+
+from __future__ import annotations
+
+from bench.suite import Case, Measure, Role, Suite, System, Target
+
+SUITE = Suite(
+    name="growth_types",
+    question="How much dearer do a commit and an open become with the types of the schema?",
+    systems=(
+        System("lance tables", Role.SUBSTRATE, "bench.systems.many_types:run_tables"),
+        System("omnigraph", Role.OURS, "bench.systems.many_types:run_graph"),
+    ),
+    measures=(
+        Measure("commit", "one row more in one type"),
+        Measure("processor", "processor time of the same commit, on all threads"),
+        Measure("open", "the first open of a process; of bare tables, opening every one"),
+    ),
+    baselines=("lance tables",),
+    prepare="bench.systems.many_types:prepare",
+    cases=tuple(
+        Case(f"{types} types", {"types": types, "warm_up": 5, "repetitions": 30})
+        for types in (4, 16, 64)
+    ),
+    quick_cases=tuple(
+        Case(f"{types} types", {"types": types, "warm_up": 2, "repetitions": 6})
+        for types in (4, 16)
+    ),
+    targets=(Target("omnigraph", "commit", at_most=4.0, of="lance tables"),),
+    axis="types",
+    timeout_s=120,
+)

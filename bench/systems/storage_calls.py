@@ -1,0 +1,60 @@
+"""Counting what a commit asks of storage, from outside the system that makes it.
+
+Files that appear in the folders of tables are writes of Lance; its reads are counted by Lance
+itself. Its listings of folders are counted by nobody, so they are missing here. The control
+objects of a graph (intents, branch records) are counted call by call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+
+import lance
+
+from bench.systems.changes import Change, Target
+from bench.systems.small_graph import SmallGraph, counted
+
+_COUNTED = 5
+
+
+def calls_of_one(
+    target: Target, place: Path, change: Callable[[int], Change], first_step: int
+) -> dict[str, int]:
+    """The calls of one warm commit to `place`, by kind: the median of five.
+
+    A graph is opened again for this, so that counting stays out of what was timed. Six steps
+    are used, `first_step` and those after it, whatever the target is.
+    """
+    watched, control = _watched(target, place)
+    # The first commit of a handle also reads what a warm one knows.
+    watched.apply(change(first_step))
+    seen: list[dict[str, int]] = []
+    for step in range(first_step + 1, first_step + 1 + _COUNTED):
+        files, reads, calls = _table_files(place), int(lance.iops_counter()), dict(control)
+        watched.apply(change(step))
+        seen.append(
+            {
+                "files written": len(_table_files(place) - files),
+                "reads": int(lance.iops_counter()) - reads,
+                **{f"control {name}": n - calls.get(name, 0) for name, n in control.items()},
+            }
+        )
+    names = sorted({name for calls in seen for name in calls})
+    usual = {name: round(median(calls.get(name, 0) for calls in seen)) for name in names}
+    return {name: count for name, count in usual.items() if count}
+
+
+def _watched(target: Target, place: Path) -> tuple[Target, Mapping[str, int]]:
+    """The target, and the running count of its control calls; bare tables have none."""
+    if not isinstance(target, SmallGraph):
+        return target, {}
+    graph, store = counted(place)
+    return graph, store.calls
+
+
+def _table_files(place: Path) -> set[Path]:
+    """Every file of the tables in `place`: those in or below a folder that holds versions."""
+    tables = [versions.parent for versions in place.rglob("_versions")]
+    return {file for table in tables for file in table.rglob("*") if file.is_file()}

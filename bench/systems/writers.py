@@ -1,0 +1,138 @@
+"""Several processes that commit to one graph, or to one table, at the same time.
+
+Each writer opens the place, says that it is ready, and waits for the others; the clock runs from
+their common start to the end of the last one. Keys are disjoint, so nobody has a reason to fail.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+from bench.systems.bare_tables import NOTES, ChangeLog
+from bench.systems.changes import ITEM, Change, Row, Target, base_rows, hash_of, preview_of
+from bench.systems.small_graph import SmallGraph
+from omnigraph.errors import OmniError
+
+_BASE_ROWS = 100
+_START_WITHIN_S = 120
+_FINISH_WITHIN_S = 170
+_MOST_REFUSALS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one writer did: when it started and ended, each commit's seconds, and its failures."""
+
+    started: float
+    ended: float
+    seconds: tuple[float, ...]
+    aborts: int
+
+    @property
+    def made(self) -> int:
+        """Its commits, with the first one, which is not timed."""
+        return len(self.seconds) + 1
+
+
+def run_log(spec: dict[str, Any]) -> dict[str, Any]:
+    place = Path(spec["root"]) / "log.lance"
+    ChangeLog.create(place, base_rows(_BASE_ROWS))
+    return _sample(_run(spec, place, write_log), ChangeLog.open(place), {})
+
+
+def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
+    place = Path(spec["root"]) / "graph"
+    graph = SmallGraph.create(place, base_rows(_BASE_ROWS))
+    before = _turns(place)
+    shares = _run(spec, place, write_graph)
+    # A writer that finds the branch moved gives its turn back and prepares again.
+    needed = sum(share.made for share in shares)
+    return _sample(shares, graph, {"prepared again": _turns(place) - before - needed})
+
+
+Job = Callable[[Path, int, int, Barrier, "Queue[Share]"], None]
+Refusals = tuple[type[Exception], ...]
+
+
+def write_log(place: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
+    done.put(_share(ChangeLog.open(place), writer, commits, ready, (OSError, RuntimeError)))
+
+
+def write_graph(place: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
+    done.put(_share(SmallGraph.open(place), writer, commits, ready, (OmniError,)))
+
+
+def _run(spec: dict[str, Any], place: Path, job: Job) -> list[Share]:
+    """All writers, started afresh: a fork would share the threads of the native library."""
+    writers, commits = spec["parameters"]["writers"], spec["parameters"]["commits"]
+    context = get_context("spawn")
+    ready, done = context.Barrier(writers), context.Queue()
+    share = commits // writers
+    processes = [
+        context.Process(target=job, args=(place, writer, share, ready, done))
+        for writer in range(writers)
+    ]
+    for process in processes:
+        process.start()
+    shares = [done.get(timeout=_FINISH_WITHIN_S) for _ in processes]
+    for process in processes:
+        process.join()
+    return shares
+
+
+def _share(target: Target, writer: int, commits: int, ready: Barrier, refusals: Refusals) -> Share:
+    _until_done(target, _change(writer, 0), refusals)  # a first commit reads more than others
+    ready.wait(_START_WITHIN_S)
+    started, aborts = time.monotonic(), 0
+    seconds: list[float] = []
+    for step in range(1, 1 + commits):
+        start = time.monotonic()
+        aborts += _until_done(target, _change(writer, step), refusals)
+        seconds.append(time.monotonic() - start)
+    return Share(started, time.monotonic(), tuple(seconds), aborts)
+
+
+def _change(writer: int, step: int) -> Change:
+    return Change("upsert", (Row(ITEM, f"writer-{writer}-{step}", step),))
+
+
+def _until_done(target: Target, change: Change, refusals: Refusals) -> int:
+    """How often the commit was refused before it was made."""
+    for refused in range(_MOST_REFUSALS):
+        try:
+            target.apply(change)
+        except refusals:
+            continue
+        return refused
+    raise RuntimeError(f"{change} was refused {_MOST_REFUSALS} times")
+
+
+def _sample(shares: Sequence[Share], target: Target, counts: dict[str, int]) -> dict[str, Any]:
+    wall = max(share.ended for share in shares) - min(share.started for share in shares)
+    rows = list(target.rows())
+    return {
+        "timings": {
+            "all commits": wall,
+            "one commit": [second for share in shares for second in share.seconds],
+        },
+        # Which writer writes how much depends on their number, which all systems share.
+        "result_hash": hash_of(rows),
+        "work": {"all commits": sum(len(share.seconds) for share in shares)},
+        "calls": {"aborts": sum(share.aborts for share in shares), **counts},
+        "preview": preview_of(rows),
+        "notes": NOTES,
+    }
+
+
+def _turns(place: Path) -> int:
+    """How often the writer fence was taken, which its record counts."""
+    record = json.loads((place / "__writer.lock").read_text())
+    return int(record["epoch"])

@@ -1,0 +1,61 @@
+"""`omnigraph branch …`."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.output import print_json
+from omnigraph.cli.scope import Scope, consent, graph_options
+
+
+@click.group()
+def branch() -> None:
+    """Create, list and delete branches."""
+
+
+@branch.command("create")
+@click.argument("name")
+@graph_options(positional=False, writes=True)
+@click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
+@click.option("--commit", metavar="ID", help="Start at this commit instead of the head.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def create(scope: Scope, name: str, source: str, commit: str | None, as_json: bool) -> None:
+    """Create branch NAME; nothing is copied."""
+    graph = scope.open(read_only=False)
+    scope.echo("branch create")
+    ref = graph.create_branch(name, source=source, commit=commit)
+    if as_json:
+        body = {"uri": graph.uri, "from": ref.parent, "name": ref.name, "actor_id": ref.actor_id}
+        print_json(body)
+    else:
+        click.echo(f"created branch {ref.name} from {ref.parent}")
+
+
+@branch.command("list")
+@graph_options(positional=True, writes=False)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def list_(scope: Scope, as_json: bool) -> None:
+    """List the branches, main first."""
+    names = scope.open(read_only=True).branches()
+    if as_json:
+        print_json({"branches": names})
+        return
+    for name in names:
+        click.echo(name)
+
+
+@branch.command("delete")
+@click.argument("name")
+@graph_options(positional=False, writes=True)
+@click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def delete(scope: Scope, name: str, yes: bool, as_json: bool) -> None:
+    """Delete branch NAME; what only it could reach is gone."""
+    consent(scope, f"branch delete {name}", yes=yes, as_json=as_json)
+    graph = scope.open(read_only=False)
+    scope.echo("branch delete")
+    graph.delete_branch(name)
+    if as_json:
+        print_json({"uri": graph.uri, "name": name.strip(), "actor_id": scope.actor})
+    else:
+        click.echo(f"deleted branch {name.strip()}")

@@ -1,0 +1,71 @@
+"""`omnigraph recover` and `omnigraph recovery …`."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.output import print_json
+from omnigraph.cli.scope import Scope, graph_options
+
+
+@click.command()
+@graph_options(positional=True, writes=True)
+@click.option("--check", is_flag=True, help="Only say what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def recover(scope: Scope, check: bool, as_json: bool) -> None:
+    """Settle writes that were interrupted; every writer does this by itself as well."""
+    if check:
+        _print_pending(scope, as_json=as_json)
+        return
+    scope.echo("recover")
+    graph = scope.open(read_only=False)
+    settled = [*graph.recovered_on_open, *graph.recover()]
+    if as_json:
+        print_json({"recovered": [one.wire() for one in settled]})
+        return
+    for one in settled:
+        click.echo(f"{one.operation_id}  {one.decision}  {one.commit_id or '-'}")
+    if not settled:
+        click.echo("nothing to recover")
+
+
+@click.group()
+def recovery() -> None:
+    """Look at interrupted writes."""
+
+
+@recovery.command("pending")
+@graph_options(positional=True, writes=False)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def pending(scope: Scope, as_json: bool) -> None:
+    """Show interrupted writes nobody has settled, and what would become of them."""
+    _print_pending(scope, as_json=as_json)
+
+
+@recovery.command("list")
+@graph_options(positional=True, writes=False)
+@click.option("--branch", default="main", show_default=True, help="The branch to look at.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def list_(scope: Scope, branch: str, as_json: bool) -> None:
+    """Show writes that were recovered."""
+    audits = scope.open(read_only=True).recovery_list(branch)
+    if as_json:
+        print_json({"recoveries": [one.wire() for one in audits]})
+        return
+    for one in audits:
+        tables = ", ".join(f"{t.table_key} {t.from_version}→{t.to_version}" for t in one.tables)
+        click.echo(f"{one.operation_id}  {one.kind}  {one.writer_kind}  {tables or '-'}")
+    if not audits:
+        click.echo("nothing was ever recovered")
+
+
+def _print_pending(scope: Scope, *, as_json: bool) -> None:
+    found = scope.open(read_only=True).recovery_pending()
+    if as_json:
+        print_json({"pending": [one.wire() for one in found]})
+        return
+    for one in found:
+        click.echo(f"{one.operation_id}  {one.branch}  {one.writer_kind}  {one.decision}")
+        click.echo(f"  {one.reason}")
+    if not found:
+        click.echo("nothing is pending")

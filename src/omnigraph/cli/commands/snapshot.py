@@ -1,0 +1,28 @@
+"""`omnigraph snapshot`."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.output import print_json
+from omnigraph.cli.scope import Scope, graph_options
+
+
+@click.command()
+@graph_options(positional=True, writes=False)
+@click.option("--branch", default="main", show_default=True, help="The branch to look at.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def snapshot(scope: Scope, branch: str, as_json: bool) -> None:
+    """Show which version of which table makes up a branch."""
+    info = scope.open(read_only=True).snapshot(branch)
+    if as_json:
+        print_json(info.wire())
+        return
+    click.echo(f"branch {info.graph_branch} at manifest version {info.graph_manifest_version}")
+    click.echo(f"snapshot {info.snapshot_id}")
+    click.echo(f"internal-schema {info.internal_schema_version}")
+    for table in info.tables:
+        where = f" on {table.table_branch}" if table.table_branch else ""
+        click.echo(
+            f"{table.table_key}  version {table.manifest_version}{where}  {table.row_count} rows"
+        )

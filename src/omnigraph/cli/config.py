@@ -1,0 +1,175 @@
+"""The operator's own file, `config.yaml`: named servers and stores, defaults, who they are.
+
+Only the command line reads it. A missing file is an empty one; a key nobody knows is noted and
+ignored, so that an older command can read a newer file. Secrets never stand in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omnigraph.errors import BadRequest
+
+OUTPUT_FORMATS = ("table", "kv", "csv", "jsonl", "json")
+CELL_LAYOUTS = ("truncate", "wrap")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A named scope: exactly one of a server, a cluster and a store."""
+
+    name: str
+    server: str | None = None
+    cluster: str | None = None
+    store: str | None = None
+    default_graph: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        bound = [v for v in (self.server, self.cluster, self.store) if v is not None]
+        if len(bound) == 1:
+            return None
+        return f"profile '{self.name}' must bind exactly one of server, cluster and store"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorConfig:
+    actor: str | None = None
+    servers: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    output: str = "table"
+    table_max_column_width: int = 80
+    table_cell_layout: str = "truncate"
+    default_server: str | None = None
+    default_store: str | None = None
+    default_graph: str | None = None
+    path: Path | None = None
+
+    def profile(self, name: str) -> Profile:
+        found = self.profiles.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.profiles)) or "none"
+            raise BadRequest(f"there is no profile '{name}'; known: {known}")
+        if found.problem:
+            raise BadRequest(found.problem)
+        return found
+
+
+def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    given = environment.get("OMNIGRAPH_HOME", "").strip()
+    return Path(given).expanduser() if given else Path.home() / ".omnigraph"
+
+
+def read_config(folder: Path, warn: Callable[[str], None]) -> OperatorConfig:
+    """The configuration in a folder; unknown keys are told to `warn` and skipped."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        return OperatorConfig()
+    import yaml  # only commands that resolve a graph need it
+
+    try:
+        body = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadRequest(f"cannot read {path}: {error}") from error
+    return _Reader(path, warn).config(body)
+
+
+class _Reader:
+    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+        self._path, self._warn = path, warn
+
+    def config(self, body: object) -> OperatorConfig:
+        top = self._mapping(body, "the file")
+        known = ("operator", "servers", "clusters", "profiles", "defaults", "aliases")
+        self._note_unknown(top, known, "")
+        operator = self._mapping(top.get("operator"), "operator")
+        self._note_unknown(operator, ("actor",), "operator.")
+        defaults = self._mapping(top.get("defaults"), "defaults")
+        config = OperatorConfig(
+            actor=self._text(operator, "actor"),
+            servers=self._named(top, "servers", "url"),
+            clusters=self._named(top, "clusters", "root"),
+            profiles=self._profiles(top),
+            path=self._path,
+            **self._defaults(defaults),  # type: ignore[arg-type]
+        )
+        if config.default_server and config.default_store:
+            raise self._wrong("defaults.server and defaults.store exclude each other")
+        if config.default_store and config.default_graph:
+            raise self._wrong("defaults.default_graph makes no sense with defaults.store")
+        return config
+
+    def _defaults(self, defaults: Mapping[str, object]) -> dict[str, object]:
+        names = (
+            "output",
+            "table_max_column_width",
+            "table_cell_layout",
+            "server",
+            "store",
+            "default_graph",
+        )
+        self._note_unknown(defaults, names, "defaults.")
+        width = defaults.get("table_max_column_width", 80)
+        if not isinstance(width, int) or isinstance(width, bool):
+            raise self._wrong("defaults.table_max_column_width must be a number")
+        return {
+            "output": self._choice(defaults, "output", OUTPUT_FORMATS),
+            "table_max_column_width": width,
+            "table_cell_layout": self._choice(defaults, "table_cell_layout", CELL_LAYOUTS),
+            "default_server": self._text(defaults, "server"),
+            "default_store": self._text(defaults, "store"),
+            "default_graph": self._text(defaults, "default_graph"),
+        }
+
+    def _choice(self, body: Mapping[str, object], name: str, choices: tuple[str, ...]) -> str:
+        value = body.get(name, choices[0])
+        if value not in choices:
+            raise self._wrong(f"defaults.{name} must be one of {', '.join(choices)}")
+        return str(value)
+
+    def _named(self, top: Mapping[str, object], group: str, member: str) -> dict[str, str]:
+        found = {}
+        for name, body in self._mapping(top.get(group), group).items():
+            entry = self._mapping(body, f"{group}.{name}")
+            self._note_unknown(entry, (member,), f"{group}.{name}.")
+            value = self._text(entry, member)
+            if value is None:
+                raise self._wrong(f"{group}.{name} needs {member}")
+            found[name] = value
+        return found
+
+    def _profiles(self, top: Mapping[str, object]) -> dict[str, Profile]:
+        names = ("server", "cluster", "store", "default_graph")
+        found = {}
+        for name, body in self._mapping(top.get("profiles"), "profiles").items():
+            entry = self._mapping(body, f"profiles.{name}")
+            self._note_unknown(entry, names, f"profiles.{name}.")
+            found[name] = Profile(name, *(self._text(entry, member) for member in names))
+        return found
+
+    def _mapping(self, value: object, what: str) -> Mapping[str, object]:
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            raise self._wrong(f"{what} must be a mapping")
+        return value
+
+    def _text(self, body: Mapping[str, object], name: str) -> str | None:
+        value = body.get(name)
+        if value is None or isinstance(value, str):
+            return value or None
+        raise self._wrong(f"{name} must be text")
+
+    def _note_unknown(
+        self, body: Mapping[str, object], known: tuple[str, ...], prefix: str
+    ) -> None:
+        for name in body:
+            if name not in known:
+                self._warn(f"{self._path}: unknown key '{prefix}{name}' is ignored")
+
+    def _wrong(self, problem: str) -> BadRequest:
+        return BadRequest(f"{self._path}: {problem}")

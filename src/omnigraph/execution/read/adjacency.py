@@ -1,0 +1,97 @@
+"""Neighbours of nodes as arrays: who is reached from each number, ascending and without repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from omnigraph.execution.read.arrays import (
+    Codes,
+    Longs,
+    codes_of,
+    ranges,
+)
+from omnigraph.execution.read.numbering import EdgeNumbering, NodeNumbering
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacency:
+    """The neighbours of node `n` are `targets[starts[n]:starts[n + 1]]`."""
+
+    starts: Longs
+    targets: Codes
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.starts.nbytes + self.targets.nbytes)
+
+    def spans(self, nodes: Codes) -> tuple[Longs, Longs]:
+        """Where the neighbours of each node start and how many there are: none of a missing one."""
+        known = nodes >= 0
+        at = np.where(known, nodes, 0)
+        starts = self.starts[at]
+        return starts, np.where(known, self.starts[at + 1] - starts, 0)
+
+    def neighbours(self, nodes: Codes) -> tuple[Longs, Codes]:
+        """How many neighbours each node has, and all of them one node after another."""
+        if len(self.starts) == 1:
+            return np.zeros(len(nodes), dtype=np.int64), self.targets[:0]
+        starts, counts = self.spans(nodes)
+        return counts, self.targets[ranges(starts, counts)]
+
+
+def build_adjacency(sides: Sequence[tuple[Codes, Codes]], sources: int, targets: int) -> Adjacency:
+    """Neighbours from pairs of numbers, given in any number of parts; pairs with -1 are dropped.
+
+    A pair with a missing end is an edge whose node is gone: it leads nowhere.
+    """
+    keys = [
+        source[known].astype(np.int64) * targets + target[known]
+        for source, target in sides
+        for known in [(source >= 0) & (target >= 0)]
+    ]
+    ordered = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *keys]))
+    if len(ordered) > 1:
+        ordered = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    owners = ordered // max(1, targets)
+    starts = np.zeros(sources + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owners, minlength=sources), out=starts[1:])
+    return Adjacency(starts, codes_of(ordered - owners * targets))
+
+
+def ends_of_edges(
+    edges: EdgeNumbering, sources: NodeNumbering, targets: NodeNumbering
+) -> tuple[Codes, Codes]:
+    """The number of the node at either end of every edge; -1 where that node is gone."""
+    return (
+        _renumbered(sources.find(edges.source_ids), edges.sources),
+        _renumbered(targets.find(edges.target_ids), edges.targets),
+    )
+
+
+def _renumbered(numbers: Codes, codes: Codes) -> Codes:
+    return numbers[codes] if len(codes) else codes
+
+
+@dataclass(frozen=True, slots=True)
+class Incidence:
+    """The edges at each node: `edges[starts[n]:starts[n + 1]]` and the node at their other end."""
+
+    starts: Longs
+    edges: Codes
+    targets: Codes
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.starts.nbytes + self.edges.nbytes + self.targets.nbytes)
+
+
+def build_incidence(sources: Codes, targets: Codes, edges: Codes, nodes: int) -> Incidence:
+    """Edges by the node they start from, then by target; those with a missing end are dropped."""
+    chosen = np.flatnonzero((sources >= 0) & (targets >= 0))
+    order = chosen[np.lexsort((targets[chosen], sources[chosen]))]
+    starts = np.zeros(nodes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(sources[order], minlength=nodes), out=starts[1:])
+    return Incidence(starts, edges[order], targets[order])

@@ -1,0 +1,232 @@
+"""Groups of rows and what is computed over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import BadRequest
+from omnigraph.execution.read.arrays import (
+    Flags,
+    Groups,
+    Longs,
+    combine,
+    distinct,
+    group,
+    places,
+    sums,
+)
+from omnigraph.execution.read.context import Context
+from omnigraph.execution.read.demand import Demand
+from omnigraph.execution.read.keys import ValueCodes, ordinals, value_codes
+from omnigraph.execution.read.project import output_values
+from omnigraph.execution.read.rows import Rows, joined, merged, weights_of
+from omnigraph.execution.read.sort import id_order, in_order
+from omnigraph.execution.read.values import Values
+from omnigraph.language.query.ast import AggregateName
+from omnigraph.plan.expressions import AggregateValue, EntityId, Operand
+from omnigraph.plan.nodes import Aggregate
+from omnigraph.plan.walk import variables_of
+from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, PropertyType, Scalar
+
+
+def demand_of(node: Aggregate) -> Demand:
+    """What an aggregation needs of a row: counting rows needs nothing of them."""
+    needed: set[str] = set()
+    for column in node.columns:
+        value = column.value
+        if not (isinstance(value, AggregateValue) and counts_rows(value)):
+            needed |= variables_of(value)
+    return Demand(frozenset(needed), merge=not keeps_order(node))
+
+
+def counts_rows(value: AggregateValue) -> bool:
+    """Whether an aggregate counts rows: its argument is there in every one of them."""
+    argument = value.argument
+    is_count = value.function is AggregateName.COUNT and not value.distinct
+    return is_count and isinstance(argument, EntityId) and not argument.type.nullable
+
+
+def keeps_order(node: Aggregate) -> bool:
+    """Whether the result shows single rows of the match, in order."""
+    return any(
+        isinstance(c.value, AggregateValue) and c.value.function is AggregateName.COLLECT
+        for c in node.columns
+    )
+
+
+def aggregated(
+    context: Context, node: Aggregate, blocks: Iterator[Rows], schema: pa.Schema
+) -> pa.Table:
+    """One row for each group, in order of first appearance; without keys exactly one."""
+    found = list(blocks)
+    if not found:
+        return _of_nothing(node, schema)
+    rows = joined(found)
+    rows = _in_id_order(rows) if keeps_order(node) else merged(rows)
+    values = Values(context, rows)
+    keys = [_row_codes(values, key.value) for key in node.keys]
+    groups = group(*combine([(k.codes, k.size) for k in keys], rows.size))
+    first = Values(context, rows.take(groups.first_row))
+    arrays = [
+        _computed(values, groups, column.value)
+        if isinstance(column.value, AggregateValue)
+        else output_values(first, column.value)
+        for column in node.columns
+    ]
+    return pa.table([a.cast(f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
+
+
+def _of_nothing(node: Aggregate, schema: pa.Schema) -> pa.Table:
+    if node.keys:
+        return schema.empty_table()
+    empty = {AggregateName.COUNT: 0, AggregateName.COLLECT: []}
+    arrays = [
+        pa.array([empty.get(column.value.function)], field.type)
+        for column, field in zip(node.columns, schema, strict=True)
+        if isinstance(column.value, AggregateValue)
+    ]
+    return pa.table(arrays, schema=schema)
+
+
+def _in_id_order(rows: Rows) -> Rows:
+    """Rows by the ids of all variables: an order that no plan can change."""
+    keys = [id_order(rows, name) for name in sorted(rows.entities)]
+    return rows.take(in_order(keys, rows.size))
+
+
+def _row_codes(values: Values, operand: Operand | object) -> ValueCodes:
+    """A code for the value of every row, worked out once for each entity that occurs."""
+    rows = values.rows
+    assert not isinstance(operand, AggregateValue), "keys are values of single rows"
+    variables = variables_of(operand)  # type: ignore[arg-type]  # any value of a row
+    only = next(iter(variables)) if len(variables) == 1 else None
+    if only is None or only not in rows.entities:
+        return value_codes(output_values(values, operand))  # type: ignore[arg-type]
+    entities, codes = rows.entities[only], rows.codes[only]
+    wanted = distinct(codes, entities.size)
+    # The last one stands for the missing entity.
+    asked = np.concatenate([wanted, np.asarray([-1], dtype=np.int32)])
+    some = Values(values.context, Rows(len(asked), {only: asked}, {only: entities}))
+    found = value_codes(output_values(some, operand))  # type: ignore[arg-type]
+    return ValueCodes(found.codes[places(codes, wanted, entities.size)], found.size)
+
+
+# --- the functions --------------------------------------------------------------------------------
+
+
+def _computed(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
+    rows = values.rows
+    if counts_rows(value):
+        return pa.array(sums(groups.of_row, rows.weights, groups.count))
+    match value.function:
+        case AggregateName.COUNT:
+            return _count(values, groups, value)
+        case AggregateName.SUM | AggregateName.AVG | AggregateName.SUM_INT:
+            return _sum(values, groups, value)
+        case AggregateName.MIN | AggregateName.MAX:
+            return _extreme(values, groups, value)
+        case AggregateName.COLLECT:
+            return _collect(values, groups, value)
+        case _:
+            assert_never(value.function)
+
+
+def _known(array: pa.Array) -> Flags:
+    return np.asarray(pc.is_valid(array))
+
+
+def _count(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
+    if value.distinct:
+        codes = _row_codes(values, value.argument)
+        return pa.array(_distinct_counts(codes, groups))
+    known = _known(values.of(value.argument))
+    weights = weights_of(values.rows)[known]
+    return pa.array(sums(groups.of_row[known], weights, groups.count))
+
+
+def _distinct_counts(codes: ValueCodes, groups: Groups) -> Longs:
+    known = codes.codes >= 0
+    pairs, domain = combine(
+        [(groups.of_row[known], groups.count), (codes.codes[known], codes.size)], int(known.sum())
+    )
+    first = group(pairs, domain).first_row
+    return np.bincount(groups.of_row[known][first], minlength=groups.count).astype(np.int64)
+
+
+def _sum(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
+    array = values.of(value.argument)
+    known = _known(array)
+    of_row, weights = groups.of_row[known], weights_of(values.rows)[known]
+    counts = sums(of_row, weights, groups.count)
+    nothing = counts == 0
+    assert isinstance(value.argument.type, PropertyType), "only numbers are added"
+    if value.argument.type.scalar in FLOATS:
+        numbers = np.asarray(array.drop_null().cast(pa.float64()))
+        totals = np.bincount(of_row, numbers * weights, groups.count).astype(np.float64)
+    else:
+        exact = _exact_sums(array.drop_null(), of_row, weights, groups.count)
+        if value.function is AggregateName.SUM_INT:
+            return _whole_sums(exact, value, nothing)
+        totals = np.asarray(exact.cast(pl.Float64).to_numpy(), dtype=np.float64)
+    if value.function is AggregateName.AVG:
+        totals = totals / np.maximum(counts, 1)
+    return pa.array(totals, mask=nothing)
+
+
+def _exact_sums(numbers: pa.Array, of_row: Longs, weights: Longs, count: int) -> pl.Series:
+    """Sums of whole numbers in 128 bits, group by group."""
+    frame = pl.DataFrame(
+        {
+            "group": of_row,
+            "part": pl.Series(numbers).cast(pl.Int128) * pl.Series(weights).cast(pl.Int128),
+        }
+    )
+    everyone = pl.DataFrame({"group": np.arange(count, dtype=np.int64)})
+    totals = frame.group_by("group").agg(pl.col("part").sum())
+    return everyone.join(totals, on="group", how="left", maintain_order="left")["part"].fill_null(0)
+
+
+def _whole_sums(exact: pl.Series, value: AggregateValue, nothing: Flags) -> pa.Array:
+    low, high = INTEGER_BOUNDS[value.type.scalar]
+    if len(exact) and not (exact.min() >= low and exact.max() <= high):  # type: ignore[operator]
+        raise BadRequest(f"sum_int(): the sum exceeds {value.type.scalar}")
+    width = pl.UInt64 if value.type.scalar is Scalar.U64 else pl.Int64
+    found = exact.cast(width).to_arrow()
+    return pc.if_else(pa.array(nothing), pa.scalar(None, found.type), found)
+
+
+def _extreme(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
+    """The smallest or largest value of each group, by the order values sort in."""
+    array = values.of(value.argument)
+    known = np.flatnonzero(_known(array))
+    order = ordinals(array.take(pa.array(known))).values
+    of_row = groups.of_row[known]
+    if value.function is AggregateName.MAX:
+        order = ~order
+    # The last row written for a group is the one whose value comes first in the order.
+    best = np.full(groups.count, -1, dtype=np.int64)
+    backwards = np.argsort(order, kind="stable")[::-1]
+    best[of_row[backwards]] = known[backwards]
+    return array.take(pa.array(best, mask=best < 0))
+
+
+def _collect(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
+    """The values of each group that are not NULL, in the order of the rows."""
+    array = values.of(value.argument)
+    chosen = np.flatnonzero(_known(array))
+    if value.distinct:
+        codes = _row_codes(values, value.argument)
+        pairs, domain = combine(
+            [(groups.of_row[chosen], groups.count), (codes.codes[chosen], codes.size)], len(chosen)
+        )
+        chosen = chosen[group(pairs, domain).first_row]
+    order = chosen[np.argsort(groups.of_row[chosen], kind="stable")]
+    counts = np.bincount(groups.of_row[order], minlength=groups.count)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), array.take(pa.array(order)))

@@ -1,0 +1,148 @@
+"""Array arithmetic the operators share: ranges, distinct codes, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Codes = npt.NDArray[np.int32]
+"""Places among the entities of a variable; -1 stands for a missing one."""
+Longs = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.integer[Any]]
+
+MISSING = -1
+
+_DENSE_FACTOR = 4
+"""A table of all possible keys pays when it is at most so many times larger than the rows."""
+_DENSE_ALWAYS = 1 << 16
+_LARGEST_KEY = 1 << 62
+
+
+def codes_of(values: Integers | Sequence[int]) -> Codes:
+    return np.asarray(values, dtype=np.int32)
+
+
+def ranges(starts: Longs, counts: Longs) -> Longs:
+    """The numbers `start, start + 1, …` of every range, one range after another."""
+    total = int(counts.sum())
+    ends = np.cumsum(counts)
+    return np.repeat(starts - (ends - counts), counts) + np.arange(total, dtype=np.int64)
+
+
+def is_dense(domain: int, rows: int) -> bool:
+    return domain <= max(_DENSE_ALWAYS, _DENSE_FACTOR * rows)
+
+
+def distinct(codes: Integers, size: int) -> Codes:
+    """The codes that occur, ascending, the missing one left out."""
+    if not is_dense(size, len(codes)):
+        found = np.unique(codes)
+        return codes_of(found[found >= 0])
+    seen = np.zeros(size + 1, dtype=np.bool_)
+    seen[codes] = True  # a missing one marks the last place, which is nobody's
+    return codes_of(np.flatnonzero(seen[:size]))
+
+
+def places(codes: Integers, among: Codes, size: int) -> Codes:
+    """The place of each code in the ascending array `among`; -1 for those not in it."""
+    if is_dense(size, len(codes)):
+        table = np.full(size + 1, MISSING, dtype=np.int32)
+        table[among] = np.arange(len(among), dtype=np.int32)
+        return codes_of(table[codes])
+    if not len(among):
+        return np.full(len(codes), MISSING, dtype=np.int32)
+    guess = np.minimum(np.searchsorted(among, codes), len(among) - 1)
+    return codes_of(np.where(among[guess] == codes, guess, MISSING))
+
+
+def found_in(ordered: Longs, values: Longs) -> Flags:
+    """Which values are in the ascending array `ordered`."""
+    if not len(ordered):
+        return np.zeros(len(values), dtype=np.bool_)
+    guess = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return np.asarray(ordered[guess] == values)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows that belong together: groups are numbered in the order they first appear."""
+
+    of_row: Longs
+    first_row: Longs
+
+    @property
+    def count(self) -> int:
+        return len(self.first_row)
+
+
+def combine(columns: Sequence[tuple[Integers, int]], rows: int) -> tuple[Longs, int]:
+    """One key for several columns of codes, and the number of possible keys.
+
+    Each column comes with its number of codes; the missing code -1 is a value of its own.
+    """
+    keys, domain = np.zeros(rows, dtype=np.int64), 1
+    for codes, size in columns:
+        if domain * (size + 1) > _LARGEST_KEY:
+            keys = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+            domain = rows
+        keys = keys * (size + 1) + (codes.astype(np.int64) + 1)
+        domain *= size + 1
+    return keys, domain
+
+
+def group(keys: Longs, domain: int) -> Groups:
+    """Number equal keys alike, in order of first appearance."""
+    if is_dense(domain, len(keys)):
+        return _group_dense(keys, domain)
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    return Groups(number[inverse], first[order].astype(np.int64))
+
+
+def _group_dense(keys: Longs, domain: int) -> Groups:
+    first = np.full(domain, MISSING, dtype=np.int64)
+    # Written backwards, so that the first row of each key is the one that stays.
+    first[keys[::-1]] = np.arange(len(keys) - 1, -1, -1, dtype=np.int64)
+    rows = np.sort(first[first >= 0])
+    number = np.empty(domain, dtype=np.int64)
+    number[keys[rows]] = np.arange(len(rows), dtype=np.int64)
+    return Groups(number[keys], rows)
+
+
+def sums(of_row: Longs, weights: Longs | None, count: int) -> Longs:
+    """The sum of the weights of each group, exact; without weights every row counts one."""
+    if weights is None:
+        return np.bincount(of_row, minlength=count).astype(np.int64)
+    total = np.zeros(count, dtype=np.int64)
+    np.add.at(total, of_row, weights)
+    return total
+
+
+def take(values: pa.Array, codes: Codes) -> pa.Array:
+    """The value at each code; NULL for a missing one."""
+    missing = codes < 0
+    if missing.any():
+        return values.take(pa.array(codes, mask=missing))
+    return values.take(pa.array(codes))
+
+
+def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
+def as_longs(column: pa.Array | pa.ChunkedArray) -> Longs:
+    return np.asarray(one_chunk(column).cast(pa.int64()), dtype=np.int64)

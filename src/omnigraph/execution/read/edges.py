@@ -1,0 +1,166 @@
+"""Expansions that bind the edge: one row for every edge, with what the edge itself says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.execution.read.adjacency import Incidence, build_incidence
+from omnigraph.execution.read.arrays import MISSING, Codes, Longs, codes_of, ranges
+from omnigraph.execution.read.context import Context
+from omnigraph.execution.read.entities import Entities, Listed, Numbered, Several
+from omnigraph.execution.read.frontier import ends_followed
+from omnigraph.execution.read.links import Links
+from omnigraph.execution.read.reader import DST, SRC, Found, Reader, together
+from omnigraph.execution.read.rows import Rows
+from omnigraph.execution.read.scan import edges_passing, select
+from omnigraph.execution.read.strategy import Budget
+from omnigraph.execution.read.targets import (
+    Answer,
+    TargetFilter,
+    links_from_pairs,
+    sources_of,
+    targets_by_id,
+)
+from omnigraph.execution.read.way import Way
+from omnigraph.plan.nodes import Direction, EdgeStep, Expand
+
+_PAIRS_AT_ONCE = 1 << 22
+
+
+# --- by look-ups ----------------------------------------------------------------------------------
+
+
+def look_up_edges(
+    node: Expand, way: Way, context: Context, rows: Rows, sources: Codes, ids: pa.Array
+) -> Answer:
+    """The edges at some nodes and the nodes at their other ends."""
+    Budget(context, way).spend(len(ids))
+    assert node.edge_variable is not None, "the expansion binds its edges"
+    parts = [_edges_at(node, step, context, ids) for step in way.steps]
+    entities = _combined([Listed(part.reader, part.edges) for part in parts])
+    starts = np.cumsum([0, *(part.edges.size for part in parts)])
+    which = [start + part.places for start, part in zip(starts, parts, strict=False)]
+    near = pa.concat_arrays([part.near for part in parts])
+    far = pa.concat_arrays([part.far for part in parts])
+    targets, found = _far_codes(node, way, context, rows, far)
+    owners = codes_of(np.asarray(pc.index_in(near, value_set=ids).fill_null(MISSING)))
+    edges = {node.edge_variable: codes_of(np.concatenate(which))}
+    links = links_from_pairs(sources, owners, targets, edges)
+    return links, {node.target: found, node.edge_variable: entities}
+
+
+def _combined(parts: Sequence[Listed | Numbered]) -> Entities:
+    return parts[0] if len(parts) == 1 else Several(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _EdgesAt:
+    """Distinct edges of a table, and each time one is followed: its ends and its place.
+
+    An undirected edge may be followed from both of its ends.
+    """
+
+    reader: Reader
+    edges: Found
+    near: pa.Array
+    far: pa.Array
+    places: Longs
+
+
+def _edges_at(node: Expand, step: EdgeStep, context: Context, ids: pa.Array) -> _EdgesAt:
+    reader = context.tables.edge(step.edge_type)
+    assert node.edge_variable is not None, "the expansion binds its edges"
+    names = [SRC, DST, *node.edge_columns]
+    near: list[pa.Array] = []
+    far: list[pa.Array] = []
+    parts: list[Found] = []
+    for near_end, far_end in ends_followed(step.direction):
+        keys = (near_end, ids)
+        found = select(context, reader, node.edge_variable, node.edge_filters, names, keys)
+        if parts:
+            # Found from its source already, a self loop is not followed a second time.
+            found = found.filter(pc.not_equal(found.column(SRC), found.column(DST)))
+        parts.append(found)
+        near.append(found.column(near_end))
+        far.append(found.column(far_end))
+    everything = together(parts)
+    _, first, places = np.unique(everything.row_ids, return_index=True, return_inverse=True)
+    return _EdgesAt(
+        reader,
+        everything.take(pa.array(first)),
+        pa.concat_arrays(near),
+        pa.concat_arrays(far),
+        places.astype(np.int64),
+    )
+
+
+def _far_codes(
+    node: Expand, way: Way, context: Context, rows: Rows, far: pa.Array
+) -> tuple[Codes, Entities]:
+    ids = pc.unique(far)
+    entities, codes = targets_by_id(node, way, context, rows, ids)
+    return codes[np.asarray(pc.index_in(far, value_set=ids))], entities
+
+
+# --- by numbers -----------------------------------------------------------------------------------
+
+
+class EdgeWalker:
+    """Answers block after block from the edges of whole tables."""
+
+    rows_at_once = _PAIRS_AT_ONCE
+
+    def __init__(self, node: Expand, way: Way, context: Context) -> None:
+        assert node.edge_variable is not None, "the expansion binds its edges"
+        self._node, self._way, self._variable = node, way, node.edge_variable
+        self._numbering = context.nodes(way.source_type)
+        self._targets = TargetFilter(node, way, context)
+        self._entities, self._incidence = _incidence(node, way, context)
+
+    def links(self, rows: Rows) -> Answer:
+        sources = sources_of(self._node, self._way, rows)
+        entities = rows.entities[self._node.source]
+        numbers = entities.numbers(sources, self._numbering, self._way.source_type)
+        sources, numbers = sources[numbers >= 0], numbers[numbers >= 0]
+        first = self._incidence.starts[numbers]
+        counts = self._incidence.starts[numbers + 1] - first
+        which = ranges(first, counts)
+        starts: Longs = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        edges = {self._variable: self._incidence.edges[which]}
+        links = Links(sources, starts, self._incidence.targets[which], edges)
+        found, known = self._targets.applied(rows, links)
+        return found, known | {self._variable: self._entities}
+
+
+def _incidence(node: Expand, way: Way, context: Context) -> tuple[Entities, Incidence]:
+    """The edges that pass their filters, by the node they start from."""
+    assert node.edge_variable is not None, "the expansion binds its edges"
+    parts, columns, start = [], [], 0
+    for step in way.steps:
+        entities, passing = edges_passing(context, step, node.edge_variable, node.edge_filters)
+        near, far = context.ends(step)
+        for sources, targets in _followed(step.direction, near[passing], far[passing]):
+            columns.append((sources, targets, codes_of(passing + start)))
+        parts.append(entities)
+        start += entities.size
+    sources, targets, edges = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return _combined(parts), build_incidence(
+        sources, targets, edges, context.nodes(way.source_type).size
+    )
+
+
+def _followed(direction: Direction, near: Codes, far: Codes) -> Sequence[tuple[Codes, Codes]]:
+    """(source, target) of every edge for each way it is followed; -1 where it is not."""
+    match direction:
+        case Direction.OUT:
+            return [(near, far)]
+        case Direction.IN:
+            return [(far, near)]
+        case _:
+            # Followed along the edge already, a self loop is not followed backwards too.
+            return [(near, far), (np.where(near == far, MISSING, far).astype(np.int32), near)]

@@ -1,0 +1,275 @@
+"""What a variable ranges over: codes to ids, types and property values.
+
+`Listed` entities were found by a scan or a look-up and bring the columns that were asked for.
+`Numbered` ones are a whole table version; their columns are fetched for the codes in question,
+or read once and kept when most of them are wanted. `Several` are entities of more than one type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.execution.read.arrays import (
+    MISSING,
+    Codes,
+    Flags,
+    Longs,
+    codes_of,
+    distinct,
+    places,
+    take,
+)
+from omnigraph.execution.read.numbering import NodeNumbering, Numbering
+from omnigraph.execution.read.reader import ID, Found, Reader
+from omnigraph.execution.read.topology import Key, Topology
+
+_SHARE_FOR_WHOLE = 20
+"""Reading a whole column is cheaper than fetching more than one row in so many."""
+_FEW_ROWS = 256
+"""So few rows are always fetched one by one, whatever the size of the table."""
+
+Columns = dict[str, pa.Array]
+
+
+class OneType:
+    """What entities of a single type share."""
+
+    def __init__(self, reader: Reader, *, is_ordered: bool) -> None:
+        self.reader = reader
+        self.is_ordered = is_ordered
+        """Whether codes follow the order of ids."""
+
+    @property
+    def size(self) -> int:
+        raise AssertionError("entities are listed or numbered")
+
+    def columns(self, names: Sequence[str], codes: Codes) -> Columns:
+        """The values of some columns at the codes, none of which may be missing."""
+        raise AssertionError(f"entities are listed or numbered: {names}, {codes}")
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return (self.reader.type_.name,)
+
+    def kinds(self, codes: Codes) -> Codes:
+        """Which of `types` each entity has."""
+        return np.zeros(len(codes), dtype=np.int32)
+
+    def are_of(self, codes: Codes, type_name: str) -> Flags:
+        """Which of the entities are of that type."""
+        return np.full(len(codes), type_name in self.types)
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        return self.columns([ID], np.arange(self.size, dtype=np.int32))[ID]
+
+    @cached_property
+    def rank(self) -> Longs | None:
+        """The place of each id among all ids, equal for equal ids; None if it is the code."""
+        return None if self.is_ordered else id_ranks(self.ids)
+
+
+class Listed(OneType):
+    """Entities at hand."""
+
+    def __init__(self, reader: Reader, found: Found, *, is_ordered: bool = False) -> None:
+        super().__init__(reader, is_ordered=is_ordered or found.size < 2)
+        self._found = found
+
+    @property
+    def size(self) -> int:
+        return self._found.size
+
+    def columns(self, names: Sequence[str], codes: Codes) -> Columns:
+        at_hand = self._found.columns
+        found = {name: take(at_hand[name], codes) for name in names if name in at_hand}
+        absent = [name for name in names if name not in at_hand]
+        return found | self._fetched(absent, codes) if absent else found
+
+    def _fetched(self, names: Sequence[str], codes: Codes) -> Columns:
+        wanted = distinct(codes, self.size)
+        rows = self.reader.take(self._found.row_ids[wanted], names)
+        where = places(codes, wanted, self.size)
+        return {name: take(rows.column(name), where) for name in names}
+
+    def find(self, ids: pa.Array, type_name: str) -> Codes:
+        """The code of each id among the entities of one type; -1 where there is none."""
+        if type_name not in self.types:
+            return np.full(len(ids), MISSING, dtype=np.int32)
+        found = pc.index_in(ids, value_set=self.ids)
+        return codes_of(np.asarray(found.fill_null(MISSING)))
+
+    def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
+        """The number of each entity in the numbering of its type; -1 for other types."""
+        if type_name not in self.types:
+            return np.full_like(codes, MISSING)
+        return numbering.find(self.columns([ID], codes)[ID])
+
+
+class Numbered(OneType):
+    """Every row of one table version; the code of an entity is its number."""
+
+    def __init__(self, reader: Reader, numbering: Numbering, topology: Topology) -> None:
+        super().__init__(reader, is_ordered=numbering.is_ordered)
+        self._numbering, self._topology = numbering, topology
+
+    @property
+    def size(self) -> int:
+        return self._numbering.size
+
+    def columns(self, names: Sequence[str], codes: Codes) -> Columns:
+        found = {name: take(self._whole(name), codes) for name in names if self._pays(name, codes)}
+        rest = [name for name in names if name not in found]
+        return found | self._fetched(rest, codes) if rest else found
+
+    def _fetched(self, names: Sequence[str], codes: Codes) -> Columns:
+        wanted = distinct(codes, self.size)
+        rows = self.reader.take(self._numbering.rows.row_ids[wanted], names)
+        where = places(codes, wanted, self.size)
+        return {name: take(rows.column(name), where) for name in names}
+
+    def _pays(self, name: str, codes: Codes) -> bool:
+        """Whether to have the whole column in memory."""
+        if self._is_numbered_by(name) or self._topology.holds(self._key(name)):
+            return True
+        if len(codes) < _FEW_ROWS or len(codes) * _SHARE_FOR_WHOLE < self.size:
+            return False
+        return self._estimate(name) <= self._topology.largest_entry_bytes
+
+    def _is_numbered_by(self, name: str) -> bool:
+        return name == ID and isinstance(self._numbering, NodeNumbering)
+
+    def _estimate(self, name: str) -> float:
+        kind = self.reader.arrow_type(name)
+        if pa.types.is_fixed_size_list(kind):
+            return float(self.size * kind.list_size * 4)
+        if pa.types.is_primitive(kind):
+            return float(self.size * 8)
+        return self.size * self.reader.bytes_per_row
+
+    def _key(self, name: str) -> Key:
+        return ("column", name, *self.reader.key)
+
+    def _whole(self, name: str) -> pa.Array:
+        if name == ID and isinstance(self._numbering, NodeNumbering):
+            return self._numbering.ids
+        return self._topology.get(self._key(name), lambda: self._read_whole(name)).values
+
+    def _read_whole(self, name: str) -> WholeColumn:
+        found = self.reader.read([name])
+        order = np.argsort(self._numbering.rows.find(found.row_ids), kind="stable")
+        return WholeColumn(found.column(name).take(pa.array(order)))
+
+    def find(self, ids: pa.Array, type_name: str) -> Codes:
+        if type_name not in self.types:
+            return np.full(len(ids), MISSING, dtype=np.int32)
+        assert isinstance(self._numbering, NodeNumbering), "only nodes are looked for by id"
+        return self._numbering.find(ids)
+
+    def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
+        assert self.size == numbering.size, "two versions of a table in one execution"
+        return codes if type_name in self.types else np.full_like(codes, MISSING)
+
+
+class Several:
+    """Entities of several types, one type after another. Two of them may share an id."""
+
+    is_ordered = False
+
+    def __init__(self, parts: Sequence[Listed | Numbered]) -> None:
+        self.parts = tuple(parts)
+        self._starts = np.cumsum([0, *(part.size for part in parts)])
+
+    @property
+    def size(self) -> int:
+        return int(self._starts[-1])
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(part.reader.type_.name for part in self.parts)
+
+    def kinds(self, codes: Codes) -> Codes:
+        return codes_of(np.searchsorted(self._starts, codes, side="right") - 1)
+
+    def are_of(self, codes: Codes, type_name: str) -> Flags:
+        if type_name not in self.types:
+            return np.zeros(len(codes), dtype=np.bool_)
+        return np.asarray(self.kinds(codes) == self.types.index(type_name))
+
+    def columns(self, names: Sequence[str], codes: Codes) -> Columns:
+        kinds = self.kinds(codes)
+        order = [np.flatnonzero(kinds == kind) for kind in range(len(self.parts))]
+        found = [
+            part.columns(names, codes_of(codes[chosen] - start))
+            for part, chosen, start in zip(self.parts, order, self._starts, strict=False)
+        ]
+        back = pa.array(np.argsort(np.concatenate(order), kind="stable"))
+        return {name: pa.concat_arrays([f[name] for f in found]).take(back) for name in names}
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        return pa.concat_arrays([part.ids for part in self.parts])
+
+    @cached_property
+    def rank(self) -> Longs | None:
+        return id_ranks(self.ids)
+
+    def find(self, ids: pa.Array, type_name: str) -> Codes:
+        if type_name not in self.types:
+            return np.full(len(ids), MISSING, dtype=np.int32)
+        kind = self.types.index(type_name)
+        found = self.parts[kind].find(ids, type_name)
+        return codes_of(np.where(found >= 0, found + self._starts[kind], MISSING))
+
+    def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
+        numbers = np.full_like(codes, MISSING)
+        if type_name in self.types:
+            kind = self.types.index(type_name)
+            own = self.kinds(codes) == kind
+            inside = codes_of(codes[own] - self._starts[kind])
+            numbers[own] = self.parts[kind].numbers(inside, numbering, type_name)
+        return numbers
+
+
+Entities = Listed | Numbered | Several
+
+
+@dataclass(frozen=True, slots=True)
+class WholeColumn:
+    """A column of a table version in the order of its numbering."""
+
+    values: pa.Array
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.values.nbytes)
+
+
+def parts_of(entities: Entities) -> Sequence[Listed | Numbered]:
+    """The entities type by type."""
+    return entities.parts if isinstance(entities, Several) else (entities,)
+
+
+def id_ranks(ids: pa.Array) -> Longs:
+    """The place of each id in the order of ids, equal for equal ids."""
+    order = np.asarray(pc.array_sort_indices(ids))
+    ordered = ids.take(pa.array(order))
+    starts = np.zeros(len(ids), dtype=np.int64)
+    if len(ids) > 1:
+        starts[1:] = np.asarray(pc.not_equal(ordered.slice(1), ordered.slice(0, len(ids) - 1)))
+    rank = np.empty(len(ids), dtype=np.int64)
+    rank[order] = np.cumsum(starts)
+    return rank
+
+
+def listed(reader: Reader, found: Found) -> Listed:
+    """The rows found in a table in the order of their ids."""
+    if found.size > 1:
+        found = found.take(pc.array_sort_indices(found.column(ID)))
+    return Listed(reader, found, is_ordered=True)

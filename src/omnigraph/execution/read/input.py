@@ -1,0 +1,41 @@
+"""What a read is given beside its plan and its snapshot."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from omnigraph.execution.read.topology import Topology
+from omnigraph.plan.nodes import Traversal
+
+Embedder = Callable[[str, int, str | None], Sequence[float]]
+"""A text, the dimension wanted and the model recorded in the schema, to a vector."""
+
+BATCH_ROWS = 65_536
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+@dataclass(frozen=True)
+class ReadInput:
+    """Values and settings of one execution.
+
+    `parameters` are coerced already and hold every declared one. `traversal` forces one way of
+    finding neighbours; AUTO chooses by counts. `topology` should outlive single reads: what it
+    holds makes the next one fast.
+    """
+
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    now: datetime.datetime = field(default_factory=_now)
+    traversal: Traversal = Traversal.AUTO
+    embed: Embedder | None = None
+    topology: Topology = field(default_factory=Topology)
+    batch_rows: int = BATCH_ROWS
+
+    def __post_init__(self) -> None:
+        # A stored DateTime has milliseconds; a moment with more could not be compared with it.
+        milliseconds = self.now.microsecond // 1000 * 1000
+        object.__setattr__(self, "now", self.now.replace(microsecond=milliseconds))

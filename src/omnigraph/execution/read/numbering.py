@@ -1,0 +1,159 @@
+"""The rows of a table version, numbered: what lets traversals work on integers.
+
+Nodes are numbered in the order of their ids, so that numbers compare as ids do. Edges keep the
+order they are stored in; each knows which two nodes it connects.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.execution.read.arrays import MISSING, Codes, Longs, codes_of, one_chunk
+from omnigraph.execution.read.reader import DST, ID, SRC, Reader, in_portions
+from omnigraph.execution.read.topology import Key, Topology
+
+_SPARSE = 4
+"""Row ids spread over more than this many times the rows are looked up by bisection."""
+_BISECTION = 32
+"""Bisection beats hashing the whole numbering while it has so many times more ids."""
+
+
+_CODED_ROWS = 1 << 22
+"""So many edges are coded at once; codes of separate portions have to be brought together."""
+
+
+class RowPlaces:
+    """From row id to number."""
+
+    def __init__(self, row_ids: Longs) -> None:
+        self.row_ids = row_ids
+        top = int(row_ids.max(initial=-1)) + 1
+        self._table: Codes | None = None
+        self._order: Longs | None = None
+        if top <= _SPARSE * max(1, len(row_ids)):
+            self._table = np.full(top, MISSING, dtype=np.int32)
+            self._table[row_ids] = np.arange(len(row_ids), dtype=np.int32)
+        else:
+            self._order = np.argsort(row_ids, kind="stable")
+
+    @property
+    def nbytes(self) -> int:
+        helper = self._table if self._table is not None else self._order
+        assert helper is not None, "one of the two is always there"
+        return int(self.row_ids.nbytes + helper.nbytes)
+
+    def find(self, row_ids: Longs) -> Codes:
+        """The number of each row; all of them must be rows of this version."""
+        if self._table is not None:
+            return codes_of(self._table[row_ids])
+        assert self._order is not None, "one of the two is always there"
+        return codes_of(self._order[np.searchsorted(self.row_ids, row_ids, sorter=self._order)])
+
+
+class NodeNumbering:
+    """The nodes of one table version in the order of their ids."""
+
+    is_ordered = True
+
+    def __init__(self, ids: pa.Array, row_ids: Longs) -> None:
+        self.ids = ids
+        self.rows = RowPlaces(row_ids)
+
+    @property
+    def size(self) -> int:
+        return len(self.ids)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.ids.nbytes) + self.rows.nbytes
+
+    @cached_property
+    def _series(self) -> pl.Series:
+        series = pl.Series(self.ids)
+        return series.set_sorted()
+
+    def find(self, ids: pa.Array) -> Codes:
+        """The number of each id; -1 for ids this version does not have."""
+        if not self.size:
+            return np.full(len(ids), MISSING, dtype=np.int32)
+        if len(ids) * _BISECTION > self.size:
+            found = pc.index_in(ids, value_set=self.ids)
+            return codes_of(np.asarray(found.fill_null(MISSING)))
+        wanted = pl.Series(ids)
+        guess = self._series.search_sorted(wanted).to_numpy()
+        guess = np.minimum(guess, self.size - 1)
+        same = pc.equal(self.ids.take(pa.array(guess)), ids).fill_null(False)
+        return codes_of(np.where(np.asarray(same), guess, MISSING))
+
+
+class EdgeNumbering:
+    """The edges of one table version as they are stored, with coded ends."""
+
+    is_ordered = False
+
+    def __init__(self, row_ids: Longs, sources: pa.Array, targets: pa.Array) -> None:
+        self.rows = RowPlaces(row_ids)
+        self.source_ids, self.sources = sources.dictionary, _indices(sources)
+        self.target_ids, self.targets = targets.dictionary, _indices(targets)
+
+    @property
+    def size(self) -> int:
+        return len(self.sources)
+
+    @property
+    def nbytes(self) -> int:
+        ids = int(self.source_ids.nbytes + self.target_ids.nbytes)
+        return ids + int(self.sources.nbytes + self.targets.nbytes) + self.rows.nbytes
+
+
+Numbering = NodeNumbering | EdgeNumbering
+
+
+def _indices(encoded: pa.DictionaryArray) -> Codes:
+    return codes_of(np.asarray(encoded.indices))
+
+
+def node_key(reader: Reader) -> Key:
+    return ("nodes", *reader.key)
+
+
+def edge_key(reader: Reader) -> Key:
+    return ("edges", *reader.key)
+
+
+def number_nodes(reader: Reader, topology: Topology) -> NodeNumbering:
+    return topology.get(node_key(reader), lambda: _build_nodes(reader))
+
+
+def number_edges(reader: Reader, topology: Topology) -> EdgeNumbering:
+    return topology.get(edge_key(reader), lambda: _build_edges(reader))
+
+
+def _build_nodes(reader: Reader) -> NodeNumbering:
+    found = reader.read([ID])
+    ids = found.column(ID)
+    order = pc.array_sort_indices(ids)
+    return NodeNumbering(ids.take(order), found.row_ids[np.asarray(order)])
+
+
+def _build_edges(reader: Reader) -> EdgeNumbering:
+    """Read the ends a few batches at a time: their ids are freed once they are coded."""
+    row_ids: list[Longs] = [np.zeros(0, dtype=np.int64)]
+    ends: dict[str, list[pa.Array]] = {SRC: [], DST: []}
+    for batch in in_portions(reader.batches([SRC, DST]), _CODED_ROWS):
+        row_ids.append(batch.row_ids)
+        for end, parts in ends.items():
+            parts.append(pc.dictionary_encode(batch.column(end)))
+    sources, targets = (_unified(parts) for parts in ends.values())
+    return EdgeNumbering(np.concatenate(row_ids), sources, targets)
+
+
+def _unified(parts: list[pa.Array]) -> pa.DictionaryArray:
+    kind = pa.dictionary(pa.int32(), pa.string())
+    encoded = pa.chunked_array(parts, kind).unify_dictionaries()
+    return one_chunk(encoded)

@@ -1,0 +1,273 @@
+"""Predicates as filter text for a scan; what cannot be said exactly is left to memory.
+
+Three-valued logic needs no NULLs in the text: a predicate is written twice, once for the rows it
+is true for and once for those it is false for, and a negation swaps the two.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from omnigraph.execution.predicates import Scope, evaluate
+from omnigraph.execution.read.bounds import (
+    NOWHERE,
+    UNKNOWN,
+    Condition,
+    always,
+    compare_floats,
+    compare_integers,
+    float_in,
+    integer_in,
+    never,
+)
+from omnigraph.execution.read.reader import ID, Reader
+from omnigraph.execution.read.resolve import Given, is_fixed
+from omnigraph.plan.expressions import (
+    AllOf,
+    AnyOf,
+    Comparator,
+    Compare,
+    Constant,
+    EntityId,
+    InList,
+    IsNull,
+    NotP,
+    NowValue,
+    Operand,
+    ParameterValue,
+    Predicate,
+    PropertyValue,
+    TextMatch,
+)
+from omnigraph.plan.walk import conjuncts
+from omnigraph.storage.tables.quoting import identifier, literal
+
+EVERYWHERE = "TRUE"
+_LONGEST_LIST = 5_000
+
+_MIRRORED = {
+    Comparator.EQ: Comparator.EQ,
+    Comparator.NE: Comparator.NE,
+    Comparator.LT: Comparator.GT,
+    Comparator.LE: Comparator.GE,
+    Comparator.GT: Comparator.LT,
+    Comparator.GE: Comparator.LE,
+}
+_OPPOSITE = {
+    Comparator.EQ: Comparator.NE,
+    Comparator.NE: Comparator.EQ,
+    Comparator.LT: Comparator.GE,
+    Comparator.GE: Comparator.LT,
+    Comparator.GT: Comparator.LE,
+    Comparator.LE: Comparator.GT,
+}
+_PYTHON: Mapping[Comparator, Callable[[bool, bool], bool]] = {
+    Comparator.EQ: operator.eq,
+    Comparator.NE: operator.ne,
+    Comparator.LT: operator.lt,
+    Comparator.LE: operator.le,
+    Comparator.GT: operator.gt,
+    Comparator.GE: operator.ge,
+}
+_TEXT_FUNCTIONS = {
+    Comparator.CONTAINS: "contains",
+    Comparator.STARTS_WITH: "starts_with",
+    Comparator.ENDS_WITH: "ends_with",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Predicates that must all hold: the part a scan can answer, and the rest."""
+
+    filter: str | None
+    rest: tuple[Predicate, ...]
+
+
+def split(predicates: Iterable[Predicate], reader: Reader, given: Given) -> Split:
+    writer = _Writer(reader, given)
+    texts: list[str] = []
+    rest: list[Predicate] = []
+    for predicate in predicates:
+        for part in conjuncts(predicate):
+            condition = writer.condition(part)
+            if condition is None:
+                rest.append(part)
+            elif condition.true != EVERYWHERE:
+                texts.append(condition.true)
+    return Split(_all_of(texts) if texts else None, tuple(rest))
+
+
+def _all_of(texts: Sequence[str]) -> str:
+    if NOWHERE in texts:
+        return NOWHERE
+    return texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
+
+
+def _any_of(texts: Sequence[str]) -> str:
+    if EVERYWHERE in texts:
+        return EVERYWHERE
+    some = [text for text in texts if text != NOWHERE]
+    return NOWHERE if not some else " OR ".join(f"({text})" for text in some)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    reader: Reader
+    given: Given
+
+    def condition(self, predicate: Predicate) -> Condition | None:
+        """The predicate as text, or None when some part of it cannot be written exactly."""
+        match predicate:
+            case Compare(left, op, right):
+                return self._compare(left, op, right)
+            case InList(value, items):
+                return self._in_list(value, items)
+            case IsNull(operand):
+                return self._is_null(operand)
+            case TextMatch():
+                return None
+            case AllOf(items) | AnyOf(items):
+                parts = [self.condition(item) for item in items]
+                found = [part for part in parts if part is not None]
+                if len(found) < len(parts):
+                    return None
+                true, false = [p.true for p in found], [p.false for p in found]
+                if isinstance(predicate, AllOf):
+                    return Condition(_all_of(true), _any_of(false))
+                return Condition(_any_of(true), _all_of(false))
+            case NotP(item):
+                inner = self.condition(item)
+                return None if inner is None else inner.negated()
+            case _:
+                assert_never(predicate)
+
+    def _compare(self, left: Operand, op: Comparator, right: Operand) -> Condition | None:
+        if is_fixed(left) and is_fixed(right):
+            return self._decided(Compare(left, op, right))
+        if is_fixed(left) and op in _MIRRORED:
+            return self._compare(right, _MIRRORED[op], left)
+        if not isinstance(right, Constant | ParameterValue | NowValue):
+            return None
+        name = _column_name(left)
+        if name is None:
+            return None
+        field, value = self.reader.stored(name), self.given.value(right)
+        if field is None or value is None:
+            return UNKNOWN
+        return _written(identifier(field.name), field.type, op, value)
+
+    def _in_list(self, value: Operand, items: Constant | ParameterValue) -> Condition | None:
+        if is_fixed(value):
+            return self._decided(InList(value, items))
+        name, members = _column_name(value), self.given.value(items)
+        if name is None:
+            return None
+        field = self.reader.stored(name)
+        if field is None or members is None:
+            return UNKNOWN
+        assert isinstance(members, list | tuple), "the binder lets only lists through"
+        column = identifier(field.name)
+        texts = [_exact(field.type, member) for member in members if member is not None]
+        if len(texts) > _LONGEST_LIST or None in texts:
+            return None
+        listed = sorted({text for text in texts if text})
+        if not listed:
+            return never(column)
+        inside = ", ".join(listed)
+        return Condition(f"{column} IN ({inside})", f"{column} NOT IN ({inside})")
+
+    def _is_null(self, operand: Operand) -> Condition | None:
+        if is_fixed(operand):
+            return self._decided(IsNull(operand))
+        name = _column_name(operand)
+        if name is None:
+            return None
+        field = self.reader.stored(name)
+        if field is None:
+            return Condition(EVERYWHERE, NOWHERE)
+        column = identifier(field.name)
+        return Condition(f"{column} IS NULL", f"{column} IS NOT NULL")
+
+    def _decided(self, predicate: Predicate) -> Condition:
+        """A predicate without columns: the same for every row."""
+        scope = Scope(1, _no_column, self.given.parameters, self.given.now)
+        answer = evaluate(predicate, scope)[0].as_py()
+        if answer is None:
+            return UNKNOWN
+        found = Condition(EVERYWHERE, NOWHERE)
+        return found if answer else found.negated()
+
+
+def _no_column(variable: str, name: str) -> pa.Array:
+    raise AssertionError(f"{variable}.{name} stands in a predicate without columns")
+
+
+def _column_name(operand: Operand) -> str | None:
+    match operand:
+        case PropertyValue():
+            return operand.property
+        case EntityId():
+            return ID
+        case _:
+            return None
+
+
+def _written(column: str, kind: pa.DataType, op: Comparator, value: object) -> Condition | None:
+    """One comparison of a column with a value that is not NULL."""
+    if op is Comparator.HAS:
+        return _has(column, kind, value)
+    if op in _TEXT_FUNCTIONS:
+        assert isinstance(value, str), "the binder lets only strings through"
+        text = f"{_TEXT_FUNCTIONS[op]}({column}, {literal(value)})"
+        return Condition(text, f"NOT {text}")
+    if isinstance(value, bool):
+        return _compare_flags(column, op, value=value)
+    if isinstance(value, int | float):
+        compare = compare_integers if pat.is_integer(kind) else compare_floats
+        return compare(column, kind, op, value)
+    if isinstance(value, str | datetime.date):
+        text = literal(value)
+        return Condition(f"{column} {op} {text}", f"{column} {_OPPOSITE[op]} {text}")
+    return None
+
+
+def _compare_flags(column: str, op: Comparator, *, value: bool) -> Condition:
+    """False is smaller than true, so a comparison picks out none, one or both of them."""
+    passing = [flag for flag in (False, True) if _PYTHON[op](flag, value)]
+    if len(passing) == 1:
+        wanted = passing[0]
+        return Condition(f"{column} = {literal(wanted)}", f"{column} = {literal(not wanted)}")
+    return always(column) if passing else never(column)
+
+
+def _exact(kind: pa.DataType, value: object) -> str | None:
+    """The value as a literal the column can hold; empty when no row equals it, None unsure."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return literal(value) if isinstance(value, str | bool | datetime.date) else None
+    if pat.is_integer(kind):
+        whole = integer_in(kind, value)
+        return "" if whole is None else None if whole == -(2**63) else str(whole)
+    if math.isnan(value):
+        return ""
+    close = float_in(kind, value)
+    # A zero equals the other zero too, which a list does not promise.
+    return "" if close is None else None if close == 0 else literal(close)
+
+
+def _has(column: str, kind: pa.DataType, value: object) -> Condition | None:
+    text = _exact(kind.value_type, value)
+    if text is None:
+        return None
+    if not text:
+        return never(column)
+    found = f"array_has({column}, {text})"
+    return Condition(found, f"NOT {found}")

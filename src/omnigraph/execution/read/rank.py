@@ -1,0 +1,57 @@
+"""Ordering by relevance: the match first, then the ranking of what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from omnigraph.execution.read.arrays import MISSING, Codes, Doubles, Longs, distinct
+from omnigraph.execution.read.context import Context
+from omnigraph.execution.read.rows import BLOCK_ROWS, Rows, joined
+from omnigraph.execution.read.scores import fuse_rankings, ranked
+from omnigraph.execution.read.sort import id_order, in_order, sort_keys
+from omnigraph.plan.expressions import FusedScore
+from omnigraph.plan.nodes import Rank
+
+
+def rank(node: Rank, context: Context, child: Iterator[Rows], keep: int | None) -> Iterator[Rows]:
+    """The rows whose entity has a score, best first.
+
+    Equal scores are told apart by the further keys, then by the ranked entity, so that its rows
+    stay together, and at last by the ids of all variables.
+    """
+    blocks = list(child)
+    if not blocks:
+        return
+    rows = joined(blocks)
+    order, scores = _ranking(node, context, rows, keep)
+    place = np.full(rows.entities[node.ranking.variable].size + 1, MISSING, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    places = place[rows.codes[node.ranking.variable]]
+    kept = np.flatnonzero(places >= 0)
+    rows, places = rows.take(kept), places[kept]
+    keys = sort_keys(context, rows, node.keys, ()) if node.keys else []
+    levels = _levels(scores)[places]
+    ties = [id_order(rows, variable) for variable in node.tie_break]
+    found = rows.take(in_order([levels, *keys, places, *ties], rows.size))
+    yield from found.slice(0, found.size if keep is None else keep).pieces(BLOCK_ROWS)
+
+
+def _ranking(node: Rank, context: Context, rows: Rows, keep: int | None) -> tuple[Codes, Doubles]:
+    """The entities of the match from the best to the last one, with their scores."""
+    ranking = node.ranking
+    entities = rows.entities[ranking.variable]
+    codes = distinct(rows.codes[ranking.variable], entities.size)
+    if isinstance(ranking, FusedScore):
+        found = fuse_rankings(context, ranking, entities, codes, keep)
+        context.fused[ranking] = found
+        return found
+    # With further keys, which of several equally good ones comes first is not decided by id.
+    return ranked(context, ranking, entities, codes, None if node.keys else keep)
+
+
+def _levels(scores: Doubles) -> Longs:
+    """Numbers that rise with every change of the score, in the order of the ranking."""
+    changes = np.concatenate([[0], np.cumsum(scores[1:] != scores[:-1])])[: len(scores)]
+    return changes.astype(np.int64)

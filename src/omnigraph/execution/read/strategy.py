@@ -1,0 +1,150 @@
+"""Choosing how neighbours are found: looked up edge by edge, or read off an adjacency.
+
+Costs are rough milliseconds. What look-ups have cost on a table version so far counts against
+them, so that a table that is walked again and again gets its adjacency in the end, and one that
+changes with every commit does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.execution.read.context import Context
+from omnigraph.execution.read.reader import DST, SRC, Reader
+from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.read.way import Way
+from omnigraph.plan.nodes import Direction, EdgeStep, Traversal
+from omnigraph.storage.tables.indices import IndexKind, describe_indices
+
+_PER_LOOKUP = 1.5
+_PER_KEY = 0.12
+_PER_FETCHED_NODE = 0.03
+_PER_SCANNED_ROW = 6e-5
+_PER_CODED_EDGE = 2e-4
+_PER_SORTED_EDGE = 1e-4
+_PER_NUMBERED_NODE = 2e-4
+_PER_TABLE_READ = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """For each column that has an index, the share of rows the index knows."""
+
+    of: Mapping[str, float]
+    nbytes: int = 256
+
+
+def coverage(reader: Reader, topology: Topology) -> Coverage:
+    return topology.get(("coverage", *reader.key), lambda: _read_coverage(reader))
+
+
+def _read_coverage(reader: Reader) -> Coverage:
+    shares: dict[str, float] = {}
+    for index in describe_indices(reader.table):
+        if index.kind.upper().startswith(IndexKind.BTREE) and len(index.columns) == 1:
+            total = index.indexed_rows + index.unindexed_rows
+            shares[index.columns[0]] = index.indexed_rows / max(1, total)
+    return Coverage(shares)
+
+
+def lookup_cost(context: Context, steps: tuple[EdgeStep, ...], keys: float) -> float:
+    """What finding the edges at so many nodes costs."""
+    cost = 0.0
+    for step in steps:
+        reader = context.tables.edge(step.edge_type)
+        known = coverage(reader, context.topology).of
+        for column in _columns(step):
+            share = known.get(column, 0.0)
+            indexed = min(_PER_KEY * keys, _PER_SCANNED_ROW * reader.row_count)
+            scanned = _PER_SCANNED_ROW * reader.row_count
+            cost += _PER_LOOKUP + share * indexed + (1.0 - share) * scanned
+    return cost
+
+
+def _columns(step: EdgeStep) -> tuple[str, ...]:
+    match step.direction:
+        case Direction.OUT:
+            return (SRC,)
+        case Direction.IN:
+            return (DST,)
+        case _:
+            return (SRC, DST)
+
+
+def build_cost(context: Context, way: Way) -> float:
+    """What is still to be done before the adjacency can be used."""
+    if context.has_adjacency(way.steps):
+        return 0.0
+    cost = 0.0
+    for type_name in {way.source_type, way.target_type}:
+        if not context.has_nodes(type_name):
+            nodes = context.tables.node(type_name).row_count
+            cost += _PER_TABLE_READ + _PER_NUMBERED_NODE * nodes
+    for step in way.steps:
+        edges = context.tables.edge(step.edge_type).row_count
+        cost += _PER_SORTED_EDGE * edges
+        if not context.has_edges(step.edge_type):
+            cost += _PER_TABLE_READ + _PER_CODED_EDGE * edges
+    return cost
+
+
+def walk_cost(context: Context, way: Way, frontier: int) -> float:
+    """What looking up every hop costs, if frontiers grow as the mean degree says."""
+    edges = sum(context.tables.edge(step.edge_type).row_count for step in way.steps)
+    nodes = max(1, context.tables.node(way.source_type).row_count)
+    degree, keys, cost = edges / nodes, float(frontier), 0.0
+    for _ in range(way.hops.maximum):
+        cost += lookup_cost(context, way.steps, keys)
+        keys = min(float(nodes), keys * max(degree, 1.0))
+        cost += fetch_cost(context, way, keys)
+    return cost
+
+
+def fetch_cost(context: Context, way: Way, nodes: float) -> float:
+    """What reading so many target nodes by id costs; numbers would do instead."""
+    rows = context.tables.node(way.target_type).row_count
+    return min(_PER_FETCHED_NODE * nodes, _PER_SCANNED_ROW * rows + _PER_NUMBERED_NODE * nodes)
+
+
+def choose(context: Context, way: Way, frontier: int) -> Traversal:
+    """The cheaper way to walk from so many nodes, unless the input forces one.
+
+    The plan's own mark is a guess made before any row was seen and is not asked again.
+    """
+    forced = context.input.traversal
+    if forced is not Traversal.AUTO:
+        return forced
+    build = build_cost(context, way)
+    spent = context.topology.spent(context.adjacency_key(way.steps))
+    if walk_cost(context, way, frontier) + spent < build:
+        return Traversal.INDEXED
+    return Traversal.ADJACENCY
+
+
+class Outgrown(Exception):
+    """Look-ups have become dearer than the adjacency; the walk starts over with that."""
+
+
+class Budget:
+    """How much look-ups of one expansion may cost before they are given up."""
+
+    def __init__(self, context: Context, way: Way) -> None:
+        self._context, self._way = context, way
+        self._key = context.adjacency_key(way.steps)
+        is_forced = context.input.traversal is Traversal.INDEXED
+        self._limit = float("inf") if is_forced else build_cost(context, way)
+
+    def look_up(self, keys: int) -> None:
+        """Pay for finding the edges at so many nodes, or raise `Outgrown` instead."""
+        self._pay(lookup_cost(self._context, self._way.steps, keys))
+
+    def fetch(self, nodes: int) -> None:
+        """Pay for reading so many target nodes, or raise `Outgrown` instead."""
+        self._pay(fetch_cost(self._context, self._way, nodes))
+
+    def _pay(self, cost: float) -> None:
+        self._limit -= cost
+        if self._limit < 0:
+            raise Outgrown
+        self._context.topology.spend(self._key, cost)

@@ -1,0 +1,94 @@
+"""The nodes an expansion arrives at: existing, of the right kind, passing their filters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.execution.read.arrays import MISSING, Codes, Flags, distinct
+from omnigraph.execution.read.context import Context
+from omnigraph.execution.read.entities import Entities, listed
+from omnigraph.execution.read.links import Links, starts_of
+from omnigraph.execution.read.reader import ID
+from omnigraph.execution.read.rows import Rows
+from omnigraph.execution.read.scan import for_type, numbers_among, numbers_passing, select
+from omnigraph.execution.read.way import Way
+from omnigraph.plan.nodes import Expand
+
+_FEW_TARGETS = 1_000
+"""So few targets are filtered by themselves; for more, the whole table is asked once."""
+
+Answer = tuple[Links, dict[str, Entities]]
+"""Links, and the entities that their targets and edges are codes of."""
+
+
+def sources_of(node: Expand, way: Way, rows: Rows) -> Codes:
+    """The distinct sources that can have such edges at all."""
+    entities = rows.entities[node.source]
+    codes = distinct(rows.codes[node.source], entities.size)
+    return codes[entities.are_of(codes, way.source_type)]
+
+
+def targets_by_id(
+    node: Expand, way: Way, context: Context, rows: Rows, ids: pa.Array
+) -> tuple[Entities, Codes]:
+    """The target nodes among some distinct ids, and the code of each id or -1."""
+    if node.closes:
+        bound = rows.entities[node.target]
+        return bound, bound.find(ids, way.target_type)
+    reader = context.tables.node(way.target_type)
+    filters = for_type(node.target_filters, way.target_type)
+    found = select(context, reader, node.target, filters, node.target_columns, (ID, ids))
+    entities = listed(reader, found)
+    return entities, entities.find(ids, way.target_type)
+
+
+def links_from_pairs(
+    sources: Codes, owners: Codes, targets: Codes, extra: dict[str, Codes]
+) -> Links:
+    """Links from pairs in any order; pairs without a target are dropped."""
+    kept = np.flatnonzero(targets >= 0)
+    order = kept[np.lexsort((targets[kept], owners[kept]))]
+    columns = {name: column[order] for name, column in extra.items()}
+    return Links(sources, starts_of(owners[order], len(sources)), targets[order], columns)
+
+
+class TargetFilter:
+    """From numbers of reached nodes to codes of the target variable, block after block."""
+
+    def __init__(self, node: Expand, way: Way, context: Context) -> None:
+        self._node, self._way, self._context = node, way, context
+        self._passing: Flags | None = None
+
+    def applied(self, rows: Rows, links: Links) -> Answer:
+        """The links whose target is the one bound already, or passes the filters."""
+        node = self._node
+        if node.closes:
+            bound = rows.entities[node.target]
+            return links.retargeted(self._bound_codes(rows, bound)), {node.target: bound}
+        if node.target_filters:
+            links = links.kept(self._passes(links.targets))
+        return links, {node.target: self._context.numbered(self._way.target_type)}
+
+    def _bound_codes(self, rows: Rows, bound: Entities) -> Codes:
+        """For every number, the code it has among the entities that are bound already."""
+        numbering = self._context.nodes(self._way.target_type)
+        codes = distinct(rows.codes[self._node.target], bound.size)
+        numbers = bound.numbers(codes, numbering, self._way.target_type)
+        mapping = np.full(numbering.size, MISSING, dtype=np.int32)
+        mapping[numbers[numbers >= 0]] = codes[numbers >= 0]
+        return mapping
+
+    def _passes(self, targets: Codes) -> Flags:
+        if self._passing is not None:
+            return self._passing[targets]
+        type_name, variable = self._way.target_type, self._node.target
+        filters = for_type(self._node.target_filters, type_name)
+        passing: Flags = np.zeros(self._context.nodes(type_name).size, dtype=np.bool_)
+        some = distinct(targets, len(passing))
+        if len(some) <= _FEW_TARGETS:
+            passing[numbers_among(self._context, type_name, variable, filters, some)] = True
+        else:
+            passing[numbers_passing(self._context, type_name, variable, filters)] = True
+            self._passing = passing
+        return passing[targets]

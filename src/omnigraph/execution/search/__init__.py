@@ -1,0 +1,5 @@
+"""Finding nodes by their text and their vectors, and joining two rankings into one.
+
+Every answer is a function of the rows alone: the same with no index, with one that covers some of
+the rows, and with one that covers all.
+"""

@@ -1,0 +1,208 @@
+"""What a user can do, the same through every way in."""
+
+import json
+from pathlib import Path
+
+import pytest
+from behaviour.doors import DOORS, Refused
+
+SCHEMA = """\
+node Artist { slug: String @key  name: String  born: I32?  @range(born, 1900..2020) }
+node Album { slug: String @key  title: String }
+edge Made: Artist -> Album { role: enum(guest, lead)? }
+"""
+RECORDS = [
+    {"type": "Artist", "data": {"slug": "ada", "name": "Ada", "born": 1970}},
+    {"type": "Album", "data": {"slug": "tides", "title": "Slow Tides"}},
+    {"edge": "Made", "from": "ada", "to": "tides", "data": {"id": "m1", "role": "lead"}},
+]
+
+
+def lines(*records: dict) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.fixture(params=DOORS, ids=str)
+def door(request: pytest.FixtureRequest, tmp_path: Path):
+    """An empty graph behind one of the doors."""
+    chosen = DOORS[request.param](tmp_path / "graph.omni")
+    chosen.init(SCHEMA)
+    return chosen
+
+
+@pytest.fixture
+def loaded(door):
+    door.load(lines(*RECORDS), "append")
+    return door
+
+
+def test_a_graph_cannot_be_created_twice(door) -> None:
+    with pytest.raises(Refused) as refused:
+        door.init(SCHEMA)
+    assert (refused.value.body["kind"], refused.value.code) == ("already_initialized", 1)
+
+
+def test_the_schema_comes_back_as_it_was_written(door) -> None:
+    assert door.schema() == SCHEMA
+
+
+def test_a_load_reports_what_it_did(door) -> None:
+    body = door.load(lines(*RECORDS), "append")
+    commit = body.pop("commit")
+    assert body == {
+        "branch": "main",
+        "base_branch": None,
+        "branch_created": False,
+        "mode": "append",
+        "engine": "local",
+        "nodes": [
+            {"name": "Album", "entities_loaded": 1},
+            {"name": "Artist", "entities_loaded": 1},
+        ],
+        "edges": [{"name": "Made", "entities_loaded": 1}],
+        "total_entities": 3,
+        "actor_id": "act",
+    }
+    assert commit == door.commits()[0] == door.commit(commit["graph_commit_id"])
+
+
+def test_an_export_gives_every_record_edges_first(loaded) -> None:
+    assert loaded.export() == [
+        {"edge": "Made", "from": "ada", "to": "tides", "data": {"id": "m1", "role": "lead"}},
+        {"type": "Album", "data": {"id": "tides", "slug": "tides", "title": "Slow Tides"}},
+        {"type": "Artist", "data": {"id": "ada", "born": 1970, "name": "Ada", "slug": "ada"}},
+    ]
+
+
+def test_a_key_that_exists_is_a_conflict_with_its_line(loaded) -> None:
+    with pytest.raises(Refused) as refused:
+        loaded.load("\n" + lines(RECORDS[0]), "append")
+    assert refused.value.body["code"] == "conflict"
+    assert refused.value.body["key_conflict"] == {
+        "entity_kind": "node",
+        "type_name": "Artist",
+        "entity_id": "ada",
+    }
+    assert "line 2" in refused.value.body["error"]
+
+
+def test_bad_lines_are_listed_and_nothing_is_loaded(loaded) -> None:
+    before = loaded.export()
+    bad = lines(
+        {"type": "Artist", "data": {"slug": "x", "name": "X", "age": 3}},
+        {"type": "Nobody", "data": {}},
+    )
+    with pytest.raises(Refused) as refused:
+        loaded.load(bad, "merge")
+    rejected = refused.value.body["rows_rejected"]
+    assert rejected["total"] == 2
+    assert [row["line"] for row in rejected["rows"]] == [1, 2]
+    assert loaded.export() == before
+
+
+def test_a_broken_rule_names_the_row(loaded) -> None:
+    with pytest.raises(Refused) as refused:
+        loaded.load(lines({"edge": "Made", "from": "ada", "to": "ghost"}), "append")
+    violation = refused.value.body["violations"][0]
+    assert violation["kind"] == "orphan_edge"
+    assert violation["message"] == "dst 'ghost' not found in Album"
+    assert violation["line"] == 1
+
+
+def test_a_mutation_reports_counts_and_its_commit(loaded) -> None:
+    body = loaded.mutate(
+        'query add($s: String) { insert Artist { slug: $s, name: "Ben" } '
+        'insert Made { from: $s, to: "tides" } }',
+        {"s": "ben"},
+    )
+    assert (body["affected_nodes"], body["affected_edges"]) == (1, 1)
+    assert body["commit"]["graph_commit_id"] == loaded.commits()[0]["graph_commit_id"]
+
+
+def test_a_mutation_that_matches_nothing_commits_nothing(loaded) -> None:
+    body = loaded.mutate('query q() { delete Artist where slug = "nobody" }')
+    assert (body["affected_nodes"], body["commit"]) == (0, None)
+
+
+def test_a_lost_race_has_an_exit_code_of_its_own(loaded) -> None:
+    stale = loaded.commits()[0]["graph_commit_id"]
+    loaded.mutate('query q() { update Artist set { born: 1971 } where slug = "ada" }')
+    with pytest.raises(Refused) as refused:
+        loaded.mutate('query q() { delete Artist where slug = "ada" }', if_commit=stale)
+    assert refused.value.code == 4
+    assert refused.value.body["precondition_failure"]["expected"] == stale
+    assert "code" not in refused.value.body
+
+
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        ({}, "missing required parameter"),
+        ({"b": "soon"}, "expected integer"),
+        ({"b": 3_000_000_000}, "exceeds I32"),
+        ({"b": 1950, "c": 1}, "unknown parameter"),
+    ],
+)
+def test_wrong_parameters_are_named(loaded, params: dict, problem: str) -> None:
+    query = 'query q($b: I32) { update Artist set { born: $b } where slug = "ada" }'
+    with pytest.raises(Refused, match=problem):
+        loaded.mutate(query, params)
+
+
+def test_branches_are_isolated_and_history_is_shared(loaded) -> None:
+    loaded.create_branch("review/2026")
+    loaded.mutate('query q() { delete Artist where slug = "ada" }', branch="review/2026")
+    assert loaded.branches() == ["main", "review/2026"]
+    assert len(loaded.export("review/2026")) == 1
+    assert len(loaded.export()) == 3
+    assert len(loaded.commits("review/2026")) == len(loaded.commits()) + 1
+    loaded.delete_branch("review/2026")
+    assert loaded.branches() == ["main"]
+
+
+def test_a_load_can_create_its_branch(loaded) -> None:
+    new = {"type": "Album", "data": {"slug": "new", "title": "New"}}
+    with pytest.raises(Refused) as refused:
+        loaded.load(lines(new), "append", branch="import")
+    assert refused.value.body["kind"] == "branch_not_found"
+    body = loaded.load(lines(new), "append", branch="import", base="main")
+    assert (body["branch_created"], body["base_branch"]) == (True, "main")
+
+
+def test_the_past_can_be_read(loaded) -> None:
+    before = loaded.commits()[0]["graph_commit_id"]
+    loaded.mutate('query q() { delete Artist where slug = "ada" }')
+    assert len(loaded.export(snapshot=before)) == 3
+    assert len(loaded.export()) == 1
+
+
+def test_a_snapshot_names_tables_and_versions(loaded) -> None:
+    body = loaded.snapshot()
+    assert body["graph_branch"] == "main"
+    assert body["internal_schema_version"] == 7
+    assert {t["table_key"]: t["entity_count"] for t in body["tables"]} == {
+        "edge:Made": 1,
+        "node:Album": 1,
+        "node:Artist": 1,
+    }
+
+
+@pytest.mark.parametrize("name", ["main", " ", "a//b", "x.lock", "__schema_apply_lock__"])
+def test_a_bad_branch_name_is_refused(loaded, name: str) -> None:
+    with pytest.raises(Refused) as refused:
+        loaded.create_branch(name)
+    assert refused.value.code == 1
+
+
+def test_an_unknown_commit_is_not_found(loaded) -> None:
+    with pytest.raises(Refused) as refused:
+        loaded.commit("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert refused.value.body["code"] == "not_found"
+
+
+def test_mistakes_in_a_query_come_with_their_place(loaded) -> None:
+    with pytest.raises(Refused) as refused:
+        loaded.mutate("query q() {\n  insert Artst { slug: 1 }\n}")
+    first = refused.value.body["diagnostics"][0]
+    assert (first["code"], first["line"], first["column"]) == ("T10", 2, 10)
+    assert first["hint"] == "did you mean `Artist`?"

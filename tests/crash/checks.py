@@ -1,0 +1,171 @@
+"""What must be true of a graph after a writer of it was killed, whenever that was."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import omnigraph
+from crash.town import TYPES, run
+from omnigraph import Graph
+from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX, RECOVERY
+from omnigraph.storage.manifest.commits import RECOVERY_ACTOR
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.refs import BranchRef, list_refs
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.handle import latest_version
+
+Content = Mapping[str, tuple[str, ...]]
+"""What each branch holds: its records, sorted, and how many commits led to them.
+
+Edges come without their ids, which are minted anew. Commits of recoveries are not counted.
+"""
+
+CHECKER = "checker"
+_LOCKS = ("__writer.lock", "__writer_queue.lock")
+
+
+def content_of(graph: Graph) -> Content:
+    return {name: (*_records(graph, name), _commits(graph, name)) for name in graph.branches()}
+
+
+def _commits(graph: Graph, branch: str) -> str:
+    made = [c for c in graph.commits(branch) if c.actor_id not in (RECOVERY_ACTOR, CHECKER)]
+    return f"{len(made)} commits"
+
+
+def _records(graph: Graph, branch: str) -> tuple[str, ...]:
+    found = []
+    for record in graph.export(branch=branch):
+        data = dict(record["data"])
+        if "edge" in record:
+            data.pop("id")
+        found.append(json.dumps({**record, "data": data}, sort_keys=True))
+    return tuple(sorted(found))
+
+
+def check(place: Path, allowed: Mapping[str, Content]) -> str:
+    """Which of the allowed contents the graph has; everything else about it must be in order."""
+    before = _read_only(place)
+    graph = omnigraph.open(place, actor=CHECKER)
+    found = content_of(graph)
+    assert found in allowed.values(), (
+        f"neither {' nor '.join(allowed)}: {_differences(found, allowed)}"
+    )
+    check_order(place, graph)
+    settled = files_of(place)
+    assert omnigraph.open(place).recover() == []
+    assert files_of(place) == settled, "a second recovery changed something"
+    assert content_of(graph) == found
+    _write_everywhere(omnigraph.open(place, actor=CHECKER), found)
+    check_order(place, graph)
+    name = next(name for name, content in allowed.items() if content == found)
+    if before != found:
+        # Readers before the recovery saw the graph without the interrupted write.
+        assert before in allowed.values()
+    return name
+
+
+def _read_only(place: Path) -> Content:
+    """What a reader sees before anything is settled, which it must not change."""
+    files = files_of(place)
+    seen = content_of(omnigraph.open(place, read_only=True))
+    assert files_of(place) == files, "reading changed something"
+    return seen
+
+
+def check_order(place: Path, graph: Graph) -> None:
+    """Nothing is pending, no table is ahead of the graph, and the history is whole."""
+    assert graph.recovery_pending() == []
+    assert intents(place) == []
+    root = GraphRoot.at(str(place))
+    for ref in list_refs(root.store):
+        _check_tables(Snapshot(root, ref, read_newest(root.manifest(ref.incarnation))))
+        _check_history(graph, ref)
+
+
+def intents(place: Path) -> list[str]:
+    folder = place / RECOVERY
+    return sorted(path.name for path in folder.glob("*.json")) if folder.exists() else []
+
+
+def drift(snapshot: Snapshot) -> dict[str, tuple[int, int]]:
+    """The tables a branch owns that are not where the graph shows them."""
+    found = {}
+    for key, entry in snapshot.entries.items():
+        if entry.owner == snapshot.ref.incarnation:
+            head = latest_version(snapshot.root.location(entry.path, entry.owner_branch))
+            if head != entry.version:
+                found[key] = (entry.version, head)
+    return found
+
+
+def _check_tables(snapshot: Snapshot) -> None:
+    assert drift(snapshot) == {}
+    for key, entry in snapshot.entries.items():
+        table = snapshot.table(key)
+        assert table.count_rows() == entry.row_count, key
+        ids = Counter(table.scan(["id"]).column("id").to_pylist())
+        assert all(count == 1 for count in ids.values()), f"{key} has an id twice"
+
+
+def _check_history(graph: Graph, ref: BranchRef) -> None:
+    commits = graph.commits(ref.name)
+    parents = [commit.parent_commit_id for commit in commits]
+    assert parents == [*(c.commit_id for c in commits[1:]), None], "the history has a gap"
+    versions = [commit.manifest_version for commit in commits]
+    assert versions == sorted(set(versions), reverse=True)
+    assert graph.snapshot(ref.name).graph_commit_id == commits[0].commit_id
+    for commit in commits:
+        if commit.incarnation in (ref.incarnation, None):
+            assert graph.at(commit=commit.commit_id, branch=ref.name).info().tables
+    operations = [(audit.operation_id, audit.kind) for audit in graph.recovery_list(ref.name)]
+    assert len(operations) == len(set(operations))
+
+
+def _write_everywhere(graph: Graph, found: Content) -> None:
+    """Every table of every branch takes an insert, an update and a delete."""
+    for branch in found:
+        run(
+            graph,
+            'insert Person {slug: "probe", name: "P"} insert City {slug: "probe", name: "P"} '
+            'insert Knows {from: "probe", to: "probe"} insert LivesIn {from: "probe", to: "probe"}',
+            branch,
+        )
+        assert len(_records(graph, branch)) == len(found[branch]) - 1 + len(TYPES)
+        run(graph, 'update Person set {age: 1} where slug = "probe"', branch)
+        run(graph, 'delete Person where slug = "probe"', branch)
+        run(graph, 'delete City where slug = "probe"', branch)
+    assert content_of(graph) == found
+
+
+def files_of(place: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of every file but those that keep writers apart."""
+    return {str(path.relative_to(place)): _stat(path) for path in _files(place)}
+
+
+def _files(place: Path) -> Iterator[Path]:
+    for path in sorted(place.rglob("*")):
+        hidden = path.name.startswith(LOCAL_HIDDEN_PREFIX) or path.name in _LOCKS
+        if path.is_file() and not hidden:
+            yield path
+
+
+def _stat(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _differences(found: Content, allowed: Mapping[str, Content]) -> str:
+    lines = []
+    for name, content in allowed.items():
+        for branch in sorted(found.keys() | content.keys()):
+            here, there = set(found.get(branch, ())), set(content.get(branch, ()))
+            if here != there or (branch in found) != (branch in content):
+                lines.append(
+                    f"{name}/{branch}: more {sorted(here - there)}, less {sorted(there - here)}"
+                )
+    return "; ".join(lines)

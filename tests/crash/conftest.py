@@ -1,0 +1,35 @@
+"""Processes waiting to be killed, a graph to copy, and a count of what was explored."""
+
+from __future__ import annotations
+
+import pytest
+
+from crash.harness import Explored, Workers
+from crash.town import create
+
+EXPLORED = Explored()
+
+
+@pytest.fixture(scope="session")
+def workers():
+    waiting = Workers()
+    yield waiting
+    waiting.close()
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory):
+    """A graph without branches, which can therefore be copied."""
+    place = tmp_path_factory.mktemp("template") / "town"
+    create(place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def explored():
+    return EXPLORED
+
+
+def pytest_terminal_summary(terminalreporter):
+    if EXPLORED.states:
+        terminalreporter.write_line(f"crash states explored: {EXPLORED}")

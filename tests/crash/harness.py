@@ -1,0 +1,101 @@
+"""Running operations in processes that are killed at an exact write."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+TESTS = Path(__file__).parents[1]
+CORES = 2
+
+One = TypeVar("One")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: `writes` are known only of one that finished what it had to do."""
+
+    is_acknowledged: bool
+    writes: tuple[tuple[str, str], ...]
+
+
+class Explored:
+    """How many states were looked at, by the test that did."""
+
+    def __init__(self) -> None:
+        self.states: Counter[str] = Counter()
+
+    def add(self, name: str, states: int) -> None:
+        self.states[name] += states
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {count}" for name, count in sorted(self.states.items()))
+        return f"{self.states.total()} ({parts})"
+
+
+class Workers:
+    """Processes that do one job after the other, each in a child that is killed."""
+
+    def __init__(self) -> None:
+        self._idle: deque[subprocess.Popen[bytes]] = deque()
+        self._lock = threading.Lock()
+
+    def run(self, place: Path, operation: str, after: int | None = None) -> Ended:
+        """Do the operation in a process that dies after so many of its durable writes."""
+        job = {"place": str(place), "operation": operation, "after": after}
+        worker = self._take()
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.write(json.dumps(job).encode() + b"\n")
+        worker.stdin.flush()
+        line = worker.stdout.readline()
+        with self._lock:
+            self._idle.append(worker)
+        assert line, "the worker died; its complaint is in the captured output"
+        answer = json.loads(line)
+        if answer["code"] != -signal.SIGKILL:
+            raise AssertionError(f"{operation} cut after {after} failed:\n{answer['said']}")
+        if not answer["said"]:
+            return Ended(is_acknowledged=False, writes=())
+        writes = json.loads(answer["said"])["writes"]
+        return Ended(is_acknowledged=True, writes=tuple((a, p) for a, p in writes))
+
+    def _take(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            return self._idle.popleft() if self._idle else _start()
+
+    def close(self) -> None:
+        for worker in self._idle:
+            worker.communicate()  # closes its input, which ends it
+
+
+def _start() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("worker.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment() | {"OPENBLAS_NUM_THREADS": "1"},  # threads would not survive the fork
+    )
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that imports what the tests import."""
+    paths = [str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+
+def side_by_side(work: Callable[[One], Result], given: Iterable[One]) -> Sequence[Result]:
+    """The results in order, as many at a time as there are cores."""
+    with ThreadPoolExecutor(CORES) as pool:
+        return list(pool.map(work, given))

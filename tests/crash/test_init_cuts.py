@@ -1,0 +1,110 @@
+"""Creating a graph, killed after each of its durable writes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import omnigraph
+from crash.checks import check, content_of
+from crash.cuts import Cut
+from crash.harness import side_by_side
+from crash.town import INIT, SCHEMA
+from omnigraph.errors import AlreadyInitialized, GraphNotFound, InitializationClaimed, OmniError
+from omnigraph.storage.layout import INIT_CLAIM, SCHEMA_FILES
+from omnigraph.storage.objects.counting import install_observer
+
+pytestmark = pytest.mark.crash
+
+EMPTY = {"main": ("1 commits",)}
+
+
+@pytest.fixture(scope="module")
+def writes(tmp_path_factory):
+    """The durable writes of an undisturbed creation."""
+    cut = Cut(None)
+    cut.arm()
+    install_observer(cut)
+    try:
+        made = omnigraph.init(tmp_path_factory.mktemp("whole") / "town", SCHEMA)
+    finally:
+        install_observer(None)
+    assert content_of(made) == EMPTY
+    return cut.writes
+
+
+def is_graph(place):
+    try:
+        omnigraph.open(place, read_only=True)
+    except GraphNotFound:
+        return False
+    return True
+
+
+def create_again(place):
+    """What the messages say: look, remove the claim of a dead attempt, and try once more."""
+    claimed, used = (place / INIT_CLAIM).exists(), _is_used(place)
+    if claimed or used:
+        expected = AlreadyInitialized if used else InitializationClaimed
+        with pytest.raises(expected):
+            omnigraph.init(place, SCHEMA)
+    with pytest.raises(OmniError) if claimed else _nothing_raised():
+        omnigraph.init(place, SCHEMA, force=True)
+    if claimed:
+        (place / INIT_CLAIM).unlink()
+        omnigraph.init(place, SCHEMA, force=used)
+
+
+def _is_used(place):
+    return any((place / name).exists() for name in (*SCHEMA_FILES, "__manifest"))
+
+
+class _nothing_raised:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+
+def explore(workers, folder, after):
+    """Kill a creation after so many writes; tells whether a graph was made by then."""
+    place = folder / f"cut-{after}"
+    ended = workers.run(place, INIT, after)
+    was_made = is_graph(place)
+    assert was_made or not ended.is_acknowledged
+    if was_made:
+        with pytest.raises(AlreadyInitialized):
+            omnigraph.init(place, SCHEMA)
+        with pytest.raises(AlreadyInitialized):
+            omnigraph.init(place, SCHEMA, force=True)
+    else:
+        with pytest.raises(GraphNotFound):
+            omnigraph.open(place)
+        create_again(place)
+    # What killed a creation may have left is no part of the graph: only its content counts.
+    assert check(place, {"new": EMPTY})
+    return was_made
+
+
+def test_a_creation_cut_anywhere_left_a_graph_or_can_be_done_again(
+    workers, tmp_path, writes, explored
+):
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    cuts = sorted(random.Random(seed).sample(range(len(writes) + 1), 4))
+    side_by_side(lambda after: explore(workers, tmp_path, after), cuts)
+    explored.add("init", len(cuts))
+
+
+@pytest.mark.slow
+def test_a_creation_cut_everywhere_left_a_graph_or_can_be_done_again(
+    workers, tmp_path, writes, explored
+):
+    cuts = range(len(writes) + 2)
+    made = side_by_side(lambda after: explore(workers, tmp_path, after), cuts)
+    assert made == sorted(made), "a later cut left less"
+    assert made[0] is False
+    assert made[-2:] == [True, True]
+    explored.add("init", len(cuts))

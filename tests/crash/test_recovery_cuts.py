@@ -1,0 +1,177 @@
+"""Recoveries killed after each of their durable writes, and the recoveries of those.
+
+A story is a list of processes, each killed at its place. Whatever the story, the graph is one
+that a whole operation leads to, and the last open finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+import omnigraph
+from crash.checks import check, content_of
+from crash.harness import side_by_side
+from crash.stories import fresh, tell, writes_of
+from crash.town import OPEN
+from omnigraph.storage.manifest.commits import RecoveryKind
+
+pytestmark = pytest.mark.crash
+
+PAIR = "insert_node_and_edge"
+FORKS = "first_write_of_many_tables_on_a_branch"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """An operation killed after a certain write, and what recovering it comes to."""
+
+    operation: str
+    after: tuple[str, str, int]
+    """The action, a part of the path, and which of several such writes."""
+    kind: RecoveryKind | None
+    branch: str = "main"
+
+    def cut(self, writes):
+        action, part, nth = self.after
+        places = [at for at, (done, path) in enumerate(writes) if done == action and part in path]
+        return places[nth - 1] + 1
+
+
+RECOVERIES = {
+    "abandoned": Recovery(PAIR, ("put", "__recovery", 1), RecoveryKind.ABANDONED),
+    "rolled_back": Recovery(PAIR, ("commit", "/edges/", 1), RecoveryKind.ROLLED_BACK),
+    "rolled_back_cascade": Recovery(
+        "delete_with_cascade", ("commit", "/edges/", 2), RecoveryKind.ROLLED_BACK
+    ),
+    "rolled_forward": Recovery(PAIR, ("commit", "/nodes/", 1), RecoveryKind.ROLLED_FORWARD),
+    "published": Recovery(PAIR, ("commit", "/__manifest", 1), None),
+    "abandoned_forks": Recovery(
+        FORKS, ("put", "__recovery", 1), RecoveryKind.ABANDONED, branch="dev"
+    ),
+    "rolled_back_forks": Recovery(
+        FORKS, ("commit", "/edges/", 2), RecoveryKind.ROLLED_BACK, branch="dev"
+    ),
+    "rolled_forward_forks": Recovery(
+        FORKS, ("commit", "/nodes/", 2), RecoveryKind.ROLLED_FORWARD, branch="dev"
+    ),
+    "rolled_back_on_a_branch": Recovery(
+        "delete_on_a_branch", ("commit", "/edges/", 1), RecoveryKind.ROLLED_BACK, branch="dev"
+    ),
+}
+
+
+class Stories:
+    """Stories that begin with one operation on one graph."""
+
+    def __init__(self, workers, template, folder, operation):
+        self.workers, self.template, self.folder = workers, template, folder
+        self.operation = operation
+        finished = fresh(template, folder / "finished", operation)
+        old = content_of(omnigraph.open(finished))
+        self.writes = writes_of(finished, operation)
+        self.allowed = {"old": old, "new": content_of(omnigraph.open(finished))}
+
+    def told(self, steps):
+        """A graph on which the steps happened."""
+        name = "-".join(f"{operation}.{after}" for operation, after in steps)
+        place = fresh(self.template, self.folder / name, self.operation)
+        tell(self.workers, place, steps)
+        return place
+
+    def end(self, steps):
+        """What the graph is after the steps, everything about it having been checked."""
+        return check(self.told(steps), self.allowed)
+
+
+def test_a_recovery_cut_once_is_finished_by_the_next_open(workers, template, tmp_path, explored):
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chosen = random.Random(seed).sample(sorted(RECOVERIES), 4)
+    for name in chosen:
+        recovery = RECOVERIES[name]
+        stories = Stories(workers, template, tmp_path / name, recovery.operation)
+        first = (recovery.operation, recovery.cut(stories.writes))
+        place = stories.told([first])
+        last = len(writes_of(place, OPEN))
+        kinds = [a.kind for a in omnigraph.open(place).recovery_list(recovery.branch)]
+        assert kinds == ([recovery.kind] if recovery.kind else [])
+        cut = random.Random(seed).randrange(last + 1)
+        stories.end([first, (OPEN, cut)])
+    explored.add("recovery", len(chosen))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECOVERIES)
+def test_a_recovery_cut_anywhere_and_again_ends_as_one_that_was_not(
+    workers, template, tmp_path, explored, name
+):
+    recovery = RECOVERIES[name]
+    stories = Stories(workers, template, tmp_path, recovery.operation)
+    first = (recovery.operation, recovery.cut(stories.writes))
+    place = stories.told([first])
+    cuts = range(len(writes_of(place, OPEN)) + 1)
+    expected = check(place, stories.allowed)
+    kinds = [audit.kind for audit in omnigraph.open(place).recovery_list(recovery.branch)]
+    assert kinds == ([recovery.kind] if recovery.kind else [])
+    pairs = [[first, (OPEN, once)] for once in cuts]
+    pairs += [[first, (OPEN, once), (OPEN, again)] for once in cuts for again in cuts[1:]]
+    assert set(side_by_side(stories.end, pairs)) == {expected}
+    explored.add("recovery", len(pairs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "operation", [PAIR, "delete_with_cascade", FORKS, "create_branch_from_commit", "delete_branch"]
+)
+def test_an_operation_cut_anywhere_and_its_recovery_cut_anywhere(
+    workers, template, tmp_path, explored, operation
+):
+    """Every place of the first cut with a spread of places for the second."""
+    stories = Stories(workers, template, tmp_path, operation)
+    told = [
+        [(operation, first), (OPEN, second)]
+        for first in range(len(stories.writes) + 1)
+        for second in (1, 3, 4, 5, 6, 8)
+    ]
+    side_by_side(stories.end, told)
+    explored.add("recovery", len(told))
+
+
+@pytest.mark.slow
+def test_a_write_on_a_branch_and_the_deletion_of_the_branch_cut_anywhere(
+    workers, template, tmp_path, explored
+):
+    stories = Stories(workers, template, tmp_path, FORKS)
+    old, new = stories.allowed["old"], stories.allowed["new"]
+    stories.allowed = {"old": old, "new": new, "gone": {"main": old["main"]}}
+    told = [
+        [(FORKS, first), ("delete_branch", second)]
+        for first in range(len(stories.writes) + 1)
+        for second in (*range(12), None)
+    ]
+    found = side_by_side(stories.end, told)
+    assert set(found) == {"old", "new", "gone"}
+    assert all(end == "gone" for end, steps in zip(found, told, strict=True) if steps[1][1] is None)
+    explored.add("discard", len(told))
+
+
+@pytest.mark.slow
+def test_discarding_the_write_of_a_deleted_branch_cut_anywhere(
+    workers, template, tmp_path, explored
+):
+    stories = Stories(workers, template, tmp_path, FORKS)
+    stories.allowed = {"gone": {"main": stories.allowed["old"]["main"]}}
+    at = Recovery(FORKS, ("commit", "/nodes/", 1), None).cut(stories.writes)
+    # Deleting dies right after the name is gone, so the announcement stays.
+    before = [(FORKS, at), ("delete_branch", 1)]
+    place = stories.told(before)
+    cuts = range(len(writes_of(place, OPEN)) + 1)
+    audits = omnigraph.open(place).recovery_list()
+    assert [audit.kind for audit in audits] == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
+    told = [[*before, (OPEN, once)] for once in cuts]
+    told += [[*before, (OPEN, once), (OPEN, again)] for once in cuts for again in cuts[1:]]
+    side_by_side(stories.end, told)
+    explored.add("discard", len(told))

@@ -1,0 +1,232 @@
+"""Writers that meet in the middle of each other, at chosen moments."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import omnigraph
+from crash.checks import check, check_order, content_of
+from crash.strangers import append_raw
+from crash.town import create, person, run
+from crash.windows import EDGES, INTENTS, NODES, TABLES, parked
+from omnigraph.errors import (
+    BranchNotFound,
+    ConstraintViolated,
+    KeyConflict,
+    PreconditionFailed,
+    ReadSetChanged,
+    RecoveryRequired,
+    UncoveredDrift,
+)
+
+STAGED = ("after", "write_fragments", TABLES)
+"""Rows are written to files, and the fence is not held yet."""
+MARKED = ("after", "write_deletions", TABLES)
+ANNOUNCED = ("after", "put", INTENTS)
+"""The fence is held, and nothing has moved yet."""
+
+
+@pytest.fixture
+def place(tmp_path):
+    create(tmp_path / "town")
+    return tmp_path / "town"
+
+
+@pytest.fixture
+def graph(place):
+    return omnigraph.open(place, actor="other")
+
+
+def mutation(place, statements, branch="main", **given):
+    """A graph of its own, and the mutation to run on it."""
+
+    def open_and_work():
+        graph = omnigraph.open(place, actor="parked")
+        query = f"query q() {{ {statements} }}"
+        return lambda: graph.mutate(query, branch=branch, **given)
+
+    return open_and_work
+
+
+def load(place, records, mode, branch="main"):
+    def open_and_work():
+        graph = omnigraph.open(place, actor="parked")
+        return lambda: graph.load(records, mode, branch=branch)
+
+    return open_and_work
+
+
+def people(graph, branch="main"):
+    return {r["data"]["slug"]: r["data"]["age"] for r in graph.export(["Person"], branch=branch)}
+
+
+def test_an_insert_that_lost_the_race_is_checked_against_what_won(place, graph):
+    home = 'insert LivesIn {from: "cy", to: "oslo"}'
+    with parked(*STAGED, mutation(place, home)) as late:
+        run(graph, home)
+        with pytest.raises(ConstraintViolated, match="@card"):
+            late.finish()
+    check_order(place, graph)
+
+
+def test_an_append_that_lost_the_race_for_an_id_is_a_key_conflict(place, graph):
+    with parked(*STAGED, load(place, [person("eve", 1)], "append")) as late:
+        run(graph, 'insert Person {slug: "eve", name: "E", age: 2}')
+        with pytest.raises(KeyConflict, match="eve"):
+            late.finish()
+    assert people(graph)["eve"] == 2
+    check_order(place, graph)
+
+
+def test_an_append_of_other_ids_is_prepared_again_and_succeeds(place, graph):
+    with parked(*STAGED, load(place, [person("eve")], "append")) as late:
+        run(graph, 'insert Person {slug: "fay", name: "F"}')
+        late.finish()
+    assert {"eve", "fay"} <= people(graph).keys()
+    check_order(place, graph)
+
+
+def test_a_merge_that_lost_the_race_is_prepared_again_and_wins_late(place, graph):
+    with parked(*STAGED, load(place, [person("ada", 77)], "merge")) as late:
+        run(graph, 'update Person set {age: 55} where slug = "ada"')
+        late.finish()
+    assert people(graph)["ada"] == 77
+    check_order(place, graph)
+
+
+@pytest.mark.parametrize(
+    ("window", "statements"),
+    [
+        (STAGED, 'update Person set {age: 1} where slug = "ada"'),
+        (MARKED, 'delete Person where slug = "ada"'),
+    ],
+    ids=["update", "delete"],
+)
+def test_a_change_of_rows_that_moved_meanwhile_is_refused_and_leaves_nothing(
+    place, graph, window, statements
+):
+    with parked(*window, mutation(place, statements)) as late:
+        run(graph, 'insert Person {slug: "eve", name: "E"}')
+        before = content_of(graph)
+        with pytest.raises(ReadSetChanged):
+            late.finish()
+    assert check(place, {"untouched": before})
+
+
+def test_an_overwrite_of_rows_that_moved_meanwhile_is_refused_and_leaves_nothing(place, graph):
+    people_alone = [person(slug) for slug in ("ada", "ben", "cy", "dee")]
+    with parked(*STAGED, load(place, people_alone, "overwrite")) as late:
+        run(graph, 'insert Person {slug: "eve", name: "E"}')
+        before = content_of(graph)
+        with pytest.raises(ReadSetChanged):
+            late.finish()
+    assert check(place, {"untouched": before})
+
+
+def test_a_conditional_write_whose_head_moved_after_it_was_staged_is_refused(place, graph):
+    head = graph.snapshot().graph_commit_id
+    change = mutation(place, "update Person set {age: 1} where age = 30", expected_head=head)
+    with parked(*STAGED, change) as late:
+        run(graph, 'insert City {slug: "lima", name: "L"}')
+        before = content_of(graph)
+        with pytest.raises(PreconditionFailed) as refused:
+            late.finish()
+    assert refused.value.expected == head
+    assert check(place, {"untouched": before})
+
+
+def test_a_second_writer_waits_until_the_first_has_published(place, graph):
+    insert = 'insert Person {slug: "eve", name: "E", age: 1}'
+    with parked(*ANNOUNCED, mutation(place, insert)) as first:
+        update = 'update Person set {age: 2} where slug = "eve"'
+        second = threading.Thread(target=run, args=(graph, insert.replace("eve", "fay")))
+        second.start()
+        second.join(0.3)
+        assert second.is_alive(), "the second writer must wait for the first"
+        assert content_of(graph).keys() == {"main"}, "readers wait for nobody"
+        first.finish()
+        second.join(60)
+        run(graph, update)
+    assert people(graph)["eve"] == 2
+    assert "fay" in people(graph)
+    check_order(place, graph)
+
+
+def test_of_two_first_writes_on_a_branch_the_late_one_is_prepared_again(place, graph):
+    graph.create_branch("dev")
+    eve = mutation(place, 'insert Person {slug: "eve", name: "E"}', "dev")
+    with parked("after", "create_branch", NODES, eve) as late:
+        run(graph, 'insert Person {slug: "fay", name: "F"}', "dev")
+        late.finish()
+    assert {"eve", "fay"} <= people(graph, "dev").keys()
+    assert "eve" not in people(graph)
+    trees = [tree for path in (place / "nodes").iterdir() for tree in path.glob("tree/*")]
+    assert len(trees) == 1, "the fork of the lost attempt was not removed"
+    check_order(place, graph)
+
+
+def test_a_write_on_a_branch_that_was_deleted_meanwhile_changes_nothing(place, graph):
+    graph.create_branch("dev")
+    before = content_of(graph)
+    with parked(*STAGED, mutation(place, 'insert City {slug: "x", name: "X"}', "dev")) as late:
+        graph.delete_branch("dev")
+        with pytest.raises(BranchNotFound):
+            late.finish()
+    del before["dev"]
+    assert check(place, {"without the branch": before})
+
+
+def test_a_write_prepared_on_an_earlier_branch_of_a_name_does_not_reach_the_new_one(place, graph):
+    graph.create_branch("dev")
+    update = mutation(place, "update Person set {age: 1} where age = 30", "dev")
+    with parked(*STAGED, update) as late:
+        graph.delete_branch("dev")
+        graph.create_branch("dev")
+        before = content_of(graph)
+        with pytest.raises(ReadSetChanged, match="branch_identifier:dev"):
+            late.finish()
+    assert check(place, {"the new branch": before})
+
+
+def test_a_branch_created_while_its_source_is_written_shows_one_side_of_the_write(place, graph):
+    before = content_of(graph)["main"]
+    insert = mutation(place, 'insert Person {slug: "eve", name: "E"}')
+    with parked(*ANNOUNCED, insert) as first:
+        made = threading.Thread(target=graph.create_branch, args=("dev",))
+        made.start()
+        made.join(0.3)
+        assert made.is_alive(), "creating a branch must wait for the writer"
+        first.finish()
+        made.join(60)
+    assert content_of(graph)["dev"] == before, "the branch starts at what its creator saw"
+    check_order(place, graph)
+
+
+def test_a_table_a_stranger_moved_undoes_what_was_moved_before_it(place, graph):
+    """The second of two tables is found ahead of the graph: the first is brought back."""
+    pair = 'insert Person {slug: "eve", name: "E"} insert Knows {from: "eve", to: "ada"}'
+    before = content_of(graph)
+    with parked("after", "commit", EDGES, mutation(place, pair)) as late:
+        append_raw(place, graph, "node:Person")
+        with pytest.raises(UncoveredDrift, match="node:Person"):
+            late.finish()
+    assert content_of(graph) == before
+    assert [str(audit.kind) for audit in graph.recovery_list()] == ["RolledBack"]
+    run(graph, 'insert Knows {from: "cy", to: "ada"}')
+
+
+def test_a_write_that_a_stranger_slipped_under_is_neither_finished_nor_undone(place, graph):
+    """Lance rebases ours over a bare append: undoing ours would take the other with it."""
+    before = content_of(graph)
+    eve = mutation(place, 'insert Person {slug: "eve", name: "E"}')
+    with parked("before", "commit", NODES, eve) as late:
+        append_raw(place, graph, "node:Person")
+        with pytest.raises(RecoveryRequired, match="buried"):
+            late.finish()
+    assert content_of(omnigraph.open(place, read_only=True)) == before
+    (left,) = graph.recovery_pending()
+    assert (left.decision, left.tables) == ("refuse", {"node:Person": "buried"})
+    with pytest.raises(RecoveryRequired):
+        omnigraph.open(place)

@@ -1,0 +1,309 @@
+"""Writers that were thought dead and act once more.
+
+Where the fence is a lease, a writer may sleep between its last look at the lease and its effect.
+Another takes over, settles the sleeper's operation and goes on; then the sleeper wakes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import omnigraph
+from crash.checks import check, check_order, content_of, drift, intents
+from crash.strangers import append_raw
+from crash.town import create, run
+from crash.windows import EDGES, INTENTS, MANIFEST, NODES, At, Stopped, parked, stop, watched
+from omnigraph.errors import ExpectedVersionMismatch, RecoveryRequired, UncoveredDrift
+from omnigraph.graph.graph import Graph
+from omnigraph.storage.fence.hold import fence_lost
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+
+INSERT = 'insert Person {slug: "eve", name: "E"}'
+PAIR = INSERT + ' insert Knows {from: "eve", to: "ada"}'
+UPDATE = "update Person set {age: 99} where age = 30"
+
+
+class LostLease:
+    """A hold that others take for abandoned: once lost, every look at it says so."""
+
+    epoch, took_over = 1, False
+
+    def __init__(self) -> None:
+        self.is_lost = False
+
+    def check(self) -> None:
+        if self.is_lost:
+            raise fence_lost(self.epoch, "epoch 2")
+
+    def release(self) -> None: ...
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class LeaseInNameOnly:
+    """Gives one hold and keeps nobody out, as a lease does whose term has run out."""
+
+    spans_processes = True
+
+    def __init__(self, hold: LostLease) -> None:
+        self._hold = hold
+
+    def acquire(self, wait_s: float) -> LostLease:
+        return self._hold
+
+
+class Sleeper:
+    """A writer on a lease that will be lost."""
+
+    def __init__(self, place) -> None:
+        self.hold, self._place = LostLease(), place
+
+    def opens(self):
+        root = GraphRoot.at(str(self._place))
+        root.__dict__["fence"] = LeaseInNameOnly(self.hold)
+        return Graph(root, actor="sleeper")
+
+    def mutates(self, statements, branch="main"):
+        def open_and_work():
+            graph = self.opens()
+            return lambda: run(graph, statements, branch)
+
+        return open_and_work
+
+    def wakes(self, parked_thread):
+        """Let it go on; its effect happens, and then it learns that it lost its lease."""
+        self.hold.is_lost = True
+        return parked_thread.finish()
+
+
+@pytest.fixture
+def place(tmp_path):
+    create(tmp_path / "town")
+    return tmp_path / "town"
+
+
+@pytest.fixture
+def graph(place):
+    return omnigraph.open(place, actor="other")
+
+
+@pytest.fixture
+def sleeper(place):
+    return Sleeper(place)
+
+
+def drifted(place):
+    root = GraphRoot.at(str(place))
+    return sorted(drift(Snapshot(root, MAIN_REF, read_newest(root.manifest()))))
+
+
+def kinds(graph, branch="main"):
+    return [str(audit.kind) for audit in graph.recovery_list(branch)]
+
+
+def leave_late_effect(place, sleeper, statements, path, recoveries):
+    """Let a table version arrive after its operation was settled; gives the graph's content."""
+    with parked("before", "commit", path, sleeper.mutates(statements)) as asleep:
+        graph = omnigraph.open(place, actor="other")
+        assert kinds(graph) == recoveries
+        before = content_of(graph)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    assert content_of(graph) == before, "readers do not see what arrived late"
+    return before
+
+
+@pytest.mark.parametrize("statements", [INSERT, UPDATE, 'delete Person where slug = "cy"'])
+def test_a_late_effect_is_undone_by_the_next_writer_which_then_succeeds(place, sleeper, statements):
+    before = leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+    assert drifted(place) == ["node:Person"]
+    graph = omnigraph.open(place, actor="other")
+    run(graph, statements)
+    assert drifted(place) == []
+    assert "RevokedEffect" in kinds(graph)
+    assert content_of(graph) != before
+    check_order(place, graph)
+
+
+def test_a_late_effect_on_one_table_does_not_stop_writers_of_others(place, sleeper):
+    leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+    graph = omnigraph.open(place)
+    run(graph, 'insert City {slug: "lima", name: "L"}')
+    assert drifted(place) == ["node:Person"]
+
+
+def test_a_late_effect_after_a_rollback_is_undone(place, sleeper):
+    """The sleeper had moved one of two tables, which was undone, and then moves the other."""
+    before = leave_late_effect(place, sleeper, PAIR, NODES, ["RolledBack"])
+    assert drifted(place) == ["node:Person"]
+    graph = omnigraph.open(place)
+    run(graph, PAIR)
+    assert kinds(graph)[0] == "RolledBack"
+    assert "RevokedEffect" in kinds(graph)
+    assert len(content_of(graph)["main"]) == len(before["main"]) + 2
+    check_order(place, graph)
+
+
+def test_a_writer_that_had_moved_a_table_before_it_met_a_late_effect_succeeds(place, sleeper):
+    """The first of its tables is undone and moved again; its restore is not taken for drift."""
+    leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+    graph = omnigraph.open(place, actor="other")
+    run(graph, PAIR)
+    revoked = [audit for audit in graph.recovery_list() if str(audit.kind) == "RevokedEffect"]
+    assert [t.table_key for audit in revoked for t in audit.tables] == ["node:Person"]
+    assert "RolledBack" in kinds(graph)
+    check_order(place, graph)
+
+
+def test_late_effects_on_two_tables_are_undone_one_after_the_other(place):
+    city = 'insert City {slug: "lima", name: "L"}'
+    leave_late_effect(place, Sleeper(place), city, NODES, ["Abandoned"])
+    leave_late_effect(place, Sleeper(place), INSERT, NODES, ["Abandoned"] * 2)
+    assert drifted(place) == ["node:City", "node:Person"]
+    graph = omnigraph.open(place)
+    run(graph, f"{city} {INSERT}")
+    revoked = [audit for audit in graph.recovery_list() if str(audit.kind) == "RevokedEffect"]
+    assert {t.table_key for audit in revoked for t in audit.tables} == {"node:City", "node:Person"}
+    check_order(place, graph)
+
+
+def test_a_late_effect_after_the_branch_moved_on_finds_its_place_taken(place, graph, sleeper):
+    with parked("before", "commit", NODES, sleeper.mutates(INSERT)) as asleep:
+        run(graph, 'insert Person {slug: "fay", name: "F"}')
+        before = content_of(graph)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    assert content_of(graph) == before
+    assert drifted(place) == []
+    assert check(place, {"without the sleeper": before})
+
+
+def test_a_late_announcement_is_abandoned_by_the_next_writer(place, graph, sleeper):
+    with parked("before", "put", INTENTS, sleeper.mutates(PAIR)) as asleep:
+        run(graph, 'insert Person {slug: "fay", name: "F"}')
+        before = content_of(graph)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    assert len(intents(place)) == 1
+    assert check(place, {"without the sleeper": before})
+
+
+def test_a_late_publish_fails_and_its_write_is_visible_once(place, graph, sleeper):
+    """Whoever took over finished the write, so its writer may report success."""
+    with parked("before", "commit", MANIFEST, sleeper.mutates(PAIR)) as asleep:
+        graph.recover()
+        assert kinds(graph) == ["RolledForward"]
+        after = content_of(graph)
+        sleeper.wakes(asleep)
+    assert check(place, {"with the sleeper's write": after})
+
+
+def test_a_late_publish_after_others_went_on_is_no_second_commit(place, graph, sleeper):
+    with parked("before", "commit", MANIFEST, sleeper.mutates(PAIR)) as asleep:
+        run(graph, 'insert Person {slug: "fay", name: "F"}')
+        after = content_of(graph)
+        sleeper.wakes(asleep)
+    assert check(place, {"both writes": after})
+
+
+def test_a_late_publish_that_nobody_forestalled_is_a_whole_commit(place, graph, sleeper):
+    with parked("before", "commit", MANIFEST, sleeper.mutates(PAIR)) as asleep:
+        before = content_of(graph)
+        sleeper.wakes(asleep)
+    after = content_of(graph)
+    assert len(after["main"]) == len(before["main"]) + 2
+    assert check(place, {"with the sleeper's write": after})
+
+
+def test_a_late_removal_of_an_announcement_harms_nobody(place, graph, sleeper):
+    with parked("before", "delete", INTENTS, sleeper.mutates(PAIR)) as asleep:
+        run(graph, 'insert Person {slug: "fay", name: "F"}')
+        after = content_of(graph)
+        sleeper.wakes(asleep)
+    assert check(place, {"both writes": after})
+
+
+def test_a_late_restore_of_a_recovery_is_undone(place, sleeper):
+    """The one who recovers falls asleep: somebody else recovers, then its restore arrives."""
+    with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
+        run(omnigraph.open(place), PAIR)
+    before = content_of(omnigraph.open(place, read_only=True))
+    with parked("before", "restore", EDGES, lambda: sleeper.opens) as asleep:
+        graph = omnigraph.open(place)
+        assert kinds(graph) == ["RolledBack"]
+        with pytest.raises(ExpectedVersionMismatch):
+            sleeper.wakes(asleep)
+    assert drifted(place) == ["edge:Knows"]
+    run(graph, PAIR)
+    assert kinds(graph)[-1] == "RevokedEffect"
+    assert len(content_of(graph)["main"]) == len(before["main"]) + 2
+    check_order(place, graph)
+
+
+def test_a_late_effect_on_a_fork_that_was_removed_reaches_nobody(place, graph, sleeper):
+    graph.create_branch("dev")
+    window = ("before", "commit", NODES)
+    with parked(*window, sleeper.mutates(INSERT, "dev")) as asleep:
+        omnigraph.open(place)
+        before = content_of(graph)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    assert kinds(graph, "dev") == ["Abandoned"]
+    assert check(place, {"without the sleeper": before})
+
+
+def test_a_late_effect_on_a_branch_is_undone_on_that_branch(place, graph, sleeper):
+    graph.create_branch("dev")
+    run(graph, INSERT.replace("eve", "fay"), "dev")
+    window = ("before", "commit", NODES)
+    with parked(*window, sleeper.mutates(INSERT, "dev")) as asleep:
+        omnigraph.open(place)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    main = content_of(graph)["main"]
+    run(graph, INSERT.replace("eve", "gus"), "dev")
+    assert "RevokedEffect" in kinds(graph, "dev")
+    assert kinds(graph) == []
+    assert content_of(graph)["main"] == main
+    check_order(place, graph)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_undoing_a_late_effect_may_itself_be_stopped(place, sleeper, moment):
+    leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+    with watched(At(moment, "restore", NODES, stop)), pytest.raises(Stopped):
+        run(omnigraph.open(place), UPDATE)
+    graph = omnigraph.open(place)
+    run(graph, UPDATE)
+    assert "RevokedEffect" in kinds(graph)
+    check_order(place, graph)
+
+
+def test_a_version_of_a_stranger_is_never_undone(place, graph):
+    before = content_of(graph)
+    append_raw(place, graph, "node:Person")
+    for statements in (INSERT, UPDATE):
+        with pytest.raises(UncoveredDrift, match="omnigraph repair"):
+            run(graph, statements)
+    assert drifted(place) == ["node:Person"]
+    assert content_of(graph) == before
+    assert "RevokedEffect" not in kinds(graph)
+    assert content_of(omnigraph.open(place)) == before
+    run(graph, 'insert City {slug: "lima", name: "L"}')
+
+
+def test_a_late_effect_with_a_version_of_a_stranger_on_top_is_left_alone(place, sleeper):
+    before = leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+    graph = omnigraph.open(place)
+    append_raw(place, graph, "node:Person")
+    with pytest.raises(UncoveredDrift):
+        run(graph, UPDATE)
+    assert "RevokedEffect" not in kinds(graph)
+    assert drifted(place) == ["node:Person"]
+    assert content_of(graph) == before

@@ -1,0 +1,161 @@
+"""The small graph the crash tests break, and the operations they interrupt.
+
+Shared by the tests and by the child processes that are killed, so that both mean the same by a
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import omnigraph
+from omnigraph import Graph
+
+SCHEMA = """
+node Person { slug: String @key  name: String  age: I32?  tags: [String]? }
+node City { slug: String @key  name: String  seal: Blob? }
+edge Knows: Person -> Person { since: I32? }
+edge LivesIn: Person -> City @card(0..1)
+"""
+
+TYPES = ("Person", "City", "Knows", "LivesIn")
+
+
+def person(slug: str, age: int | None = None) -> dict[str, object]:
+    return {"type": "Person", "data": {"slug": slug, "name": slug.title(), "age": age}}
+
+
+def city(slug: str) -> dict[str, object]:
+    return {"type": "City", "data": {"slug": slug, "name": slug.title(), "seal": "base64:aGk="}}
+
+
+def knows(source: str, target: str, since: int | None = None) -> dict[str, object]:
+    return {"edge": "Knows", "from": source, "to": target, "data": {"since": since}}
+
+
+def lives_in(source: str, target: str) -> dict[str, object]:
+    return {"edge": "LivesIn", "from": source, "to": target, "data": {}}
+
+
+BASE = [
+    *(person(slug, age) for slug, age in (("ada", 30), ("ben", 40), ("cy", None), ("dee", 30))),
+    *(city(slug) for slug in ("oslo", "rome")),
+    knows("ada", "ben", 2001),
+    knows("ben", "ada", 2002),
+    knows("cy", "dee"),
+    lives_in("ada", "oslo"),
+    lives_in("ben", "oslo"),
+    lives_in("dee", "rome"),
+]
+MORE = [person("eve"), person("fay"), city("lima"), knows("eve", "ada"), lives_in("fay", "lima")]
+CHANGED = [person("ada", 31), person("gus"), city("rome"), knows("gus", "ada")]
+REPLACED = [person(slug) for slug in ("ada", "ben", "cy", "dee", "hal")] + [knows("hal", "ada")]
+
+
+def create(place: Path) -> Graph:
+    """A fresh graph with the base rows."""
+    graph = omnigraph.init(place, SCHEMA, actor="maker")
+    graph.load(BASE, "append")
+    return graph
+
+
+def run(graph: Graph, statements: str, branch: str = "main") -> None:
+    graph.mutate(f"query q() {{ {statements} }}", branch=branch)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something to interrupt: what must be there before, and what is done."""
+
+    run: Callable[[Graph], object]
+    prepare: Callable[[Graph], object]
+
+    @property
+    def needs_branches(self) -> bool:
+        """Whether the graph it starts from has branches, which makes it immovable."""
+        return self.prepare is not _nothing
+
+
+def _nothing(graph: Graph) -> None:
+    """The base rows will do."""
+
+
+def _with_branch(graph: Graph) -> None:
+    graph.create_branch("dev")
+
+
+def _with_written_branch(graph: Graph) -> None:
+    graph.create_branch("dev")
+    graph.load([person("eve"), city("lima")], "append", branch="dev")
+
+
+def _with_later_commits(graph: Graph) -> None:
+    graph.load([person("zed")], "append")
+    run(graph, 'update Person set {age: 77} where slug = "ada"')
+
+
+def _create_from_commit(graph: Graph) -> None:
+    graph.create_branch("past", commit=graph.commits()[-2].commit_id)
+
+
+def _with_branch_of_the_past(graph: Graph) -> None:
+    _with_later_commits(graph)
+    _create_from_commit(graph)
+
+
+WRITES: Mapping[str, Operation] = {
+    "insert_node": Operation(
+        lambda g: run(g, 'insert Person {slug: "eve", name: "Eve"}'), _nothing
+    ),
+    "insert_node_and_edge": Operation(
+        lambda g: run(
+            g,
+            'insert Person {slug: "eve", name: "Eve"} insert Knows {from: "eve", to: "ada"}',
+        ),
+        _nothing,
+    ),
+    "update": Operation(lambda g: run(g, "update Person set {age: 99} where age = 30"), _nothing),
+    "upsert": Operation(lambda g: run(g, 'merge Person {slug: "ada", name: "Ada L"}'), _nothing),
+    "delete_with_cascade": Operation(
+        lambda g: run(g, 'delete Person where slug = "ada"'), _nothing
+    ),
+    "load_append": Operation(lambda g: g.load(MORE, "append"), _nothing),
+    "load_merge": Operation(lambda g: g.load(CHANGED, "merge"), _nothing),
+    "load_overwrite": Operation(lambda g: g.load(REPLACED, "overwrite"), _nothing),
+    "load_nothing": Operation(lambda g: g.load([], "append"), _nothing),
+    "first_write_on_a_branch": Operation(
+        lambda g: run(g, 'insert Person {slug: "eve", name: "Eve"}', "dev"), _with_branch
+    ),
+    "first_write_of_many_tables_on_a_branch": Operation(
+        lambda g: g.load(MORE, "append", branch="dev"), _with_branch
+    ),
+    "delete_on_a_branch": Operation(
+        lambda g: run(g, 'delete Person where slug = "ada"', "dev"), _with_written_branch
+    ),
+    "first_write_on_a_branch_of_the_past": Operation(
+        lambda g: run(g, "update Person set {age: 99} where age = 30", "past"),
+        _with_branch_of_the_past,
+    ),
+    "create_branch": Operation(lambda g: g.create_branch("dev"), _nothing),
+    "create_branch_from_branch": Operation(
+        lambda g: g.create_branch("sub", source="dev"), _with_written_branch
+    ),
+    "create_branch_from_commit": Operation(_create_from_commit, _with_later_commits),
+    "delete_branch": Operation(lambda g: g.delete_branch("dev"), _with_written_branch),
+    "delete_untouched_branch": Operation(lambda g: g.delete_branch("dev"), _with_branch),
+}
+"""Operations that end in one visible step: before it the graph is the old one, after it the new."""
+
+LOAD_INTO_NEW_BRANCH = "load_into_new_branch"
+OPERATIONS: Mapping[str, Operation] = WRITES | {
+    # Two visible steps: the branch, then its rows.
+    LOAD_INTO_NEW_BRANCH: Operation(
+        lambda g: g.load(MORE, "append", branch="dev", base="main"), _nothing
+    ),
+}
+
+INIT = "init"
+OPEN = "open"
+"""Opening for writing, which settles whatever is pending."""

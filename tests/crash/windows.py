@@ -1,0 +1,139 @@
+"""Doing something at an exact moment of a write: failing, stopping, parking a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+
+from omnigraph.storage.objects.counting import DurableWriteObserver, install_observer
+
+TABLES = "*/[ne][od][dg]es/*"
+NODES, EDGES = "*/nodes/*", "*/edges/*"
+MANIFEST = "*/__manifest*"
+INTENTS = "__recovery/*"
+_PATIENCE_S = 60
+
+
+class Stopped(BaseException):
+    """The process is gone, as far as the code that raised this can tell."""
+
+
+def stop() -> None:
+    raise Stopped
+
+
+def fail(error: Exception) -> Callable[[], None]:
+    def raise_it() -> None:
+        raise error
+
+    return raise_it
+
+
+class At:
+    """Acts right before or right after the writes that match: the `nth`, and `times` in all."""
+
+    def __init__(
+        self,
+        moment: str,
+        action: str,
+        path: str,
+        act: Callable[[], object],
+        *,
+        nth: int = 1,
+        times: int = 1,
+    ) -> None:
+        self._moment, self._action, self._path, self._act = moment, action, path, act
+        self._turns = range(nth, nth + times)
+        self._lock = threading.Lock()
+        self.met = 0
+
+    def before(self, action: str, path: str) -> None:
+        self._meet("before", action, path)
+
+    def after(self, action: str, path: str) -> None:
+        self._meet("after", action, path)
+
+    def _meet(self, moment: str, action: str, path: str) -> None:
+        if moment != self._moment or action != self._action or not fnmatch(path, self._path):
+            return
+        with self._lock:
+            self.met += 1
+            is_turn = self.met in self._turns
+        if is_turn:
+            self._act()
+
+
+@contextmanager
+def watched(observer: DurableWriteObserver) -> Iterator[None]:
+    """Graphs opened inside the block tell the observer of every durable write."""
+    install_observer(observer)
+    try:
+        yield
+    finally:
+        install_observer(None)
+
+
+class Parked:
+    """A thread that waits in the middle of what it does, and what came of it."""
+
+    def __init__(self) -> None:
+        self._arrived, self._go = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self.result: object = None
+        self.error: BaseException | None = None
+
+    def park(self) -> None:
+        """What the thread does at its window."""
+        self._arrived.set()
+        assert self._go.wait(_PATIENCE_S), "nobody let the parked thread go on"
+
+    def start(self, work: Callable[[], object]) -> None:
+        """Start the work and return once it is parked."""
+        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self._thread.start()
+        assert self._arrived.wait(_PATIENCE_S), f"never came to its window: {self.error!r}"
+
+    def _run(self, work: Callable[[], object]) -> None:
+        try:
+            self.result = work()
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+            self._arrived.set()
+
+    def finish(self) -> object:
+        """Let it go on; gives its result, or raises what it raised."""
+        self._go.set()
+        assert self._thread is not None
+        self._thread.join(_PATIENCE_S)
+        assert not self._thread.is_alive()
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+@contextmanager
+def parked(
+    moment: str,
+    action: str,
+    path: str,
+    open_and_work: Callable[[], Callable[[], object]],
+    *,
+    nth: int = 1,
+) -> Iterator[Parked]:
+    """A thread that is parked at its window while the block runs, and finished in it.
+
+    `open_and_work` opens what the thread needs and gives what it then does, so that only the
+    thread is watched.
+    """
+    thread = Parked()
+    with watched(At(moment, action, path, thread.park, nth=nth)):
+        work = open_and_work()
+        thread.start(work)
+        # The door to Lance reports to whoever is installed now: the others must not be told.
+        install_observer(None)
+        try:
+            yield thread
+        finally:
+            thread._go.set()

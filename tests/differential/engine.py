@@ -1,0 +1,122 @@
+"""The engine under test, as one call: a plan and a graph to rows."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+import omnigraph
+from differential.compare import difference
+from differential.generate import GraphCase, QueryCase
+from differential.interpreter import NOW
+from differential.plan_variants import Variant, counted, optimized, plain
+from omnigraph.errors import OmniError
+from omnigraph.execution.read.input import BATCH_ROWS, Embedder, ReadInput
+from omnigraph.execution.read.run import execute
+from omnigraph.execution.read.topology import Topology
+from omnigraph.graph.view import View, Views
+from omnigraph.identity import MAIN
+from omnigraph.plan.expressions import ObjectType, ValueType
+from omnigraph.plan.nodes import ReadPlan, Traversal
+from omnigraph.storage.root import GraphRoot
+from omnigraph.types.arrow import arrow_type
+from omnigraph.types.to_json import result_rows
+
+MODES: tuple[tuple[Variant, Traversal], ...] = (
+    (plain, Traversal.ADJACENCY),
+    (optimized, Traversal.INDEXED),
+    (counted, Traversal.AUTO),
+)
+"""Every query runs once in each: barely changed and optimized, by look-ups and by adjacency."""
+
+FEW_ROWS = 3
+"""Batches so small that most results have several."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An open graph, with one cache for each way of walking."""
+
+    view: View
+    topologies: Mapping[Traversal, Topology] = field(
+        default_factory=lambda: {traversal: Topology() for traversal in Traversal}
+    )
+
+    def run(
+        self,
+        plan: ReadPlan,
+        parameters: Mapping[str, object],
+        *,
+        now: datetime = NOW,
+        traversal: Traversal = Traversal.AUTO,
+        embed: Embedder | None = None,
+        javascript: bool = False,
+        batch_rows: int = BATCH_ROWS,
+    ) -> tuple[pa.Schema, list[dict[str, object]]]:
+        """The columns and rows of a plan."""
+        given = ReadInput(
+            parameters=parameters,
+            now=now,
+            traversal=traversal,
+            embed=embed,
+            topology=self.topologies[traversal],
+            batch_rows=batch_rows,
+        )
+        table = execute(plan, self.view.snapshot, self.view.catalog, given).to_arrow()
+        return table.schema, result_rows(table, javascript=javascript)
+
+
+def open_engine(place: Path | str) -> Engine:
+    return Engine(Views(GraphRoot.at(str(place))).newest(MAIN))
+
+
+def open_copy(graph: GraphCase, folder: Path) -> Engine:
+    """A graph in a folder with the contents of a random one."""
+    place = folder / "random.omni"
+    omnigraph.init(place, graph.schema).load(graph.jsonl.encode(), "append")
+    return open_engine(place)
+
+
+def problems_of(engine: Engine, graph: GraphCase, case: QueryCase) -> str | None:
+    """How the engine differs from the interpreter in the first mode that does."""
+    for variant, traversal in MODES:
+        plan = variant(case.plan, graph.catalog, graph.data)
+        problem = _problem(engine, plan, traversal, case)
+        if problem is not None:
+            return f"{variant.__name__} plan, {traversal}: {problem}"
+    return None
+
+
+def _problem(engine: Engine, plan: ReadPlan, traversal: Traversal, case: QueryCase) -> str | None:
+    batch_rows = FEW_ROWS if traversal is Traversal.INDEXED else BATCH_ROWS
+    try:
+        schema, rows = engine.run(plan, case.values, traversal=traversal, batch_rows=batch_rows)
+    except OmniError as error:
+        return None if case.answer is None else f"refused: {error}"
+    except Exception as error:  # whatever it is, the case must be printed
+        return "".join(traceback.format_exception(error))
+    if case.answer is None:
+        return "accepted, although the sum does not fit its type"
+    return wrong_types(schema, plan) or difference(case.answer, rows)
+
+
+def wrong_types(schema: pa.Schema, plan: ReadPlan) -> str | None:
+    """The first column that has another type than the plan says."""
+    for field, column in zip(schema, plan.columns, strict=True):
+        wanted = _arrow_type(column.type)
+        if field.type != wanted:
+            return f"column {field.name} is {field.type} instead of {wanted}"
+        if not field.nullable and column.type.nullable:
+            return f"column {field.name} is said to have no NULLs"
+    return None
+
+
+def _arrow_type(type_: ValueType) -> pa.DataType:
+    if isinstance(type_, ObjectType):
+        return pa.struct([pa.field(name, arrow_type(t), t.nullable) for name, t in type_.fields])
+    return arrow_type(type_)

@@ -1,0 +1,43 @@
+"""The grammar page holds what it says: its examples parse and its codes are the parser's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from language.query.case_files import ERRORS
+from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.source import SourceText
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "reference" / "query-grammar.md").read_text("utf-8")
+WRAPPERS = {
+    "gq": "{}",
+    "gq-clauses": "query q() {{ match {{ {} }} return {{ 1 }} }}",
+    "gq-tail": "query q() {{ match {{ $a: T }} {} }}",
+    "gq-statements": "query q() {{ {} }}",
+}
+EXAMPLES = re.findall(r"^```(gq[a-z-]*)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("kind", "example"), EXAMPLES)
+def test_an_example_of_the_grammar_page_parses(kind, example):
+    parse_query_file(SourceText(WRAPPERS[kind].format(example), "query-grammar.md"))
+
+
+def test_the_page_lists_the_codes_that_are_raised():
+    listed = set(re.findall(r"\bP[0-9]{3}\b", PAGE))
+    sources = [*(ROOT / "src/omnigraph/language").glob("*.py")]
+    sources += (ROOT / "src/omnigraph/language/query").glob("*.py")
+    raised = {code for path in sources for code in re.findall(r'"(P[0-9]{3})"', path.read_text())}
+    assert listed == raised
+
+
+def test_every_code_of_the_parser_has_a_case():
+    tested = {expected.code for case in ERRORS for expected in case.expected}
+    sources = (ROOT / "src/omnigraph/language/query").glob("*.py")
+    raised = {code for path in sources for code in re.findall(r'"(P[0-9]{3})"', path.read_text())}
+    # A lone surrogate cannot be written in a case file; test_bad_input has it.
+    assert raised - {"P101"} <= tested

@@ -1,0 +1,69 @@
+"""What must hold of a graph, whoever wrote it and however they ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import omnigraph
+from omnigraph.storage.recovery.intent import list_operations
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.handle import open_newest
+
+
+def acknowledged(events):
+    """The commits the workers were told of, and the facts reported with each."""
+    return {event["ack"]: event for event in events if event.get("ack")}
+
+
+def errors(events):
+    return Counter(event["error"] for event in events if "error" in event)
+
+
+def check_line(graph, acks, branch="main"):
+    """One line of commits, each the parent of the next, with every acknowledged one in it."""
+    commits = graph.commits(branch)
+    ids = [commit.commit_id for commit in commits]
+    assert len(set(ids)) == len(ids), "a commit is listed twice"
+    parents = [commit.parent_commit_id for commit in commits]
+    assert parents == [*ids[1:], None], "the history is not one line"
+    versions = [commit.manifest_version for commit in commits]
+    assert versions == sorted(set(versions), reverse=True), "versions do not go up one by one"
+    assert set(acks) <= set(ids), f"acknowledged and lost: {set(acks) - set(ids)}"
+    return commits
+
+
+def check_tables(place, settings=None, branch="main"):
+    """Every table is where the graph says it is, and no id is there twice."""
+    graph = omnigraph.open(place, read_only=True, settings=settings)
+    root = GraphRoot.at(str(place), settings)
+    for table in graph.snapshot(branch).tables:
+        newest = open_newest(root.location(table.table_path, table.table_branch))
+        assert newest.version == table.manifest_version, f"{table.table_key} has drifted"
+        assert newest.count_rows() == table.row_count
+    for name in {table.table_key.partition(":")[2] for table in graph.snapshot(branch).tables}:
+        ids = [record["data"]["id"] for record in graph.export([name], branch=branch)]
+        repeated = [id for id, count in Counter(ids).items() if count > 1]
+        assert not repeated, f"{name} has {repeated} twice"
+
+
+def check_pairs(graph, branch="main"):
+    """Each written item has exactly its edge: nothing is there in part."""
+    records = list(graph.export(branch=branch))
+    items = {r["data"]["id"]: r["data"]["by"] for r in records if r.get("type") == "Item"}
+    edges = Counter((r["from"], r["data"]["by"]) for r in records if r.get("edge") == "Has")
+    written = {(id, by) for id, by in items.items() if "-" in id}
+    assert set(edges) == written, f"written in part: {set(edges) ^ written}"
+    assert set(edges.values()) <= {1}
+    return set(items)
+
+
+def check_settled(place, settings=None):
+    """Opening settles everything, and opening again changes nothing."""
+    graph = omnigraph.open(place, settings=settings)
+    root = GraphRoot.at(str(place), settings)
+    assert list_operations(root.store) == []
+    before = {name: graph.snapshot(name) for name in graph.branches()}
+    again = omnigraph.open(place, settings=settings)
+    assert again.recover() == []
+    assert {name: again.snapshot(name) for name in again.branches()} == before
+    return again

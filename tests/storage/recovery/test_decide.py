@@ -1,0 +1,169 @@
+"""What is done about an interrupted write, as tables of what was found."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations, product
+
+import pytest
+
+from omnigraph.identity import IncarnationId, TableIdentity, TableKey, TypeId
+from omnigraph.storage.recovery.decide import (
+    Decision,
+    Outlook,
+    TableClass,
+    classify,
+    decide,
+)
+from omnigraph.storage.recovery.intent import TableIntent
+from omnigraph.storage.recovery.observe import ObservedTable, Ownership
+
+BASE = 4
+ALIVE = Outlook(is_branch_alive=True)
+MOVED_ON = Outlook(is_branch_alive=True, is_authority_unchanged=False)
+C = TableClass
+OURS = {C.COMPLETE, C.MISPLACED, C.COMPENSATED}
+BROKEN = {C.INVARIANT_BROKEN, C.UNVERIFIABLE, C.BURIED}
+
+
+def observed(
+    ownership: Ownership, head: int | None, pin: int | None = BASE, *, is_fork: bool = False
+) -> ObservedTable:
+    identity = TableIdentity(TypeId(1), IncarnationId(1))
+    branch = "01ARZ3NDEKTSV4RRFFQ69G5FAV" if is_fork else None
+    table = TableIntent(identity, TableKey("node:A"), "nodes/a", branch, BASE, "ours", is_fork)
+    return ObservedTable(table, head, ownership, pin)
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        pytest.param(observed(Ownership.NONE, 4), C.NO_MOVEMENT, id="at its pin"),
+        pytest.param(observed(Ownership.NONE, None, None), C.NO_MOVEMENT, id="no such fork"),
+        pytest.param(
+            observed(Ownership.NONE, 4, None, is_fork=True), C.NO_MOVEMENT, id="untouched fork"
+        ),
+        pytest.param(
+            observed(Ownership.NONE, 6, 6), C.NO_MOVEMENT, id="the graph moved on without us"
+        ),
+        pytest.param(observed(Ownership.NONE, 5), C.FOREIGN_DRIFT, id="somebody else's version"),
+        pytest.param(
+            observed(Ownership.NONE, 5, None, is_fork=True),
+            C.FOREIGN_DRIFT,
+            id="somebody else's version on our fork",
+        ),
+        pytest.param(observed(Ownership.AT_HEAD, 5), C.COMPLETE, id="ours, in place"),
+        pytest.param(
+            observed(Ownership.AT_HEAD, 5, None, is_fork=True), C.COMPLETE, id="ours, on a fork"
+        ),
+        pytest.param(observed(Ownership.AT_HEAD, 5, 5), C.COMPLETE, id="ours, and shown"),
+        pytest.param(
+            observed(Ownership.AT_HEAD, 6, 5), C.MISPLACED, id="ours, on top of a published one"
+        ),
+        pytest.param(
+            observed(Ownership.AT_HEAD, 6), C.BURIED, id="ours, on top of an unpublished one"
+        ),
+        pytest.param(
+            observed(Ownership.AT_HEAD, 7, 5), C.BURIED, id="ours, on top of published and not"
+        ),
+        pytest.param(observed(Ownership.COMPENSATED, 6), C.COMPENSATED, id="ours, undone"),
+        pytest.param(observed(Ownership.BEFORE_HEAD, 6), C.BURIED, id="ours, with one on top"),
+        pytest.param(observed(Ownership.UNVERIFIABLE, 9), C.UNVERIFIABLE, id="a gap"),
+        pytest.param(
+            observed(Ownership.NONE, 3), C.INVARIANT_BROKEN, id="the graph shows what is not there"
+        ),
+        pytest.param(
+            observed(Ownership.UNVERIFIABLE, 3), C.INVARIANT_BROKEN, id="the same, unreadable"
+        ),
+    ],
+)
+def test_a_table_is_classified_by_its_head_its_owner_and_its_pin(table, expected):
+    assert classify(table) is expected
+
+
+def test_every_ownership_is_classified_wherever_head_and_pin_are():
+    for ownership, head, pin in product(Ownership, (None, *range(8)), (None, *range(8))):
+        found = classify(observed(ownership, head, pin))
+        assert isinstance(found, TableClass)
+        if head is not None and pin is not None and head < pin:
+            assert found is C.INVARIANT_BROKEN
+        if found is C.COMPLETE:
+            assert head == BASE + 1
+
+
+D = Decision
+
+
+@pytest.mark.parametrize(
+    ("classes", "outlook", "expected"),
+    [
+        ([], ALIVE, D.ABANDON),
+        ([C.NO_MOVEMENT], ALIVE, D.ABANDON),
+        ([C.FOREIGN_DRIFT], ALIVE, D.ABANDON),
+        ([C.NO_MOVEMENT, C.FOREIGN_DRIFT], MOVED_ON, D.ABANDON),
+        ([C.COMPLETE], ALIVE, D.ROLL_FORWARD),
+        ([C.COMPLETE, C.COMPLETE], ALIVE, D.ROLL_FORWARD),
+        ([C.COMPLETE], MOVED_ON, D.ROLL_BACK),
+        ([C.COMPLETE, C.NO_MOVEMENT], ALIVE, D.ROLL_BACK),
+        ([C.COMPLETE, C.FOREIGN_DRIFT], ALIVE, D.ROLL_BACK),
+        ([C.COMPLETE, C.COMPENSATED], ALIVE, D.ROLL_BACK),
+        ([C.COMPENSATED], ALIVE, D.ROLL_BACK),
+        ([C.COMPENSATED, C.NO_MOVEMENT], MOVED_ON, D.ROLL_BACK),
+        ([C.MISPLACED], ALIVE, D.ROLL_BACK),
+        ([C.MISPLACED, C.COMPLETE], MOVED_ON, D.ROLL_BACK),
+        ([C.BURIED], ALIVE, D.REFUSE),
+        ([C.COMPLETE, C.BURIED], ALIVE, D.REFUSE),
+        ([C.COMPLETE, C.UNVERIFIABLE], ALIVE, D.REFUSE),
+        ([C.NO_MOVEMENT, C.INVARIANT_BROKEN], ALIVE, D.REFUSE),
+        ([C.COMPLETE], Outlook(is_branch_alive=True, is_published=True), D.FINISH_PUBLISHED),
+        ([C.BURIED], Outlook(is_branch_alive=True, is_published=True), D.FINISH_PUBLISHED),
+        ([C.COMPENSATED], Outlook(is_branch_alive=True, is_rolled_back=True), D.FINISH_ROLLED_BACK),
+        ([C.NO_MOVEMENT], Outlook(is_branch_alive=True, is_rolled_back=True), D.FINISH_ROLLED_BACK),
+        (
+            [C.COMPLETE],
+            Outlook(is_branch_alive=True, is_published=True, is_rolled_back=True),
+            D.REFUSE,
+        ),
+        ([], Outlook(is_branch_alive=False), D.DISCARD_BRANCH),
+        ([C.BURIED], Outlook(is_branch_alive=False), D.DISCARD_BRANCH),
+    ],
+)
+def test_the_decision_for_an_interrupted_write(classes, outlook, expected):
+    assert decide(classes, outlook).decision is expected
+    assert decide(classes[::-1], outlook).decision is expected
+
+
+def all_outlooks():
+    for alive, published, rolled_back, unchanged in product((False, True), repeat=4):
+        yield Outlook(alive, published, rolled_back, unchanged)
+
+
+def all_findings():
+    return chain.from_iterable(combinations(TableClass, size) for size in range(len(C) + 1))
+
+
+def test_whatever_is_found_the_decision_destroys_nothing_and_leaves_nothing_half_done():
+    for found, outlook in product(all_findings(), all_outlooks()):
+        seen, verdict = set(found), decide(found, outlook)
+        assert verdict.reason
+        match verdict.decision:
+            case D.ROLL_FORWARD:
+                assert seen == {C.COMPLETE}
+                assert outlook.is_authority_unchanged
+            case D.ROLL_BACK:
+                assert seen & OURS
+                assert not seen & BROKEN
+            case D.ABANDON:
+                assert not seen & OURS
+                assert not seen & BROKEN
+            case D.REFUSE:
+                assert seen & BROKEN or (outlook.is_published and outlook.is_rolled_back)
+            case D.FINISH_PUBLISHED:
+                assert outlook.is_published
+            case D.FINISH_ROLLED_BACK:
+                assert outlook.is_rolled_back
+            case D.DISCARD_BRANCH:
+                assert not outlook.is_branch_alive
+        if verdict.decision in (D.ROLL_FORWARD, D.ROLL_BACK, D.ABANDON):
+            assert outlook.is_branch_alive
+            assert not outlook.is_published
+            assert not outlook.is_rolled_back

@@ -1,0 +1,77 @@
+"""Finding a planned transaction in the history of its table."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.identity import IncarnationId, TableIdentity, TableKey, TypeId
+from omnigraph.storage.recovery.intent import TableIntent
+from omnigraph.storage.recovery.observe import Ownership, ownership_in
+from omnigraph.storage.tables.history import VersionRecord
+
+BASE = 4
+TABLE = TableIntent(
+    TableIdentity(TypeId(1), IncarnationId(1)),
+    TableKey("node:A"),
+    "nodes/a",
+    None,
+    BASE,
+    "ours",
+    is_fork=False,
+)
+
+
+def ours(version: int) -> VersionRecord:
+    return VersionRecord(version, "Update", "ours", BASE)
+
+
+def theirs(version: int) -> VersionRecord:
+    return VersionRecord(version, "Append", f"theirs-{version}", version - 1)
+
+
+def restore(version: int, to: int) -> VersionRecord:
+    return VersionRecord(version, "Restore", f"restore-{version}", version - 1, {}, to)
+
+
+def gap(version: int) -> VersionRecord:
+    return VersionRecord(version, None)
+
+
+@pytest.mark.parametrize(
+    ("history", "pin", "expected"),
+    [
+        pytest.param([], BASE, Ownership.NONE, id="nothing happened"),
+        pytest.param([theirs(5)], BASE, Ownership.NONE, id="only others wrote"),
+        pytest.param([restore(5, BASE)], BASE, Ownership.NONE, id="a restore without us"),
+        pytest.param([ours(5)], BASE, Ownership.AT_HEAD, id="in place"),
+        pytest.param([theirs(5), ours(6)], 5, Ownership.AT_HEAD, id="rebased"),
+        pytest.param([ours(5), theirs(6)], BASE, Ownership.BEFORE_HEAD, id="written over"),
+        pytest.param([ours(5), restore(6, BASE)], BASE, Ownership.COMPENSATED, id="undone"),
+        pytest.param(
+            [theirs(5), ours(6), restore(7, 5)], 5, Ownership.COMPENSATED, id="undone to the winner"
+        ),
+        pytest.param(
+            [ours(5), restore(6, BASE), restore(7, BASE)],
+            BASE,
+            Ownership.COMPENSATED,
+            id="undone twice",
+        ),
+        pytest.param(
+            [ours(5), restore(6, 2)], BASE, Ownership.BEFORE_HEAD, id="restored to something else"
+        ),
+        pytest.param(
+            [ours(5), restore(6, BASE), theirs(7)],
+            BASE,
+            Ownership.BEFORE_HEAD,
+            id="undone and written over",
+        ),
+        pytest.param(
+            [ours(5), restore(6, BASE)], None, Ownership.COMPENSATED, id="undone on a fork"
+        ),
+        pytest.param([gap(5)], BASE, Ownership.UNVERIFIABLE, id="a gap"),
+        pytest.param([gap(5), ours(6)], BASE, Ownership.UNVERIFIABLE, id="a gap below ours"),
+        pytest.param([ours(5), gap(6)], BASE, Ownership.UNVERIFIABLE, id="a gap above ours"),
+    ],
+)
+def test_where_the_planned_transaction_stands(history, pin, expected):
+    assert ownership_in(history, TABLE, pin) is expected

@@ -1,0 +1,171 @@
+"""Pieces of columns, words and nearest rows, as searching reads them."""
+
+from __future__ import annotations
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from omnigraph.storage.tables.branches import create_branch
+from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.handle import open_table
+from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.tables.maintain import compact
+from omnigraph.storage.tables.schemas import with_primary_key
+from omnigraph.storage.tables.search import (
+    DISTANCE,
+    column_pieces,
+    has_lossy_index,
+    live_rows,
+    nearest_rows,
+    read_piece,
+    split_words,
+    stems,
+    without_stop_words,
+)
+from omnigraph.storage.tables.stage import stage_create
+from storage.tables.support import change, create, identity, ulids
+
+COLUMNS = ["id", "value"]
+
+
+def live_content(table):
+    """What the live rows of all pieces hold."""
+    found = {}
+    for piece in column_pieces(table, COLUMNS):
+        rows = read_piece(table, piece, COLUMNS).to_pylist()
+        for row, is_live in zip(rows, live_rows(table, piece), strict=True):
+            if is_live:
+                found[row["id"]] = row["value"]
+    return found
+
+
+def test_the_live_rows_of_the_pieces_are_the_table(location):
+    table = create(location, {f"r{n}": n for n in range(10)})
+    table = change(table, {"r3": 33, "new": 1}, ("r5",))
+    assert live_content(table) == {**{f"r{n}": n for n in range(10) if n != 5}, "r3": 33, "new": 1}
+
+
+def test_a_piece_holds_deleted_rows_too(location):
+    table = change(create(location, {"a": 1, "b": 2}), {}, ("a",))
+    (piece,) = column_pieces(table, COLUMNS)
+    assert read_piece(table, piece, COLUMNS).to_pydict() == {"id": ["a", "b"], "value": [1, 2]}
+    assert live_rows(table, piece).tolist() == [False, True]
+
+
+def test_an_unchanged_file_keeps_its_name_in_later_versions_and_on_branches(location):
+    first = create(location, {"a": 1, "b": 2})
+    later = change(first, {"c": 3}, ("a",))
+    name = ulids.next()
+    create_branch(location, name, None, first.version)
+    forked = open_table(location.on_branch(name), first.version)
+    (piece,) = column_pieces(first, COLUMNS)
+    assert piece.content == column_pieces(later, COLUMNS)[0].content
+    assert piece.content == column_pieces(forked, COLUMNS)[0].content
+    assert piece.deletions is None
+    assert column_pieces(later, COLUMNS)[0].deletions is not None
+
+
+def test_other_deletions_have_another_name(location):
+    first = change(create(location, {"a": 1, "b": 2, "c": 3}), {}, ("a",))
+    second = change(first, {}, ("b",))
+    names = [column_pieces(table, COLUMNS)[0].deletions for table in (first, second)]
+    assert len(set(names)) == 2
+
+
+def test_a_rewritten_file_has_another_name(location):
+    table = change(create(location, {"a": 1, "b": 2}), {"c": 3})
+    rewritten = open_table(location, compact(table).version)
+    before = {piece.content for piece in column_pieces(table, COLUMNS)}
+    after = {piece.content for piece in column_pieces(rewritten, COLUMNS)}
+    assert before.isdisjoint(after)
+
+
+def test_long_fragments_are_cut(location, monkeypatch):
+    monkeypatch.setattr("omnigraph.storage.tables.search.ROWS_PER_PIECE", 4)
+    table = change(create(location, {f"r{n}": n for n in range(10)}), {}, ("r4", "r9"))
+    pieces = column_pieces(table, COLUMNS)
+    assert [(piece.start, piece.rows) for piece in pieces] == [(0, 4), (4, 4), (8, 2)]
+    assert len({piece.content for piece in pieces}) == 3
+    assert live_content(table) == {f"r{n}": n for n in range(10) if n not in (4, 9)}
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_words_are_lower_case_and_folded():
+    assert split_words("The café's, O'Neil x1y2—ŒUVRE") == [
+        *("the", "cafe", "s", "o", "neil", "x1y2", "oeuvre"),
+    ]
+
+
+def test_long_words_stay():
+    assert split_words("a" * 500) == ["a" * 500]
+
+
+def test_each_word_has_one_stem():
+    assert stems(["tides", "running", "skies", "日本", "the"]) == [
+        "tide",
+        "run",
+        "sky",
+        "日本",
+        "the",
+    ]
+    assert stems([]) == []
+
+
+def test_stop_words_are_told_apart():
+    assert without_stop_words(["the", "night", "of", "above"]) == {"night"}
+
+
+def test_what_the_table_format_says_a_text_is_made_of_is_what_its_index_holds(tmp_path):
+    """The words come from a function of the substrate; its index must agree with it."""
+    texts = ["Slow tides rising", "the skies were dying", "x1y2 foo_bar don't"]
+    data = pa.table({"id": list("abc"), "text": texts})
+    native = lance.write_dataset(data, str(tmp_path / "t"), data_storage_version="2.2")
+    native.create_scalar_index("text", "INVERTED")
+    for id, text in zip("abc", texts, strict=True):
+        for token in lance.tokenize(text, stem=False):
+            found = native.to_table(
+                columns=["id", "_score"], full_text_query=lance.query.MatchQuery(token.text, "text")
+            )
+            assert id in found.column("id").to_pylist(), token.text
+
+
+# --- vectors --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def vectors(location):
+    kind = pa.list_(pa.float32(), 2)
+    schema = with_primary_key(
+        pa.schema([pa.field("id", pa.string()), pa.field("vector", kind)]), "id"
+    )
+    values = [None if n == 3 else [float(n), 0.0] for n in range(400)]
+    rows = pa.table({"id": [f"r{n:03}" for n in range(400)], "vector": values}, schema=schema)
+    return commit_exact(stage_create(location, schema, rows, **identity())).table
+
+
+def indexed(table, kind, **options):
+    spec = IndexSpec("near", "vector", kind, {"num_partitions": 4, "metric": "l2", **options})
+    return commit_exact(stage_indices(table, [spec], **identity())).table
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_the_nearest_rows_come_with_vector_and_squared_distance(vectors, is_indexed):
+    table = indexed(vectors, IndexKind.IVF_FLAT) if is_indexed else vectors
+    found = nearest_rows(table, "vector", np.array([2, 0], np.float32), 4)
+    assert found.column("id").to_pylist()[0] == "r002"
+    assert found.column(DISTANCE).to_pylist() == [0, 1, 4, 4]
+    assert found.column("vector").to_pylist()[0] == [2, 0]
+
+
+def test_only_some_kinds_of_index_drop_detail(vectors):
+    assert not has_lossy_index(vectors, "vector")
+    table = indexed(vectors, IndexKind.IVF_FLAT)
+    assert not has_lossy_index(table, "vector")
+    table = indexed(table, IndexKind.IVF_PQ, num_sub_vectors=1)
+    assert has_lossy_index(table, "vector")
+    found = nearest_rows(table, "vector", np.array([2, 0], np.float32), 4)
+    assert found.column(DISTANCE).to_pylist() == [0, 1, 4, 4]
