@@ -20,6 +20,7 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Branch, Graph, GraphView, init, open
+    from omnigraph.graph.query_result import QueryResult
     from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
     from omnigraph.settings import Settings
 
@@ -29,6 +30,7 @@ _LAZY = {
     "GraphView": "omnigraph.graph.graph",
     "LoadResult": "omnigraph.graph.results",
     "MutationResult": "omnigraph.graph.results",
+    "QueryResult": "omnigraph.graph.query_result",
     "Settings": "omnigraph.settings",
     "SnapshotInfo": "omnigraph.graph.results",
     "init": "omnigraph.graph.graph",
@@ -42,6 +44,7 @@ __all__ = [
     "GraphView",
     "LoadResult",
     "MutationResult",
+    "QueryResult",
     "Settings",
     "SnapshotInfo",
     "__version__",

@@ -50,6 +50,12 @@ query influences($slug: String) {
   limit 5
 }
 
+query countries() {
+  match { $l: Label  $a signedTo $l  $a made $b }
+  return { $l.country, count($b) as albums, avg($b.rating) as rating }
+  order { albums desc }
+}
+
 query retire($slug: String) { delete Artist where slug = $slug }
 
 query rate($slug: String, $rating: F64) {
@@ -116,11 +122,13 @@ def main(target: str = "demo.omni") -> None:
         graph = omnigraph.init(root, SCHEMA, actor="demo")
     with step("loaded every record in one commit"):
         loaded = graph.load(records(), "append")
+    ask(graph)
     work_on_a_branch(graph)
     look_back(graph, loaded)
     click.echo(f"\nThe graph is in {root}. Explore it from Python:\n")
     click.echo(f'  import omnigraph\n  graph = omnigraph.open("{root}")')
     click.echo("  graph.snapshot(), graph.commits(), graph.branches()")
+    click.echo(f"\nor from a shell:\n\n  ./dev run commit list {root}")
 
 
 def plan_a_query() -> None:
@@ -128,6 +136,19 @@ def plan_a_query() -> None:
     plan = compile_plan(SourceText(QUERIES, "music.gq"), catalog, "influences")
     click.echo("The plan of a query:\n")
     click.echo(explain_text(plan))
+
+
+def ask(graph: omnigraph.Graph) -> None:
+    with step("walked two steps from one artist and counted albums"):
+        answer = graph.query(QUERIES, "influences", {"slug": "artist-3"}).rows
+    for row in answer:
+        click.echo(f"            {row['b.name']}: {row['albums']} albums")
+    with step("grouped every album by the country of its artist's label"):
+        countries = graph.query(QUERIES, "countries").rows
+    for row in countries:
+        click.echo(
+            f"            {row['l.country']}: {row['albums']} albums, rated {row['rating']:.2f}"
+        )
 
 
 def work_on_a_branch(graph: omnigraph.Graph) -> None:

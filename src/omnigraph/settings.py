@@ -29,6 +29,15 @@ class FenceMode(StrEnum):
     OFF = "off"
 
 
+class EmbedProvider(StrEnum):
+    """Who turns texts into vectors."""
+
+    OPENAI_COMPATIBLE = "openai-compatible"
+    OPENAI = "openai"
+    GEMINI = "gemini"
+    MOCK = "mock"
+
+
 def _parse_text(value: str) -> str | None:
     return value or None
 
@@ -48,6 +57,38 @@ def _parse_seconds(value: str) -> float:
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError("a number of seconds, 0 or more")
     return seconds
+
+
+def _parse_milliseconds(value: str) -> float:
+    """The number of seconds."""
+    return _whole_number(value, 0, "a whole number of milliseconds, 0 or more") / 1000
+
+
+def _parse_timeout(value: str) -> float:
+    """The number of seconds."""
+    return _whole_number(value, 1, "a whole number of milliseconds, 1 or more") / 1000
+
+
+def _parse_attempts(value: str) -> int:
+    return _whole_number(value, 1, "a whole number, 1 or more")
+
+
+def _parse_mebibytes(value: str) -> int:
+    """The number of bytes."""
+    return _whole_number(value, 0, "a whole number of mebibytes, 0 or more") << 20
+
+
+def _whole_number(value: str, least: int, accepted: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) <= 15 and int(value) >= least):
+        raise ValueError(accepted)
+    return int(value)
+
+
+def _parse_provider(value: str) -> EmbedProvider:
+    try:
+        return EmbedProvider(value.lower())
+    except ValueError:
+        raise ValueError(", ".join(EmbedProvider)) from None
 
 
 def _parse_fence_mode(value: str) -> FenceMode:
@@ -97,6 +138,72 @@ WRITER_WAIT = Setting(
     "Seconds a writer waits for another one to finish before it gives up.",
     _parse_seconds,
 )
+TEXT_CACHE_MIB = Setting(
+    "OMNIGRAPH_TEXT_CACHE_MIB",
+    "1024",
+    "Memory for the words of searched text columns, in mebibytes. A column that needs more is read "
+    "again for each search.",
+    _parse_mebibytes,
+)
+EMBED_PROVIDER = Setting(
+    "OMNIGRAPH_EMBED_PROVIDER",
+    "openai-compatible",
+    "Who turns texts into vectors: `openai-compatible`, `openai`, `gemini` or `mock`.",
+    _parse_provider,
+)
+EMBED_BASE_URL = Setting(
+    "OMNIGRAPH_EMBED_BASE_URL",
+    "",
+    "Address the paths of the embedding provider are appended to; the provider's own by default.",
+    _parse_text,
+)
+EMBED_MODEL = Setting(
+    "OMNIGRAPH_EMBED_MODEL",
+    "",
+    "Embedding model; the provider's usual one by default.",
+    _parse_text,
+)
+EMBED_TIMEOUT_MS = Setting(
+    "OMNIGRAPH_EMBED_TIMEOUT_MS",
+    "30000",
+    "Milliseconds one request to the embedding provider may take.",
+    _parse_timeout,
+)
+EMBED_DEADLINE_MS = Setting(
+    "OMNIGRAPH_EMBED_DEADLINE_MS",
+    "60000",
+    "Milliseconds one text may take, with all attempts and the pauses between them; `0` sets no "
+    "limit.",
+    _parse_milliseconds,
+)
+EMBED_RETRY_ATTEMPTS = Setting(
+    "OMNIGRAPH_EMBED_RETRY_ATTEMPTS",
+    "4",
+    "How often a request is tried in all, if the provider is not reached, is busy or fails.",
+    _parse_attempts,
+)
+EMBED_RETRY_BACKOFF_MS = Setting(
+    "OMNIGRAPH_EMBED_RETRY_BACKOFF_MS",
+    "200",
+    "Milliseconds before the second attempt; each further pause is twice as long.",
+    _parse_milliseconds,
+)
+EMBEDDINGS_MOCK = Setting(
+    "OMNIGRAPH_EMBEDDINGS_MOCK",
+    "false",
+    "`true` replaces any provider with made-up vectors, for tests.",
+    _parse_flag,
+)
+OPENROUTER_API_KEY = Setting(
+    "OPENROUTER_API_KEY", "", "Key for the provider `openai-compatible`.", _parse_text
+)
+OPENAI_API_KEY = Setting(
+    "OPENAI_API_KEY",
+    "",
+    "Key for the provider `openai`, and for `openai-compatible` without `OPENROUTER_API_KEY`.",
+    _parse_text,
+)
+GEMINI_API_KEY = Setting("GEMINI_API_KEY", "", "Key for the provider `gemini`.", _parse_text)
 AWS_REGION = Setting(
     "AWS_REGION", "", "Region of the bucket; `us-east-1` where the store has none.", _parse_text
 )
@@ -135,6 +242,18 @@ AWS_ALLOW_HTTP = Setting(
 SETTINGS: tuple[Setting[object], ...] = (
     WRITER_FENCE,
     WRITER_WAIT,
+    TEXT_CACHE_MIB,
+    EMBED_PROVIDER,
+    EMBED_BASE_URL,
+    EMBED_MODEL,
+    EMBED_TIMEOUT_MS,
+    EMBED_DEADLINE_MS,
+    EMBED_RETRY_ATTEMPTS,
+    EMBED_RETRY_BACKOFF_MS,
+    EMBEDDINGS_MOCK,
+    OPENROUTER_API_KEY,
+    OPENAI_API_KEY,
+    GEMINI_API_KEY,
     AWS_REGION,
     AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY,
@@ -174,12 +293,49 @@ class AwsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbedSettings:
+    """Who turns texts into vectors, and how long it may take. Keys never show in its text form."""
+
+    provider: EmbedProvider = EmbedProvider.OPENAI_COMPATIBLE
+    base_url: str | None = None
+    model: str | None = None
+    timeout_s: float = 30.0
+    deadline_s: float = 60.0
+    """For one text with all attempts; 0 sets no limit."""
+    attempts: int = 4
+    backoff_s: float = 0.2
+    is_mock: bool = False
+    """Made-up vectors, whoever the provider is."""
+    openrouter_api_key: str | None = field(default=None, repr=False)
+    openai_api_key: str | None = field(default=None, repr=False)
+    gemini_api_key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> EmbedSettings:
+        return cls(
+            provider=EMBED_PROVIDER.read(environment),
+            base_url=EMBED_BASE_URL.read(environment),
+            model=EMBED_MODEL.read(environment),
+            timeout_s=EMBED_TIMEOUT_MS.read(environment),
+            deadline_s=EMBED_DEADLINE_MS.read(environment),
+            attempts=EMBED_RETRY_ATTEMPTS.read(environment),
+            backoff_s=EMBED_RETRY_BACKOFF_MS.read(environment),
+            is_mock=EMBEDDINGS_MOCK.read(environment),
+            openrouter_api_key=OPENROUTER_API_KEY.read(environment),
+            openai_api_key=OPENAI_API_KEY.read(environment),
+            gemini_api_key=GEMINI_API_KEY.read(environment),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment asks for, parsed and checked."""
 
     writer_fence: FenceMode = FenceMode.AUTO
     writer_wait_s: float = 30.0
     aws: AwsSettings = AwsSettings()
+    embed: EmbedSettings = EmbedSettings()
+    text_cache_bytes: int = 1 << 30
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -192,4 +348,6 @@ class Settings:
             writer_fence=WRITER_FENCE.read(environment),
             writer_wait_s=WRITER_WAIT.read(environment),
             aws=AwsSettings.from_environment(environment),
+            embed=EmbedSettings.from_environment(environment),
+            text_cache_bytes=TEXT_CACHE_MIB.read(environment),
         )

@@ -49,6 +49,12 @@ class SdkDoor:
             lambda g: g.mutate(query, None, params, branch=branch, expected_head=if_commit).wire()
         )
 
+    def query(self, query: str, params=None, branch="main", snapshot=None) -> dict:
+        return self._do(
+            lambda g: g.at(branch=branch, snapshot=snapshot).query(query, None, params).wire(),
+            read_only=True,
+        )
+
     def export(self, branch: str = "main", snapshot: str | None = None) -> list[dict]:
         return self._do(
             lambda g: list(g.at(branch=branch, snapshot=snapshot).export()), read_only=True
@@ -119,6 +125,11 @@ class CliDoor:
         return self._json(
             "mutate", *self._store, "-e", query, "--branch", branch, "--as", "act", *given, *extra
         )
+
+    def query(self, query: str, params=None, branch="main", snapshot=None) -> dict:
+        where = ("--snapshot", snapshot) if snapshot else ("--branch", branch)
+        given = ("--params", json.dumps(params)) if params is not None else ()
+        return self._json("query", *self._store, "-e", query, *where, *given)
 
     def export(self, branch: str = "main", snapshot: str | None = None) -> list[dict]:
         extra = ("--snapshot", snapshot) if snapshot else ()

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from behaviour.doors import DOORS, Refused
 
 SCHEMA = """\
@@ -192,6 +193,36 @@ def test_a_bad_branch_name_is_refused(loaded, name: str) -> None:
     with pytest.raises(Refused) as refused:
         loaded.create_branch(name)
     assert refused.value.code == 1
+
+
+def test_a_query_gives_rows_and_the_commit_they_came_from(loaded) -> None:
+    text = (
+        "query q($s: String) { match { $a: Artist { slug: $s }  $a made $b } "
+        "return { $b.title, $a.born as y } }"
+    )
+    body = loaded.query(text, {"s": "ada"})
+    assert body == {
+        "query_name": "q",
+        "target": {"branch": "main", "snapshot": None},
+        "row_count": 1,
+        "columns": ["b.title", "y"],
+        "rows": [{"b.title": "Slow Tides", "y": 1970}],
+        "graph_commit_id": loaded.commits()[0]["graph_commit_id"],
+    }
+
+
+def test_a_query_can_read_the_past(loaded) -> None:
+    before = loaded.commits()[0]["graph_commit_id"]
+    loaded.mutate('query q() { delete Artist where slug = "ada" }')
+    text = "query q() { match { $a: Artist } return { count($a) as n } }"
+    assert loaded.query(text)["rows"] == [{"n": 0}]
+    past = loaded.query(text, snapshot=before)
+    assert (past["rows"], past["graph_commit_id"]) == ([{"n": 1}], before)
+
+
+def test_a_mutation_is_no_query(loaded) -> None:
+    with pytest.raises(Refused, match="run it with `mutate`"):
+        loaded.query('query q() { delete Artist where slug = "ada" }')
 
 
 def test_an_unknown_commit_is_not_found(loaded) -> None:

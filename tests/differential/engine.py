@@ -47,6 +47,10 @@ class Engine:
         default_factory=lambda: {traversal: Topology() for traversal in Traversal}
     )
 
+    def cold(self) -> Engine:
+        """The same graph with nothing remembered."""
+        return Engine(self.view)
+
     def run(
         self,
         plan: ReadPlan,

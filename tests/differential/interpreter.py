@@ -43,7 +43,7 @@ from omnigraph.plan.nodes import (
     Sort,
     SortKey,
 )
-from omnigraph.types.property import PropertyType
+from omnigraph.types.property import FLOATS, PropertyType
 
 Groups = list[list[Row]]
 NOW = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)
@@ -150,6 +150,8 @@ class _Reading:
                 return {name: self.evaluator.value(field, row) for name, field in fields}
             case AggregateValue():
                 raise AssertionError("an aggregate is no value of one row")
+            case Constant(tuple() as items, PropertyType(scalar=scalar)) if scalar in FLOATS:
+                return tuple(map(float, items))  # type: ignore[arg-type]
             case _:
                 return self.evaluator.value(output, row)
 

@@ -7,12 +7,13 @@ the engine gives in every mode; `--shrink` first drops all that does not matter.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from differential.engine import open_copy, problems_of
+from differential.engine import Engine, open_copy, problems_of
 from differential.generate import GraphCase, ask, make_graph, make_query
 from differential.matching import TooManyRows
 from differential.report import describe
@@ -28,32 +29,54 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     graph = make_graph(chosen.seed)
     case = make_query(graph, chosen.number)
-    if chosen.shrink and _problem(graph, case.text, case.parameters) is not None:
-        graph, text = shrink(
-            graph, case.text, lambda g, t: _problem(g, t, case.parameters) is not None
-        )
-        case = replace(ask(graph, text, _declared(text, case.parameters)))
-    problem = _problem(graph, case.text, case.parameters)
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Trial(Path(folder), case.parameters)
+        if chosen.shrink and trial.problem(graph, case.text) is not None:
+            graph, text = shrink(graph, case.text, trial.fails)
+            case = ask(graph, text, trial.parameters_of(text))
+        problem = trial.problem(graph, case.text)
     print(describe(graph, case, chosen.number, problem or "no difference"))
     return 0 if problem is None else 1
 
 
-def _declared(text: str, parameters: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in parameters.items() if f"${name}" in text}
+@dataclass
+class Trial:
+    """Runs variations of a case, each graph in a folder of its own."""
 
+    folder: Path
+    parameters: dict[str, object]
+    _opened: dict[int, tuple[GraphCase, Engine | None]] = field(default_factory=dict)
 
-def _problem(graph: GraphCase, text: str, parameters: dict[str, object]) -> str | None:
-    """How the engine differs on a query, None when it does not or the query means nothing."""
-    try:
-        case = ask(graph, text, _declared(text, parameters))
-    except (OmniError, TooManyRows):
-        return None
-    with tempfile.TemporaryDirectory() as place:
+    def fails(self, graph: GraphCase, text: str) -> bool:
+        return self.problem(graph, text) is not None
+
+    def problem(self, graph: GraphCase, text: str) -> str | None:
+        """How the engine differs; None when it does not, or when the query means nothing."""
+        engine = self._engine(graph)
         try:
-            engine = open_copy(graph, Path(place))
-        except OmniError:
+            case = ask(graph, text, self.parameters_of(text))
+        except (OmniError, TooManyRows):
             return None
-        return problems_of(engine, graph, case)
+        if engine is None:
+            return None
+        engine = engine.cold()
+        # Asked again, it may take another way, with what it remembers from the first time.
+        return problems_of(engine, graph, case) or problems_of(engine, graph, case)
+
+    def parameters_of(self, text: str) -> dict[str, object]:
+        return {n: value for n, value in self.parameters.items() if re.search(rf"\${n}\b", text)}
+
+    def _engine(self, graph: GraphCase) -> Engine | None:
+        if id(graph) not in self._opened:
+            place = self.folder / str(len(self._opened))
+            place.mkdir()
+            try:
+                opened = open_copy(graph, place)
+            except OmniError:
+                opened = None
+            # The graph is kept beside its engine, so that its id stays its own.
+            self._opened[id(graph)] = graph, opened
+        return self._opened[id(graph)][1]
 
 
 if __name__ == "__main__":

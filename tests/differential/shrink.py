@@ -53,8 +53,10 @@ def _with(graph: GraphCase, records: tuple) -> GraphCase:  # type: ignore[type-a
 
 def _smaller_queries(text: str) -> Iterator[str]:
     (decl,) = parse_query_file(SourceText(text, "query.gq")).queries
-    for body in _without_a_part(decl.body):
-        yield print_query(replace(decl, body=body))
+    for smaller in _without_a_part(decl.body):
+        yield print_query(replace(decl, body=smaller))
+    for parameters in _without_a_part(decl.parameters):
+        yield print_query(replace(decl, parameters=parameters))
 
 
 def _without_a_part(tree: object) -> Iterator:  # type: ignore[type-arg]
@@ -75,6 +77,8 @@ def _without_a_part(tree: object) -> Iterator:  # type: ignore[type-arg]
         case _ if is_dataclass(tree):
             for member in fields(tree):
                 value = getattr(tree, member.name)
+                if member.name.endswith("span"):
+                    continue
                 if member.name in ("limit", "offset", "hops", "edge_variable", "hop_variable"):
                     choices = [None] if value is not None else []
                 elif member.name in ("distinct", "undirected"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib.util import find_spec
 
 import pytest
 
@@ -15,6 +16,7 @@ from processes.checks import (
     check_tables,
     errors,
 )
+from processes.conftest import FIRST, SCHEMA
 
 FEW = [2, 4]
 MANY = [pytest.param(count, marks=pytest.mark.slow) for count in (8, 16)]
@@ -162,3 +164,19 @@ def test_first_writes_on_one_branch_share_one_fork(start_workers, place, count):
     assert len(check_pairs(graph, "dev")) == 1 + count * rounds(count)
     assert len(check_pairs(graph)) == 1
     check_tables(place, branch="dev")
+
+
+@pytest.mark.object_store
+@pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed")
+def test_writers_through_a_bucket_all_commit_in_one_line(start_workers, s3_server):
+    where, settings = s3_server.new_root(), s3_server.settings
+    omnigraph.init(where, SCHEMA, settings=settings).load(FIRST, "append")
+    workers = start_workers(3, where=where, environment=s3_server.environment)
+    for number, worker in enumerate(workers):
+        worker.start("pairs", by=f"w{number}", count=5)
+    events = finish_all(workers)
+    assert errors(events) == Counter()
+    graph = check_settled(where, settings)
+    check_line(graph, acknowledged(events))
+    assert len(check_pairs(graph)) == 16
+    check_tables(where, settings)

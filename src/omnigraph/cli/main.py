@@ -18,6 +18,7 @@ EXIT_INTERRUPTED = 130
 _COMMANDS = "omnigraph.cli.commands"
 
 ENTRIES = {
+    "query": Entry(f"{_COMMANDS}.query", "query", "Run a read query."),
     "load": Entry(f"{_COMMANDS}.load", "load", "Load records as one commit."),
     "mutate": Entry(f"{_COMMANDS}.mutate", "mutate", "Run a mutation as one commit."),
     "export": Entry(f"{_COMMANDS}.export", "export", "Write a branch as JSON lines."),
@@ -36,7 +37,8 @@ ENTRIES = {
 
 LEGEND = """\
 COMMANDS BY CAPABILITY
-  any      reach a graph: load, mutate, export, snapshot, branch *, commit *, schema show
+  any      reach a graph: query, load, mutate, export, snapshot, branch *, commit *,
+           schema show
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, recover, recovery *, schema plan,
            lint, explain

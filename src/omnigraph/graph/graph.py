@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -9,9 +10,14 @@ from typing import Literal, Self, overload
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest
+from omnigraph.execution.embed.model import query_embedder
+from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.export import export_jsonl, export_records, export_types
 from omnigraph.execution.load import LoadMode
-from omnigraph.graph import loading, mutating, opening, recovering
+from omnigraph.execution.read.topology import Topology
+from omnigraph.graph import loading, mutating, opening, querying, recovering
+from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import (
     LoadResult,
     MutationResult,
@@ -23,6 +29,8 @@ from omnigraph.graph.results import (
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
+from omnigraph.plan.compile import compile_plan
+from omnigraph.plan.explain import explain_text
 from omnigraph.settings import Settings
 from omnigraph.storage import branches
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
@@ -68,12 +76,42 @@ def open(
 class GraphView:
     """One immutable view of a graph: a branch head, a commit or an earlier version."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
+    def __init__(self, view: View, settings: QuerySettings, snapshot: str | None = None) -> None:
+        self._view, self._settings, self._snapshot = view, settings, snapshot
 
     @property
     def catalog(self) -> Catalog:
         return self._view.catalog
+
+    def query(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> QueryResult:
+        """Run a read query of a text on this view."""
+        now = datetime.datetime.now(datetime.UTC)
+        request = querying.QueryRequest(_text(query, "<query>"), name, params, now)
+        branch = None if self._snapshot else str(self._view.snapshot.branch)
+        target = {"branch": branch, "snapshot": self._snapshot}
+        return querying.query(self._view, request, self._settings, target)
+
+    def explain(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query as text; with `analyze` it is run, and every operator measured."""
+        if analyze:
+            result = self.query(query, name, params)
+            return "\n".join(result.profile().lines())
+        plan = compile_plan(
+            _text(query, "<query>"), self.catalog, name, querying.statistics(self._view)
+        )
+        return explain_text(plan)
 
     @property
     def commit_id(self) -> str | None:
@@ -117,6 +155,8 @@ class Graph:
     ) -> None:
         self._views = Views(root)
         self.read_only, self.actor = read_only, actor
+        embedder = LazyEmbedder(root.settings.embed)
+        self._settings = QuerySettings(Topology(), query_embedder(embedder))
         self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)
         if not read_only:
@@ -154,6 +194,31 @@ class Graph:
     @property
     def catalog(self) -> Catalog:
         return self._views.newest(MAIN).catalog
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def query(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+    ) -> QueryResult:
+        """Run a read query of a text on a branch as it is now."""
+        return self.at(branch=branch).query(query, name, params)
+
+    def explain(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query; with `analyze` also what every operator did and took."""
+        return self.at(branch=branch).explain(query, name, params, analyze=analyze)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -238,7 +303,7 @@ class Graph:
 
     def snapshot(self, branch: str = MAIN) -> SnapshotInfo:
         """Which version of which table makes up a branch now."""
-        return GraphView(self._views.newest(branch)).info()
+        return self._pinned(self._views.newest(branch)).info()
 
     def at(
         self,
@@ -256,13 +321,17 @@ class Graph:
         if len(given) > 1:
             raise BadRequest("give one of commit, snapshot and version")
         if version is not None:
-            return GraphView(self._views.at_version(version, branch))
+            view = self._views.at_version(version, branch)
+            return self._pinned(view, view.snapshot.id)
         point = commit or snapshot
         if point is None:
-            return GraphView(self._views.newest(branch))
+            return self._pinned(self._views.newest(branch))
         if point.startswith("manifest:"):
-            return GraphView(self._at_witness(point))
-        return GraphView(self._views.at_commit(point, branch))
+            return self._pinned(self._at_witness(point), point)
+        return self._pinned(self._views.at_commit(point, branch), point)
+
+    def _pinned(self, view: View, snapshot: str | None = None) -> GraphView:
+        return GraphView(view, self._settings, snapshot)
 
     def _at_witness(self, snapshot_id: str) -> View:
         name, _, version = snapshot_id.removeprefix("manifest:").rpartition(":v")
@@ -274,7 +343,7 @@ class Graph:
         self, types: Sequence[str] | None = None, *, branch: str = MAIN
     ) -> Iterator[dict[str, object]]:
         """Every record of a branch as it is now."""
-        return GraphView(self._views.newest(branch)).export(types)
+        return self._pinned(self._views.newest(branch)).export(types)
 
     # --- recovery --------------------------------------------------------------------------------
 
@@ -322,6 +391,14 @@ class Branch:
         expected_head: str | None = None,
     ) -> MutationResult:
         return self.graph.mutate(query, name, params, branch=self.name, expected_head=expected_head)
+
+    def query(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> QueryResult:
+        return self.graph.query(query, name, params, branch=self.name)
 
     def load(self, records: loading.Records, mode: LoadMode | str) -> LoadResult:
         return self.graph.load(records, mode, branch=self.name)

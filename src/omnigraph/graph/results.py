@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.commits import Commit as Commit
 
 
 @dataclass(frozen=True, slots=True)

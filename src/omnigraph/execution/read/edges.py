@@ -15,7 +15,7 @@ from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.entities import Entities, Listed, Numbered, Several
 from omnigraph.execution.read.frontier import ends_followed
 from omnigraph.execution.read.links import Links
-from omnigraph.execution.read.reader import DST, SRC, Found, Reader, together
+from omnigraph.execution.read.reader import DST, ID, SRC, Found, Reader, together
 from omnigraph.execution.read.rows import Rows
 from omnigraph.execution.read.scan import edges_passing, select
 from omnigraph.execution.read.strategy import Budget
@@ -36,10 +36,16 @@ _PAIRS_AT_ONCE = 1 << 22
 
 
 def look_up_edges(
-    node: Expand, way: Way, context: Context, rows: Rows, sources: Codes, ids: pa.Array
+    node: Expand,
+    way: Way,
+    context: Context,
+    budget: Budget,
+    rows: Rows,
+    sources: Codes,
 ) -> Answer:
     """The edges at some nodes and the nodes at their other ends."""
-    Budget(context, way).spend(len(ids))
+    ids = rows.entities[node.source].columns([ID], sources)[ID]
+    budget.look_up(len(ids))
     assert node.edge_variable is not None, "the expansion binds its edges"
     parts = [_edges_at(node, step, context, ids) for step in way.steps]
     entities = _combined([Listed(part.reader, part.edges) for part in parts])
@@ -47,7 +53,7 @@ def look_up_edges(
     which = [start + part.places for start, part in zip(starts, parts, strict=False)]
     near = pa.concat_arrays([part.near for part in parts])
     far = pa.concat_arrays([part.far for part in parts])
-    targets, found = _far_codes(node, way, context, rows, far)
+    targets, found = _far_codes(node, way, context, budget, rows, far)
     owners = codes_of(np.asarray(pc.index_in(near, value_set=ids).fill_null(MISSING)))
     edges = {node.edge_variable: codes_of(np.concatenate(which))}
     links = links_from_pairs(sources, owners, targets, edges)
@@ -100,10 +106,10 @@ def _edges_at(node: Expand, step: EdgeStep, context: Context, ids: pa.Array) -> 
 
 
 def _far_codes(
-    node: Expand, way: Way, context: Context, rows: Rows, far: pa.Array
+    node: Expand, way: Way, context: Context, budget: Budget, rows: Rows, far: pa.Array
 ) -> tuple[Codes, Entities]:
     ids = pc.unique(far)
-    entities, codes = targets_by_id(node, way, context, rows, ids)
+    entities, codes = targets_by_id(node, way, context, budget, rows, ids)
     return codes[np.asarray(pc.index_in(far, value_set=ids))], entities
 
 

@@ -16,7 +16,7 @@ from omnigraph.execution.read.frontier import walk_by_lookups
 from omnigraph.execution.read.links import Links, close, follow, starts_of
 from omnigraph.execution.read.reader import ID
 from omnigraph.execution.read.rows import Rows, joined
-from omnigraph.execution.read.strategy import Outgrown, choose
+from omnigraph.execution.read.strategy import Budget, Outgrown, choose
 from omnigraph.execution.read.targets import (
     Answer,
     TargetFilter,
@@ -67,12 +67,9 @@ def _by_lookups(node: Expand, way: Way, context: Context, rows: Rows) -> Answer 
     sources = sources_of(node, way, rows)
     if choose(context, way, len(sources)) is not Traversal.INDEXED:
         return None
-    ids = rows.entities[node.source].columns([ID], sources)[ID]
+    look_up = _look_up_nodes if node.edge_variable is None else look_up_edges
     try:
-        if node.edge_variable is not None:
-            answer = look_up_edges(node, way, context, rows, sources, ids)
-        else:
-            answer = _look_up_nodes(node, way, context, rows, sources, ids)
+        answer = look_up(node, way, context, Budget(context, way), rows, sources)
     except Outgrown:
         return None
     context.profile.of(node).notes["traversal"] = str(Traversal.INDEXED)
@@ -80,12 +77,14 @@ def _by_lookups(node: Expand, way: Way, context: Context, rows: Rows) -> Answer 
 
 
 def _look_up_nodes(
-    node: Expand, way: Way, context: Context, rows: Rows, sources: Codes, ids: pa.Array
+    node: Expand, way: Way, context: Context, budget: Budget, rows: Rows, sources: Codes
 ) -> Answer:
-    found = walk_by_lookups(context, way, ids)
+    ids = rows.entities[node.source].columns([ID], sources)[ID]
+    found = walk_by_lookups(context, way, budget, ids)
     reached = found.reached
     nodes = distinct(reached.nodes, len(found.ids))
-    entities, codes = targets_by_id(node, way, context, rows, found.ids.take(pa.array(nodes)))
+    reached_ids = found.ids.take(pa.array(nodes))
+    entities, codes = targets_by_id(node, way, context, budget, rows, reached_ids)
     targets = np.full(len(found.ids), MISSING, dtype=np.int32)
     targets[nodes] = codes
     extra = {} if node.hop_variable is None else {node.hop_variable: reached.hops}

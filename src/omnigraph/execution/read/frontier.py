@@ -55,14 +55,13 @@ def ends_followed(direction: Direction) -> tuple[tuple[str, str], ...]:
 class Frontier:
     """Numbers ids as it meets them, and looks up the neighbours of the newest ones."""
 
-    def __init__(self, context: Context, way: Way, start: pa.Array) -> None:
+    def __init__(self, context: Context, way: Way, budget: Budget, start: pa.Array) -> None:
         self.ids = start
-        self._context, self._way = context, way
-        self._budget = Budget(context, way)
+        self._context, self._way, self._budget = context, way, budget
 
     def neighbours(self, nodes: Codes, hop: int) -> tuple[Longs, Codes]:
         wanted = distinct(nodes, len(self.ids))
-        self._budget.spend(len(wanted))
+        self._budget.look_up(len(wanted))
         ids = self.ids.take(pa.array(wanted))
         pairs = look_up(self._context, self._way.steps, ids)
         if hop < self._way.hops.maximum:
@@ -96,18 +95,19 @@ class Found:
     ids: pa.Array
 
 
-def walk_by_lookups(context: Context, way: Way, start: pa.Array) -> Found:
+def walk_by_lookups(context: Context, way: Way, budget: Budget, start: pa.Array) -> Found:
     """Everything in reach of the start ids. Ids of the last hop may belong to no node.
 
     Raises:
         Outgrown: it would take more look-ups than an adjacency costs.
     """
-    frontier = Frontier(context, way, start)
+    if way.source_type != way.target_type:
+        budget.look_up(len(start))
+        return _between_types(context, way, start)
+    frontier = Frontier(context, way, budget, start)
     begin = np.arange(len(start), dtype=np.int32)
     if way.hops.maximum > 1:
         return Found(walk(begin, frontier.neighbours, way.hops), frontier.ids)
-    if way.source_type != way.target_type:
-        return _between_types(context, way, start)
     counts, nodes = frontier.neighbours(begin, 1)
     starts = codes_of(np.repeat(begin, counts))
     return Found(Reached(starts, nodes, np.ones(len(nodes), dtype=np.int32)), frontier.ids)
@@ -115,7 +115,6 @@ def walk_by_lookups(context: Context, way: Way, start: pa.Array) -> Found:
 
 def _between_types(context: Context, way: Way, start: pa.Array) -> Found:
     """One hop to another type, whose ids may look like those of the start."""
-    Budget(context, way).spend(len(start))
     pairs = look_up(context, way.steps, start)
     ids = pc.unique(pairs.targets)
     near = codes_of(np.asarray(pc.index_in(pairs.sources, value_set=start).fill_null(MISSING)))

@@ -77,6 +77,15 @@ _PYTHON: Mapping[Comparator, Callable[[bool, bool], bool]] = {
     Comparator.GT: operator.gt,
     Comparator.GE: operator.ge,
 }
+_SQL_TYPES = {
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.uint32(): "INT UNSIGNED",
+    pa.uint64(): "BIGINT UNSIGNED",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+}
+"""A number is looked for in a list only as the very type of the elements."""
 _TEXT_FUNCTIONS = {
     Comparator.CONTAINS: "contains",
     Comparator.STARTS_WITH: "starts_with",
@@ -264,10 +273,14 @@ def _exact(kind: pa.DataType, value: object) -> str | None:
 
 
 def _has(column: str, kind: pa.DataType, value: object) -> Condition | None:
+    if pat.is_timestamp(kind.value_type):
+        return None  # inside a list, a moment would be converted to nanoseconds, which overflow
     text = _exact(kind.value_type, value)
     if text is None:
         return None
     if not text:
         return never(column)
+    if kind.value_type in _SQL_TYPES:
+        text = f"CAST({text} AS {_SQL_TYPES[kind.value_type]})"
     found = f"array_has({column}, {text})"
     return Condition(found, f"NOT {found}")

@@ -12,6 +12,7 @@ from omnigraph.execution.read.links import Links, starts_of
 from omnigraph.execution.read.reader import ID
 from omnigraph.execution.read.rows import Rows
 from omnigraph.execution.read.scan import for_type, numbers_among, numbers_passing, select
+from omnigraph.execution.read.strategy import Budget
 from omnigraph.execution.read.way import Way
 from omnigraph.plan.nodes import Expand
 
@@ -30,12 +31,13 @@ def sources_of(node: Expand, way: Way, rows: Rows) -> Codes:
 
 
 def targets_by_id(
-    node: Expand, way: Way, context: Context, rows: Rows, ids: pa.Array
+    node: Expand, way: Way, context: Context, budget: Budget, rows: Rows, ids: pa.Array
 ) -> tuple[Entities, Codes]:
     """The target nodes among some distinct ids, and the code of each id or -1."""
     if node.closes:
         bound = rows.entities[node.target]
         return bound, bound.find(ids, way.target_type)
+    budget.fetch(len(ids))
     reader = context.tables.node(way.target_type)
     filters = for_type(node.target_filters, way.target_type)
     found = select(context, reader, node.target, filters, node.target_columns, (ID, ids))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.session import shared_session
+from omnigraph.storage.tables.wholeness import long_blob_bytes, require_whole_rows
 
 STORAGE_VERSION = "2.2"
 ROWS_PER_FILE = 1 << 20
@@ -62,12 +63,13 @@ def write_uncommitted(
     """
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
+    measured = _Measured(rows)
     is_new = isinstance(target, TableLocation)
     location = target if isinstance(target, TableLocation) else target.location
     with translated(f"writing rows for {location}"):
         with observed_write("write_fragments", location.native_uri):
             written = write_native_fragments(
-                rows,
+                measured.rows,
                 target.native_uri if isinstance(target, TableLocation) else target.native,
                 schema=rows.schema,
                 mode="create" if is_new else mode,
@@ -78,9 +80,27 @@ def write_uncommitted(
                 session=shared_session() if is_new else None,
             )
         assert isinstance(written, list)
+        require_whole_rows(location, written, measured.long_blob_bytes)
         if carried_row_ids is not None:
             _carry(written, carried_row_ids)
     return written
+
+
+class _Measured:
+    """Rows, and how many of their bytes go to blob files, known once the rows were read."""
+
+    def __init__(self, rows: pa.Table | pa.RecordBatchReader) -> None:
+        self.long_blob_bytes = 0
+        self.rows = rows
+        if isinstance(rows, pa.RecordBatchReader):
+            self.rows = pa.RecordBatchReader.from_batches(rows.schema, self._measure(rows))
+        else:
+            self.long_blob_bytes = long_blob_bytes(rows)
+
+    def _measure(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.long_blob_bytes += long_blob_bytes(batch)
+            yield batch
 
 
 def parse_fragments(fragments: Iterable[str]) -> list[FragmentMetadata]:

@@ -13,6 +13,7 @@ from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
+from omnigraph.storage.tables.wholeness import require_whole_indices
 
 
 class IndexKind(StrEnum):
@@ -109,6 +110,8 @@ def stage_indices(
         with observed_write("write_indices", table.location.native_uri):
             built = [_build(table, spec) for spec in specs]
         replaced = [old for old in _segments(table) if old.name in names]
+    sizes = {str(one.uuid): sum(file.size_bytes for file in one.files or ()) for one in built}
+    require_whole_indices(table.location, sizes)
     operation = LanceOperation.CreateIndex(built, replaced)
     return stage_operation(table, operation, uuid=uuid, properties=properties)
 

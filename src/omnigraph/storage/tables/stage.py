@@ -30,6 +30,7 @@ from omnigraph.storage.tables.fragments import (
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table, table_exists
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.schemas import all_field_ids
+from omnigraph.storage.tables.wholeness import require_whole_deletions
 
 _OFFSET_BITS = 32
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
@@ -326,6 +327,7 @@ def _without_rows(
                 emptied.append(id)
             else:
                 kept.append(left)
+    require_whole_deletions(table.location, kept)
     return kept, emptied
 
 

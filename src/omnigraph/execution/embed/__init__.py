@@ -1,0 +1,1 @@
+"""Turning texts into vectors: the providers that do it, and the pipeline over files of records."""

@@ -1,0 +1,247 @@
+"""The pipeline over files: records in JSON lines, their texts embedded, the rest untouched."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from omnigraph.errors import BadRequest
+from omnigraph.execution.embed.model import Embedder, TextRole
+from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
+from omnigraph.types.problems import ValueRefused
+from omnigraph.types.strict_json import parse_json
+
+
+class EmbedMode(StrEnum):
+    """What happens to the selected records."""
+
+    FILL_MISSING = "fill_missing"
+    """Embed those whose target is absent, null or empty."""
+    REEMBED_SELECTED = "reembed_selected"
+    """Embed every one, chosen by their fields."""
+    REEMBED_ALL = "reembed_all"
+    CLEAN = "clean"
+    """Take the target away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Records, of one type or of any, with a field that reads so."""
+
+    type: str | None
+    field: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """What to embed. Without types or selectors every record of a type in the spec is selected."""
+
+    input: Path
+    output: Path
+    spec: EmbedSpec
+    types: tuple[str, ...] = ()
+    selectors: tuple[Selector, ...] = ()
+    is_clean: bool = False
+    is_reembed_all: bool = False
+
+    @property
+    def mode(self) -> EmbedMode:
+        if self.is_clean:
+            return EmbedMode.CLEAN
+        if self.is_reembed_all:
+            return EmbedMode.REEMBED_ALL
+        return EmbedMode.REEMBED_SELECTED if self.selectors else EmbedMode.FILL_MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedSummary:
+    """What was done; the model is None where nothing could be embedded."""
+
+    input: str
+    output: str
+    records: int
+    selected_records: int
+    embedded_records: int
+    cleaned_records: int
+    mode: EmbedMode
+    dimension: int
+    model: str | None
+
+    def wire(self) -> dict[str, object]:
+        return {**asdict(self), "mode": str(self.mode)}
+
+
+def parse_selector(text: str) -> Selector:
+    """The selector written `[Type:]field=value`.
+
+    Raises:
+        BadRequest: it is not written so.
+    """
+    name, equals, value = text.partition("=")
+    type_name, colon, field = name.rpartition(":")
+    if not equals or not field or (colon and not type_name):
+        raise BadRequest(f"a selection is written [Type:]field=value, not '{text}'")
+    return Selector(type_name or None, field, value)
+
+
+def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary:
+    """Write the output file and say what was done; cleaning needs no embedder.
+
+    The output appears whole or not at all, and may be the input itself.
+
+    Raises:
+        BadRequest: the request does not fit its spec, or a line of the input is no record.
+        EmbeddingFailed: the provider did not answer properly.
+    """
+    _check(request)
+    run = _Run(request, embedder)
+    scratch = request.output.with_name(f"{request.output.name}.tmp")
+    try:
+        request.output.parent.mkdir(parents=True, exist_ok=True)
+        with scratch.open("wb") as file:
+            file.writelines(line + b"\n" for line in run.lines())
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(request.output)
+    except OSError as error:
+        raise BadRequest(f"cannot write {request.output}: {error.strerror}") from None
+    finally:
+        scratch.unlink(missing_ok=True)
+    return run.summary()
+
+
+def _check(request: EmbedRequest) -> None:
+    if request.is_clean and request.is_reembed_all:
+        raise BadRequest("records are either cleaned or embedded again, not both")
+    named = [*request.types, *(s.type for s in request.selectors if s.type is not None)]
+    for name in named:
+        if name not in request.spec.types:
+            known = ", ".join(sorted(request.spec.types))
+            raise BadRequest(f"the spec says nothing of type '{name}'; it knows {known}")
+
+
+class _Run:
+    """One pass over the input, counting."""
+
+    def __init__(self, request: EmbedRequest, embedder: Embedder | None) -> None:
+        self._request, self._embedder = request, embedder
+        self._mode = request.mode
+        self._records = self._selected = self._embedded = self._cleaned = 0
+
+    def summary(self) -> EmbedSummary:
+        return EmbedSummary(
+            input=str(self._request.input),
+            output=str(self._request.output),
+            records=self._records,
+            selected_records=self._selected,
+            embedded_records=self._embedded,
+            cleaned_records=self._cleaned,
+            mode=self._mode,
+            dimension=self._request.spec.dimension,
+            model=None if self._embedder is None else self._embedder.model,
+        )
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines of the output; a record that is not changed keeps its line as it is."""
+        for number, line in _lines(self._request.input):
+            self._records += 1
+            try:
+                yield self._line(line)
+            except (ValueRefused, ValueError) as problem:
+                raise BadRequest(f"{self._request.input}:{number}: {problem}") from None
+
+    def _line(self, line: bytes) -> bytes:
+        record = parse_json(line)
+        if not isinstance(record, dict):
+            raise ValueError("a record is a JSON object")
+        type_name = record.get("type")
+        if not isinstance(type_name, str):
+            return line
+        data = record.get("data")
+        if not isinstance(data, dict):
+            raise ValueError(f"a record of type '{type_name}' has its fields in an object 'data'")
+        target = self._request.spec.types.get(type_name)
+        if target is None or not self._is_selected(type_name, data):
+            return line
+        self._selected += 1
+        return _written(record) if self._change(type_name, data, target) else line
+
+    def _is_selected(self, type_name: str, data: Mapping[str, object]) -> bool:
+        request = self._request
+        if request.types and type_name not in request.types:
+            return False
+        return not request.selectors or any(
+            selector.type in (None, type_name)
+            and selector.field in data
+            and rendered(data[selector.field]) == selector.value
+            for selector in request.selectors
+        )
+
+    def _change(self, type_name: str, data: dict[str, object], target: EmbedTarget) -> bool:
+        """Whether the fields were changed."""
+        if self._mode is EmbedMode.CLEAN:
+            if target.target not in data:
+                return False
+            del data[target.target]
+            self._cleaned += 1
+            return True
+        if self._mode is EmbedMode.FILL_MISSING and data.get(target.target) not in (None, []):
+            return False
+        assert self._embedder is not None, "only cleaning goes without an embedder"
+        text = embedded_text(type_name, data, target.fields)
+        vector = self._embedder.embed(text, self._request.spec.dimension, TextRole.DOCUMENT)
+        # The shortest digits that single precision reads back as the same number.
+        data[target.target] = [float(str(np.float32(value))) for value in vector]
+        self._embedded += 1
+        return True
+
+
+def embedded_text(type_name: str, data: Mapping[str, object], fields: tuple[str, ...]) -> str:
+    """The text of a record: its type, then each field that has something to say, line by line."""
+    values = ((field, rendered(data.get(field))) for field in fields)
+    return "\n".join(
+        [f"type: {type_name}", *(f"{field}: {text}" for field, text in values if text)]
+    )
+
+
+def rendered(value: object) -> str:
+    """A value of a field as text."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value.strip()
+        case bool():
+            return "true" if value else "false"
+        case list():
+            return ", ".join(rendered(item) for item in value)
+        case dict():
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        case _:
+            return str(value)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold a record, numbered from 1."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, line.rstrip(b"\r\n")
+    except OSError as error:
+        raise BadRequest(f"cannot read {path}: {error.strerror}") from None
+
+
+def _written(record: Mapping[str, object]) -> bytes:
+    try:
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        raise ValueError("a number is too large to be written again") from None
+    return text.encode()

@@ -1,0 +1,122 @@
+"""The embedder the settings ask for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+
+from omnigraph.errors import EmbeddingFailed
+from omnigraph.execution.embed.http_post import base_address
+from omnigraph.execution.embed.mock import MockEmbedder
+from omnigraph.execution.embed.model import Embedder, TextRole
+from omnigraph.execution.embed.remote import (
+    Dialect,
+    GeminiDialect,
+    OpenAiDialect,
+    Patience,
+    RemoteEmbedder,
+)
+from omnigraph.settings import (
+    GEMINI_API_KEY,
+    OPENAI_API_KEY,
+    OPENROUTER_API_KEY,
+    EmbedProvider,
+    EmbedSettings,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Provider:
+    base_url: str
+    model: str
+    dialect: Dialect
+
+
+_PROVIDERS = {
+    EmbedProvider.OPENAI_COMPATIBLE: _Provider(
+        "https://openrouter.ai/api/v1", "openai/text-embedding-3-large", OpenAiDialect()
+    ),
+    EmbedProvider.OPENAI: _Provider(
+        "https://api.openai.com/v1", "text-embedding-3-large", OpenAiDialect()
+    ),
+    EmbedProvider.GEMINI: _Provider(
+        "https://generativelanguage.googleapis.com/v1beta", "gemini-embedding-2", GeminiDialect()
+    ),
+}
+
+
+class LazyEmbedder:
+    """The embedder of the settings, made when it is first needed and then once.
+
+    So a graph can be opened and read without any key, as long as no text has to be embedded.
+    """
+
+    def __init__(self, settings: EmbedSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._embedder: Embedder | None = None
+
+    @property
+    def model(self) -> str:
+        return chosen_model(self._settings)
+
+    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
+        with self._lock:
+            if self._embedder is None:
+                self._embedder = open_embedder(self._settings)
+        return self._embedder.embed(text, dimension, role)
+
+
+def chosen_model(settings: EmbedSettings) -> str:
+    """The model the embedder of these settings will have."""
+    if settings.model is not None or _is_mock(settings):
+        return settings.model or ""
+    return _PROVIDERS[settings.provider].model
+
+
+def open_embedder(settings: EmbedSettings) -> Embedder:
+    """The embedder these settings ask for.
+
+    Raises:
+        EmbeddingFailed: its provider needs a key that is not set.
+        BadRequest: the base URL is not one.
+    """
+    if _is_mock(settings):
+        if settings.provider is not EmbedProvider.MOCK:
+            _log.warning("embeddings are made up: OMNIGRAPH_EMBEDDINGS_MOCK is set")
+        return MockEmbedder(chosen_model(settings))
+    provider = _PROVIDERS[settings.provider]
+    return RemoteEmbedder(
+        dialect=provider.dialect,
+        base_url=base_address(settings.base_url or provider.base_url),
+        model=chosen_model(settings),
+        key=_key(settings),
+        patience=Patience(
+            timeout_s=settings.timeout_s,
+            deadline_s=settings.deadline_s,
+            attempts=settings.attempts,
+            backoff_s=settings.backoff_s,
+        ),
+    )
+
+
+def _is_mock(settings: EmbedSettings) -> bool:
+    return settings.is_mock or settings.provider is EmbedProvider.MOCK
+
+
+def _key(settings: EmbedSettings) -> str:
+    openrouter = (OPENROUTER_API_KEY.name, settings.openrouter_api_key)
+    openai = (OPENAI_API_KEY.name, settings.openai_api_key)
+    candidates = {
+        EmbedProvider.OPENAI_COMPATIBLE: (openrouter, openai),
+        EmbedProvider.OPENAI: (openai,),
+        EmbedProvider.GEMINI: ((GEMINI_API_KEY.name, settings.gemini_api_key),),
+    }[settings.provider]
+    for _, key in candidates:
+        if key:
+            return key
+    names = " or ".join(name for name, _ in candidates)
+    raise EmbeddingFailed(f"{names} is required for the embedding provider {settings.provider}")

@@ -1,0 +1,171 @@
+"""Embedders that ask a provider over HTTP."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import quote
+
+from omnigraph.errors import EmbeddingFailed
+from omnigraph.execution.embed.http_post import Response, post_json
+from omnigraph.execution.embed.model import TextRole, unit_vector
+from omnigraph.types.problems import ValueRefused
+from omnigraph.types.strict_json import parse_json
+
+_LONGEST_REASON = 300
+_LONGEST_PAUSE_S = 30.0
+"""However long a provider asks to be left alone."""
+
+
+class Dialect(Protocol):
+    """How one provider is asked and how it answers."""
+
+    def path(self, model: str) -> str: ...
+    def headers(self, key: str) -> Mapping[str, str]: ...
+    def body(self, model: str, text: str, dimension: int, role: TextRole) -> object: ...
+    def values(self, answer: object) -> object: ...
+
+
+class OpenAiDialect:
+    """The embeddings call of OpenAI, which many others offer too."""
+
+    def path(self, model: str) -> str:  # noqa: ARG002  # the model is in the body
+        return "/embeddings"
+
+    def headers(self, key: str) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {key}"}
+
+    def body(self, model: str, text: str, dimension: int, role: TextRole) -> object:  # noqa: ARG002  # queries and documents are embedded alike
+        return {"model": model, "input": [text], "dimensions": dimension}
+
+    def values(self, answer: object) -> object:
+        items = _member(answer, "data")
+        for item in items if isinstance(items, list) else []:
+            if isinstance(item, dict) and item.get("index", 0) == 0:
+                return item.get("embedding")
+        return None
+
+
+class GeminiDialect:
+    """The content-embedding call of Gemini."""
+
+    def path(self, model: str) -> str:
+        return f"/models/{quote(model, safe='')}:embedContent"
+
+    def headers(self, key: str) -> Mapping[str, str]:
+        return {"x-goog-api-key": key}
+
+    def body(self, model: str, text: str, dimension: int, role: TextRole) -> object:
+        return {
+            "model": f"models/{model}",
+            "content": {"parts": [{"text": text}]},
+            "taskType": f"RETRIEVAL_{role.upper()}",
+            "outputDimensionality": dimension,
+        }
+
+    def values(self, answer: object) -> object:
+        return _member(_member(answer, "embedding"), "values")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait and how often to try; a deadline of 0 is none."""
+
+    timeout_s: float
+    deadline_s: float
+    attempts: int
+    backoff_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteEmbedder:
+    """An embedder that asks a provider for each text."""
+
+    dialect: Dialect
+    base_url: str
+    model: str
+    key: str = field(repr=False)
+    patience: Patience
+
+    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
+        request = self.dialect.body(self.model, text, dimension, role)
+        response = self._answered(request)
+        if response.status != 200:
+            raise self._failure(self._refusal(response))
+        try:
+            answer = parse_json(response.body)
+        except ValueRefused:
+            raise self._failure("the answer is not JSON") from None
+        values = self.dialect.values(answer)
+        if not isinstance(values, list) or not all(_is_number(value) for value in values):
+            raise self._failure("the answer holds no embedding")
+        try:
+            return unit_vector([_as_float(value) for value in values], dimension)
+        except EmbeddingFailed as failure:
+            raise self._failure(failure.message) from None
+
+    def _answered(self, request: object) -> Response:
+        """The first answer that another attempt could not better.
+
+        Worth another attempt are no answer, a provider that asks to wait, and one that fails.
+        """
+        started, patience = time.monotonic(), self.patience
+        for attempt in range(patience.attempts):
+            response, problem = self._attempt(request, self._time_left(started))
+            if response is not None and problem is None:
+                return response
+            pause = patience.backoff_s * 2**attempt
+            if response is not None and response.retry_after_s is not None:
+                pause = max(pause, min(response.retry_after_s, _LONGEST_PAUSE_S))
+            left = self._time_left(started)
+            if attempt + 1 == patience.attempts or (left is not None and pause >= left):
+                break
+            time.sleep(pause)
+        tried = f"{attempt + 1} attempt{'s' if attempt else ''}"
+        raise self._failure(f"{problem} ({tried}, {time.monotonic() - started:.1f} s)")
+
+    def _attempt(self, request: object, left_s: float | None) -> tuple[Response | None, str | None]:
+        """An answer, and what is wrong with it if a later one may be better."""
+        timeout = (
+            self.patience.timeout_s if left_s is None else min(self.patience.timeout_s, left_s)
+        )
+        url = self.base_url + self.dialect.path(self.model)
+        try:
+            response = post_json(url, self.dialect.headers(self.key), request, timeout)
+        except TimeoutError:
+            return None, f"no answer within {timeout:.3g} s"
+        except OSError as error:
+            return None, f"the provider cannot be reached ({error.strerror or error})"
+        is_passing = response.status == 429 or response.status >= 500
+        return response, self._refusal(response) if is_passing else None
+
+    def _time_left(self, started: float) -> float | None:
+        if not self.patience.deadline_s:
+            return None
+        return max(0.001, self.patience.deadline_s - (time.monotonic() - started))
+
+    def _refusal(self, response: Response) -> str:
+        words = " ".join(response.body.decode("utf-8", "replace").split())
+        said = words.replace(self.key, "***")[:_LONGEST_REASON]
+        return f"HTTP {response.status}{': ' if said else ''}{said}"
+
+    def _failure(self, reason: str) -> EmbeddingFailed:
+        return EmbeddingFailed(f"embedding with {self.model} at {self.base_url} failed: {reason}")
+
+
+def _member(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

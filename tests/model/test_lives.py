@@ -1,0 +1,34 @@
+"""Random lives of a graph agree with the oracle, step by step."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from model.machine import GraphLife, make_template
+
+DEFAULT = settings(
+    max_examples=14,
+    stateful_step_count=20,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+LONG = settings(DEFAULT, max_examples=400, stateful_step_count=50)
+
+
+@pytest.fixture(scope="module")
+def lives(tmp_path_factory):
+    GraphLife.template = make_template(tmp_path_factory.mktemp("model") / "template.omni")
+    return GraphLife
+
+
+def test_short_lives(lives):
+    run_state_machine_as_test(lives, settings=DEFAULT)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+def test_long_lives(lives):
+    run_state_machine_as_test(lives, settings=settings(LONG, phases=[Phase.generate, Phase.shrink]))
