@@ -6,7 +6,7 @@ Operations are plain values too, so that another process can be told of them:
     {"do": "mutate", "statements": [...]}     insert, merge, update and delete, in order
     {"do": "load", "mode": ..., "records": [...]}
 
-`run` gives the state afterwards, or the kind of refusal. Ids the engine mints are not known here;
+`judge` gives the state afterwards, or the kind of refusal. Ids the engine mints are not known here;
 rows that get one are kept apart as `fresh`.
 """
 
@@ -92,11 +92,14 @@ def empty() -> State:
     return {table: {} for table in TABLES}
 
 
-def run(state: State, operation: dict) -> Outcome:
-    """The state after an operation; raises `Refused`."""
-    if operation["do"] == "mutate":
-        return _mutate(state, operation["statements"])
-    return _load(state, operation["mode"], operation["records"])
+def judge(state: State, operation: dict) -> Outcome | Refused:
+    """The state after an operation, or why it must be refused."""
+    try:
+        if operation["do"] == "mutate":
+            return _mutate(state, operation["statements"])
+        return _load(state, operation["mode"], operation["records"])
+    except Refused as refused:
+        return refused
 
 
 # --- mutations ----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ DEFAULT = settings(
     stateful_step_count=20,
     deadline=None,
     print_blob=True,
+    report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
 LONG = settings(DEFAULT, max_examples=400, stateful_step_count=50)
