@@ -19,7 +19,11 @@ SMALL = {
 }
 
 
-@pytest.fixture(params=SMALL)
+# Every writer is a process that loads the native library anew.
+SLOW = {"writers": pytest.mark.slow}
+
+
+@pytest.fixture(params=[pytest.param(name, marks=SLOW.get(name, ())) for name in SMALL])
 def suite(request):
     return find_suites()[request.param]
 

@@ -22,9 +22,15 @@ def test_the_version_flag_prints_the_first_line_only(omnigraph, flag: str) -> No
 def test_help_ends_with_the_commands_by_capability(omnigraph) -> None:
     outcome = omnigraph("--help")
     assert outcome.code == 0
-    assert "COMMANDS BY CAPABILITY" in outcome.out.splitlines()[-4:][0] or (
-        "COMMANDS BY CAPABILITY" in outcome.out
-    )
+    *_, legend = outcome.out.split("\n\n")
+    assert legend.startswith("COMMANDS BY CAPABILITY\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["schema"]], ids=["nothing", "a group"])
+def test_no_command_gets_the_help_as_wrong_usage(omnigraph, arguments: list[str]) -> None:
+    outcome = omnigraph(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("Usage: omnigraph")
 
 
 def test_explain_draws_the_plan(omnigraph, schema_file: Path, query_file: Path) -> None:
@@ -116,6 +122,49 @@ def test_schema_plan_lists_the_steps(omnigraph, schema_file: Path, tmp_path: Pat
 def test_schema_plan_of_no_change(omnigraph, schema_file: Path) -> None:
     outcome = omnigraph("schema", "plan", "--from", str(schema_file), "--schema", str(schema_file))
     assert outcome.out == "no schema changes\n"
+
+
+def test_what_a_plan_loses_is_told_beside_its_steps(
+    omnigraph, schema_file: Path, tmp_path: Path
+) -> None:
+    wanted = tmp_path / "next.pg"
+    wanted.write_text(schema_file.read_text().replace("born: I32?", ""))
+    plan = ["schema", "plan", "--from", str(schema_file), "--schema", str(wanted)]
+    outcome = omnigraph(*plan)
+    assert outcome.out == "- drop property Artist.born (soft)\n"
+    assert outcome.err.startswith("info OG-DS-104: drop property Artist.born (soft)")
+    outcome = omnigraph(*plan, "--allow-data-loss", "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    (told,) = json.loads(outcome.out)["notes"]
+    assert (told["severity"], told["code"]) == ("info", "OG-DS-104")
+
+
+def test_schema_lint_gives_advice_and_passes(omnigraph, tmp_path: Path) -> None:
+    path = tmp_path / "docs.pg"
+    path.write_text("node Doc { slug: String @key  place: Vector(3)?  age: I32? @indx }\n")
+    outcome = omnigraph("schema", "lint", "--schema", str(path))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.splitlines()[-1] == f"{path}: 1 warnings, 1 infos"
+    outcome = omnigraph("schema", "lint", "--schema", "-", "--json", stdin=path.read_text())
+    body = json.loads(outcome.out)
+    assert (body["status"], body["warnings"], body["infos"]) == ("ok", 1, 1)
+    assert [(f["code"], f["line"], f["column"]) for f in body["findings"]] == [
+        ("S190", 1, 60),
+        ("OG-VE-101", 1, 31),
+    ]
+
+
+def test_init_warns_about_hints_that_mean_nothing(omnigraph, tmp_path: Path) -> None:
+    outcome = omnigraph(
+        "init",
+        str(tmp_path / "g.omni"),
+        "--schema",
+        "-",
+        stdin='node A @rename_from("B") { x: String @key }',
+    )
+    assert outcome.code == 0
+    assert outcome.out.startswith("initialized ")
+    assert '@rename_from("B") has no effect' in outcome.err
 
 
 def test_an_unsupported_change_is_a_report_and_not_a_failure(

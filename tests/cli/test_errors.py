@@ -62,6 +62,9 @@ def test_a_missing_file_is_one_line(omnigraph, schema_file: Path) -> None:
     outcome = omnigraph("lint", "--schema", str(schema_file), "--query", "nowhere.gq")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == "error: cannot read nowhere.gq: No such file or directory\n"
+    as_json = omnigraph("lint", "--schema", str(schema_file), "--query", "nowhere.gq", "--json")
+    assert (as_json.code, as_json.err) == (1, outcome.err)
+    assert json.loads(as_json.out)["code"] == "bad_request"
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ def few_files(folder: Path, left: int):
 
 @contextmanager
 def few_handles(folder: Path, left: int):
-    # The highest number in use counts, not how many are.
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
-    with _limited(resource.RLIMIT_NOFILE, highest + 1 + left):
+    in_use = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
+    lowest_free = next(number for number in range(len(in_use) + 1) if number not in in_use)
+    with _limited(resource.RLIMIT_NOFILE, lowest_free + left):
         yield
 
 

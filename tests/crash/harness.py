@@ -51,9 +51,14 @@ class Workers:
         self._idle: deque[subprocess.Popen[bytes]] = deque()
         self._lock = threading.Lock()
 
-    def run(self, place: Path, operation: str, after: int | None = None) -> Ended:
-        """Do the operation in a process that dies after so many of its durable writes."""
-        job = {"place": str(place), "operation": operation, "after": after}
+    def run(
+        self, place: Path, operation: str, after: int | None = None, *, by_file: bool = False
+    ) -> Ended:
+        """Do the operation in a process that dies after so many of its durable writes.
+
+        With `by_file` every change of a file below the place counts, whoever makes it.
+        """
+        job = {"place": str(place), "operation": operation, "after": after, "by_file": by_file}
         worker = self._take()
         assert worker.stdin is not None
         assert worker.stdout is not None
@@ -68,7 +73,7 @@ class Workers:
             raise AssertionError(f"{operation} cut after {after} failed:\n{answer['said']}")
         if not answer["said"]:
             return Ended(is_acknowledged=False, writes=())
-        writes = json.loads(answer["said"])["writes"]
+        writes = answer["files"] if by_file else json.loads(answer["said"])["writes"]
         return Ended(is_acknowledged=True, writes=tuple((a, p) for a, p in writes))
 
     def _take(self) -> subprocess.Popen[bytes]:

@@ -5,32 +5,39 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from socket import send_fds, socket
 from typing import Any
 
 import omnigraph
 from crash.cuts import Cut
 from crash.town import INIT, OPEN, OPERATIONS, SCHEMA
+from crash.tracer import install
 from omnigraph.graph.graph import Graph
 from omnigraph.storage.objects.counting import install_observer
 
 assert Graph  # imported here so that it is there when the job comes
 
 
-def do(job: dict[str, Any], answer: int) -> None:
+def do(job: dict[str, Any], answer: socket) -> None:
     """Do the job; if it is not cut before, say what was written, and die."""
-    place, name = Path(job["place"]), job["operation"]
-    cut = Cut(job["after"])
+    cut = Cut(None if job["by_file"] else job["after"])
     install_observer(cut)
-    if name in (INIT, OPEN):
-        cut.arm()
-        if name == INIT:
-            omnigraph.init(place, SCHEMA, actor="maker")
-        else:
-            omnigraph.open(place, actor="opener")
-    else:
-        graph = omnigraph.open(place, actor="worker")
-        cut.arm()
-        OPERATIONS[name].run(graph)
-    os.write(answer, json.dumps({"writes": cut.writes}).encode())
+    work = _work(job["operation"], Path(job["place"]))
+    cut.arm()
+    if job["by_file"]:
+        send_fds(answer, [b"listener"], [install()])
+    work()
+    answer.sendall(json.dumps({"writes": cut.writes}).encode())
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _work(operation: str, place: Path) -> Callable[[], object]:
+    """What is to be interrupted, with the graph it needs already open."""
+    if operation == INIT:
+        return lambda: omnigraph.init(place, SCHEMA, actor="maker")
+    if operation == OPEN:
+        return lambda: omnigraph.open(place, actor="opener")
+    graph = omnigraph.open(place, actor="worker")
+    return lambda: OPERATIONS[operation].run(graph)

@@ -10,42 +10,12 @@ import random
 
 import pytest
 
-import omnigraph
-from crash.checks import check, content_of
-from crash.harness import side_by_side
-from crash.stories import fresh, writes_of
+from crash.sweep import Sweep
 from crash.town import LOAD_INTO_NEW_BRANCH, WRITES
 
 pytestmark = pytest.mark.crash
 
 SAMPLE = 2
-
-
-class Sweep:
-    """One operation, what the graph may be when it is interrupted, and where it can be."""
-
-    def __init__(self, workers, template, folder, operation):
-        self.workers, self.template, self.folder = workers, template, folder
-        self.operation = operation
-        finished = fresh(template, folder / "finished", operation)
-        self.allowed = {"old": content_of(omnigraph.open(finished))}
-        self.writes = writes_of(finished, operation)
-        self.allowed["new"] = content_of(omnigraph.open(finished))
-
-    def outcome(self, after):
-        """What the graph is after a cut: "old" or "new"."""
-        place = fresh(self.template, self.folder / f"cut-{after}", self.operation)
-        ended = self.workers.run(place, self.operation, after)
-        found = check(place, self.allowed)
-        if ended.is_acknowledged:
-            assert found == "new", f"{self.operation} was acknowledged and then lost"
-        return found
-
-    def outcomes(self, cuts):
-        found = side_by_side(self.outcome, cuts)
-        order = list(self.allowed)
-        assert found == sorted(found, key=order.index), "a later cut gave an earlier graph"
-        return found
 
 
 @pytest.mark.parametrize("operation", WRITES)

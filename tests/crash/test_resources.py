@@ -69,7 +69,8 @@ def test_a_file_system_that_became_read_only_refuses_writers_and_serves_readers(
     assert refused["found"] == "old"
 
 
-@pytest.mark.parametrize("operation", [PAIR, pytest.param(FORKS, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", [PAIR, FORKS])
 def test_files_that_may_not_grow_are_a_typed_error_and_lose_nothing(tmp_path, explored, operation):
     told = squeeze(tmp_path, "bytes", operation)
     assert "too large" in told[0]["ended"]

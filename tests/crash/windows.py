@@ -47,6 +47,7 @@ class At:
         self._moment, self._action, self._path, self._act = moment, action, path, act
         self._turns = range(nth, nth + times)
         self._lock = threading.Lock()
+        self._is_acting = threading.local()
         self.met = 0
 
     def before(self, action: str, path: str) -> None:
@@ -58,11 +59,17 @@ class At:
     def _meet(self, moment: str, action: str, path: str) -> None:
         if moment != self._moment or action != self._action or not fnmatch(path, self._path):
             return
+        if getattr(self._is_acting, "now", False):
+            return  # a write that the act itself makes
         with self._lock:
             self.met += 1
             is_turn = self.met in self._turns
         if is_turn:
-            self._act()
+            self._is_acting.now = True
+            try:
+                self._act()
+            finally:
+                self._is_acting.now = False
 
 
 @contextmanager

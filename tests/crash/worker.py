@@ -13,6 +13,10 @@ import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
+from socket import SHUT_WR, recv_fds, socket, socketpair
+from typing import Any
+
+from crash.tracer import supervise
 
 for slow in ("pyarrow.compute", "pyarrow.dataset", "omnigraph.plan.compile"):
     import_module(slow)
@@ -23,40 +27,44 @@ class Child:
     """A process that has imported everything, or is about to, and waits for its job."""
 
     def __init__(self) -> None:
-        job, self._job = os.pipe()
-        self._answer, answer = os.pipe()
+        self._channel, theirs = socketpair()
+        self._job: dict[str, Any] = {}
         self._pid = os.fork()
         if self._pid == 0:
-            os.close(self._job)
-            os.close(self._answer)
-            _wait_and_work(job, answer)
-        os.close(job)
-        os.close(answer)
+            self._channel.close()
+            _wait_and_work(theirs)
+        theirs.close()
 
     def start(self, job: bytes) -> None:
+        self._job = json.loads(job or b"{}")
         with suppress(BrokenPipeError):  # it could not even import; `end` tells why
-            os.write(self._job, job)
-        os.close(self._job)
+            self._channel.sendall(job)
+            self._channel.shutdown(SHUT_WR)
 
     def end(self) -> bytes:
         """How it ended: the signal that killed it, and what it said before."""
-        said = b"".join(iter(lambda: os.read(self._answer, 65536), b""))
-        os.close(self._answer)
+        files = []
+        if self._job["by_file"]:
+            _, (listener, *_), *_ = recv_fds(self._channel, len(b"listener"), 1)
+            files = supervise(listener, self._job["place"], self._job["after"])
+            os.close(listener)
+        said = b"".join(iter(lambda: self._channel.recv(65536), b""))
+        self._channel.close()
         _, status = os.waitpid(self._pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        return json.dumps({"code": code, "said": said.decode()}).encode()
+        return json.dumps({"code": code, "said": said.decode(), "files": files}).encode()
 
 
-def _wait_and_work(job: int, answer: int) -> None:
+def _wait_and_work(channel: socket) -> None:
     os.close(0)
     try:
         from crash.job import do
 
-        line = b"".join(iter(lambda: os.read(job, 65536), b""))
+        line = b"".join(iter(lambda: channel.recv(65536), b""))
         if line:
-            do(json.loads(line), answer)
+            do(json.loads(line), channel)
     except BaseException:  # noqa: BLE001 - whatever it was, the test wants to know
-        os.write(answer, traceback.format_exc().encode())
+        channel.sendall(traceback.format_exc().encode())
         os._exit(1)
     os._exit(0)
 

@@ -105,7 +105,8 @@ def _problem(engine: Engine, plan: ReadPlan, traversal: Traversal, case: QueryCa
     except Exception as error:  # whatever it is, the case must be printed
         return "".join(traceback.format_exception(error))
     if case.answer is None:
-        return "accepted, although the sum does not fit its type"
+        # Nobody has to add up what a limit of 0 leaves out.
+        return "accepted, although the sum does not fit its type" if rows else None
     return wrong_types(schema, plan) or difference(case.answer, rows)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 
-from differential.data import read_records
+from differential.contents import Record
+from differential.data import GraphData, read_records
 from differential.generate import GraphCase
+from omnigraph.catalog.model import EntityType
 from omnigraph.language.query import ast
 from omnigraph.language.query.parser import parse_query_file
 from omnigraph.language.query.printer import print_query
@@ -29,26 +31,51 @@ def shrink(graph: GraphCase, text: str, fails: Fails) -> tuple[GraphCase, str]:
 
 
 def _smaller_graphs(graph: GraphCase) -> Iterator[GraphCase]:
-    """Without some records, first many, then one; then without single properties."""
+    """Without some records, first many, then one; edges go with the nodes at their ends."""
     size = len(graph.records) // 2
     while size:
         for start in range(0, len(graph.records), size):
-            yield _with(graph, graph.records[:start] + graph.records[start + size :])
+            left = graph.records[:start] + graph.records[start + size :]
+            yield _with(graph, _connected(left, read_records(graph.catalog, left), graph))
         size //= 2
     for at, record in enumerate(graph.records):
-        data = record["data"]
-        for name in data:  # type: ignore[attr-defined]
-            left = {key: value for key, value in data.items() if key != name}  # type: ignore[attr-defined]
-            yield _with(
-                graph, (*graph.records[:at], {**record, "data": left}, *graph.records[at + 1 :])
-            )
+        without = {**record, "data": _required(record, graph)}
+        if without != record:
+            yield _with(graph, (*graph.records[:at], without, *graph.records[at + 1 :]))
 
 
-def _with(graph: GraphCase, records: tuple) -> GraphCase:  # type: ignore[type-arg]
-    try:
-        return replace(graph, records=records, data=read_records(graph.catalog, records))
-    except KeyError:
-        return graph
+def _with(graph: GraphCase, records: tuple[Record, ...]) -> GraphCase:
+    return replace(graph, records=records, data=read_records(graph.catalog, records))
+
+
+def _connected(
+    records: tuple[Record, ...], data: GraphData, graph: GraphCase
+) -> tuple[Record, ...]:
+    """The records without edges that lead nowhere."""
+
+    def has_ends(record: Record) -> bool:
+        if "edge" not in record:
+            return True
+        edge = graph.catalog.edges[str(record["edge"])]
+        sources, targets = data.nodes[edge.from_type], data.nodes[edge.to_type]
+        return record["from"] in sources and record["to"] in targets
+
+    return tuple(filter(has_ends, records))
+
+
+def _required(record: Record, graph: GraphCase) -> Record:
+    """The values of a record that cannot be left out."""
+    catalog = graph.catalog
+    is_node = "type" in record
+    type_: EntityType
+    type_ = catalog.nodes[str(record["type"])] if is_node else catalog.edges[str(record["edge"])]
+    data = record["data"]
+    assert isinstance(data, dict)
+    return {
+        name: value
+        for name, value in data.items()
+        if (found := type_.property(name)) is None or not found.type.nullable
+    }
 
 
 def _smaller_queries(text: str) -> Iterator[str]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ import omnigraph
 from model import oracle
 from model.driving import Refusal, carry_out, difference, read_state
 from model.history import KnownBranch, KnownCommit, KnownHistory
-from model.strategies import operations
+from model.strategies import loads, mutations, operations
 from omnigraph.errors import AlreadyExists, ConflictError
 from omnigraph.storage.objects.counting import install_observer
 
@@ -64,6 +66,11 @@ class GraphLife(RuleBasedStateMachine):
     """One graph from a fresh copy to the end of the run."""
 
     template: Path
+    seen: ClassVar[Counter[str]] = Counter()
+    """What the runs of this process met, to judge whether the rules reach everything."""
+
+    def note(self, what: str) -> None:
+        self.seen[what] += 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +97,19 @@ class GraphLife(RuleBasedStateMachine):
 
     # --- writing ---------------------------------------------------------------------------------
 
-    @rule(operation=operations, branch=st.integers(0, 9), handle=st.integers(0, 1))
+    @rule(operation=mutations, branch=st.integers(0, 9), handle=st.integers(0, 1))
+    def mutate(self, operation, branch, handle) -> None:
+        self.write(operation, branch, handle)
+
+    @rule(operation=loads, branch=st.integers(0, 9), handle=st.integers(0, 1))
+    def load(self, operation, branch, handle) -> None:
+        self.write(operation, branch, handle)
+
+    @rule(several=st.lists(operations, min_size=2, max_size=4), handle=st.integers(0, 1))
+    def write_several(self, several, handle) -> None:
+        for operation in several:
+            self.write(operation, 0, handle)
+
     def write(self, operation, branch, handle) -> None:
         target = self.pick_branch(branch)
         graph = self.handles[handle]
@@ -99,8 +118,10 @@ class GraphLife(RuleBasedStateMachine):
             with pytest.raises(Refusal) as refusal:
                 carry_out(graph, operation, target.name)
             assert refusal.value.kind in expected.kinds
+            self.note(f"refused: {refusal.value.kind}")
             return
         result = carry_out(graph, operation, target.name)
+        self.note(f"accepted: {operation['do']}")
         assert (result.commit is not None) is expected.commits
         if expected.affected is not None:
             assert (result.affected_nodes, result.affected_edges) == expected.affected
@@ -229,6 +250,7 @@ class GraphLife(RuleBasedStateMachine):
                 ),
             )
         target.state = found
+        self.note(f"crashed: {'old' if is_old else 'new'}")
 
     # --- what always holds -----------------------------------------------------------------------
 

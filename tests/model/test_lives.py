@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from model.machine import GraphLife, make_template
 
 DEFAULT = settings(
-    max_examples=14,
-    stateful_step_count=20,
+    max_examples=60,
+    stateful_step_count=25,
     deadline=None,
     print_blob=True,
     report_multiple_bugs=False,
@@ -27,9 +27,11 @@ def lives(tmp_path_factory):
 
 def test_short_lives(lives):
     run_state_machine_as_test(lives, settings=DEFAULT)
+    print(sorted(lives.seen.items()))
 
 
 @pytest.mark.slow
 @pytest.mark.fuzz
 def test_long_lives(lives):
     run_state_machine_as_test(lives, settings=settings(LONG, phases=[Phase.generate, Phase.shrink]))
+    print(sorted(lives.seen.items()))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.model import RESERVED_COLUMNS, Property
+from omnigraph.catalog.model import Property
 from omnigraph.identity import EntityKind, PropertyId
 from omnigraph.types.arrow import (
     BLOB,
@@ -15,7 +15,6 @@ from omnigraph.types.arrow import (
     entity_schema,
     stable_property_id,
 )
-from omnigraph.types.jsonl_examine import STORAGE_FIELDS
 from omnigraph.types.jsonl_types import PropertySpec, ReadOptions, TypeSpec
 from omnigraph.types.problems import ProblemCode, ValueRefused
 from omnigraph.types.property import PropertyType, Scalar
@@ -70,10 +69,6 @@ def test_an_edge_table_holds_its_ends_behind_the_id():
     schema = entity_schema(EntityKind.EDGE, [a_property(9, "weight", nullable=True)])
     assert schema.names == ["id", "src", "dst", "weight"]
     assert [field.nullable for field in schema] == [False, False, False, True]
-
-
-def test_the_names_refused_in_input_are_the_ones_no_property_may_have():
-    assert RESERVED_COLUMNS | {"_tombstone"} == STORAGE_FIELDS
 
 
 def test_what_is_sent_to_other_processes_can_be_pickled():

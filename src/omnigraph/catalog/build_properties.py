@@ -12,7 +12,7 @@ from omnigraph.catalog.build_annotations import (
 )
 from omnigraph.catalog.build_constraints import check_column
 from omnigraph.catalog.declared import DeclaredProperty, PlacedConstraint
-from omnigraph.catalog.defaults import DefaultMisfit, read_default
+from omnigraph.catalog.defaults import read_default
 from omnigraph.catalog.draft import UNASSIGNED
 from omnigraph.catalog.findings import Findings, OwnerName
 from omnigraph.catalog.model import (
@@ -28,6 +28,7 @@ from omnigraph.catalog.model import (
 from omnigraph.identity import PropertyId
 from omnigraph.language.schema.ast import Annotation, Literal, PropertyDecl
 from omnigraph.language.source import NOWHERE
+from omnigraph.types.problems import ValueRefused
 
 UNASSIGNED_PROPERTY = PropertyId(UNASSIGNED)
 _RULES = (ConstraintKind.KEY, ConstraintKind.UNIQUE, ConstraintKind.INDEX)
@@ -172,8 +173,8 @@ class _PropertyReader:
             return None
         try:
             return read_default(literal, self._type)
-        except DefaultMisfit as misfit:
-            message = f"`@default` on {self._where} does not fit {self._type}: {misfit}"
+        except ValueRefused as refused:
+            message = f"`@default` on {self._where} does not fit {self._type}: {refused.reason}"
             self._findings.error("S142", message, literal.span)
             return None
 

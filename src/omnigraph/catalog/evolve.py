@@ -61,7 +61,13 @@ class MigrationPlan:
             "supported": self.supported,
             "step_count": len(self.steps),
             "steps": [step.json() for step in self.steps],
+            "notes": [_note_json(note) for note in self.notes],
         }
+
+
+def _note_json(note: Diagnostic) -> Json:
+    """A note without a place: what it speaks of may be gone from the text."""
+    return {"severity": str(note.severity), "code": note.code, "message": note.message}
 
 
 def plan_migration(
@@ -80,7 +86,7 @@ def plan_migration(
     steps = tuple(step for kind in TypeKind for step in _steps_of_kind(kind, sides))
     if not steps and encode_ir(accepted) != encode_ir(identified.catalog):
         steps = (UnsupportedChange("schema", "unclassified schema change"),)
-    notes = (*identified.notes, *_notes_on_drops(steps, sides, desired))
+    notes = (*desired.warnings, *identified.notes, *_notes_on_drops(steps, sides, desired))
     return MigrationPlan(steps, identified.catalog, notes)
 
 

@@ -17,20 +17,10 @@ from omnigraph.identity import (
     table_key,
 )
 from omnigraph.types.property import PropertyType
+from omnigraph.types.reserved import STORAGE_FIELDS, STRUCTURAL_FIELDS
 
-RESERVED_COLUMNS = frozenset(
-    {
-        "_rowid",
-        "_rowaddr",
-        "_rowoffset",
-        "_row_created_at_version",
-        "_row_last_updated_at_version",
-    }
-)
-"""Column names the table format keeps for itself."""
-
-RESERVED_EVERYWHERE = RESERVED_COLUMNS | {"id", "_tombstone"}
-RESERVED_ON_EDGES = frozenset({"src", "dst", "from", "to"})
+RESERVED_EVERYWHERE = STORAGE_FIELDS | {"id"}
+RESERVED_ON_EDGES = STRUCTURAL_FIELDS | {"from", "to"}
 
 
 class TypeKind(StrEnum):

@@ -41,7 +41,7 @@ COMMANDS BY CAPABILITY
            schema show
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, recover, recovery *, schema plan,
-           lint, explain
+           schema lint, lint, explain
   control  steer many graphs: none yet
   local    need no graph: profile *, version
 """
@@ -90,7 +90,8 @@ def run(argv: Sequence[str]) -> int:
         return EXIT_FAILURE
     except click.ClickException as error:
         message = error.format_message()
-        return _failure({"error": message}, f"error: {message}", wants_json)
+        body: dict[str, object] = {"error": message, "code": "bad_request"}
+        return _failure(body, f"error: {message}", wants_json)
     except Exception as error:
         from omnigraph.errors import CompileError, OmniError
 
@@ -103,6 +104,9 @@ def run(argv: Sequence[str]) -> int:
 
 def _usage(error: click.UsageError, *, wants_json: bool) -> int:
     message = error.format_message()
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(message, err=True)
+        return EXIT_USAGE
     hint = f"try '{error.ctx.command_path} --help'" if error.ctx else "try 'omnigraph --help'"
     _failure({"error": message, "code": "bad_request"}, f"error: {message}\n{hint}", wants_json)
     return EXIT_USAGE

@@ -15,6 +15,7 @@ from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.export import export_jsonl, export_records, export_types
 from omnigraph.execution.load import LoadMode
 from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.search.segments import limit_memory
 from omnigraph.graph import loading, mutating, opening, querying, recovering
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
@@ -157,6 +158,7 @@ class Graph:
         self.read_only, self.actor = read_only, actor
         embedder = LazyEmbedder(root.settings.embed)
         self._settings = QuerySettings(Topology(), query_embedder(embedder))
+        limit_memory(root.settings.text_cache_bytes)
         self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)
         if not read_only:

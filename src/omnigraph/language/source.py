@@ -52,6 +52,20 @@ class SourceText:
             raise CompileError([good.diagnostic("P101", message, at)]) from error
         return cls(text, name)
 
+    def require_encodable(self) -> None:
+        """Refuse half a surrogate pair: Python can hold it in a string, no file and no table can.
+
+        Raises:
+            CompileError: with the place of the first one.
+        """
+        try:
+            self.text.encode()
+        except UnicodeEncodeError as error:
+            shown = SourceText(self.text.encode(errors="replace").decode(), self.name)
+            message = f"not UTF-8 text: U+{ord(self.text[error.start]):04X} stands alone"
+            at = Span(error.start, error.start + 1)
+            raise CompileError([shown.diagnostic("P101", message, at)]) from error
+
     @cached_property
     def _line_starts(self) -> list[int]:
         starts, at = [0], self.text.find("\n")

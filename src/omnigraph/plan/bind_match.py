@@ -23,7 +23,7 @@ from omnigraph.plan.bind_expressions import MatchNames
 from omnigraph.plan.bind_inline import bind_property_match
 from omnigraph.plan.bind_properties import entity_id
 from omnigraph.plan.bind_traversal import bind_traversal, narrow, report_taken
-from omnigraph.plan.expressions import AllOf, IsNull, NotP, Predicate
+from omnigraph.plan.expressions import IsNull, NotP
 from omnigraph.plan.scope import (
     Block,
     BrokenVariable,
@@ -32,6 +32,7 @@ from omnigraph.plan.scope import (
     NodeVariable,
     bound_names,
 )
+from omnigraph.plan.walk import conjuncts
 
 
 def bind_clauses(clauses: tuple[Clause, ...], block: Block) -> None:
@@ -56,13 +57,6 @@ def _bind_filter(clause: Filter, block: Block) -> None:
     predicate = bind_condition(clause.condition, MatchNames(block))
     if predicate is not None:
         block.filters.extend(conjuncts(predicate))
-
-
-def conjuncts(predicate: Predicate) -> list[Predicate]:
-    """The conditions that must all hold, one by one."""
-    if not isinstance(predicate, AllOf):
-        return [predicate]
-    return [part for item in predicate.items for part in conjuncts(item)]
 
 
 # --- nested blocks ----------------------------------------------------------------------------

@@ -33,7 +33,9 @@ from omnigraph.plan.expressions import (
 )
 from omnigraph.plan.nodes import SortKey
 from omnigraph.plan.scope import Context
-from omnigraph.types.property import INTEGERS, PropertyType
+from omnigraph.types.property import INTEGER_BOUNDS, INTEGERS, PropertyType, Scalar
+
+MOST_ROWS = INTEGER_BOUNDS[Scalar.I64][1]
 
 _DIRECTION_CODES = {FunctionName.BM25: "T20", FunctionName.RRF: "T21"}
 
@@ -174,6 +176,9 @@ def bind_row_count(
         return None
     if isinstance(expression, Literal) and expression.kind is LiteralKind.INTEGER:
         assert isinstance(expression.value, int)
+        if expression.value > MOST_ROWS:
+            context.report("T28", f"{word} is at most {MOST_ROWS}", expression.span)
+            return None
         if expression.value >= 0:
             return Constant(expression.value, I64)
     elif isinstance(expression, VariableRef):

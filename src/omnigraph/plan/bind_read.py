@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.language.query.ast import QueryDecl, ReadBody
+from omnigraph.language.query.ast import Binding, QueryDecl, ReadBody, Traversal
 from omnigraph.plan.bind_expressions import MatchNames
 from omnigraph.plan.bind_match import bind_clauses
 from omnigraph.plan.bind_order import Order, bind_order, bind_row_count
@@ -61,8 +61,9 @@ def bind_read(decl: QueryDecl, body: ReadBody, context: Context) -> ReadPlan:
 
 
 def _require_a_node(body: ReadBody, block: Block) -> None:
-    """Without any node there would be no rows to speak of."""
-    if not block.has_nodes and not block.variables:
+    """Without any node there would be no rows to speak of; a clause that failed has said why."""
+    binds = any(isinstance(clause, Binding | Traversal) for clause in body.clauses)
+    if not binds and not block.has_nodes and not block.variables:
         message = "the match binds no node"
         block.context.report("T6", message, body.clauses[0].span, hint="bind one: `$x: Type`")
 

@@ -7,13 +7,13 @@ A literal has a type of its own (`literal_constant`), used where nothing says wh
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable
 from datetime import date, datetime
 from typing import TypeVar
 
 from omnigraph.language.query.ast import ListLiteral, Literal, LiteralKind
 from omnigraph.plan.expressions import Constant, ConstantValue, Operand
+from omnigraph.types.json_value import RANGE_NAMES, round_to_float32
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import (
     FLOATS,
@@ -28,14 +28,6 @@ from omnigraph.types.temporal import parse_date, parse_datetime
 Complain = Callable[[str], None]
 """How a literal that does not fit is reported; the caller knows the code and the place."""
 
-_STORED_NAMES = {
-    Scalar.I32: "Int32",
-    Scalar.I64: "Int64",
-    Scalar.U32: "UInt32",
-    Scalar.U64: "UInt64",
-    Scalar.F32: "Float32",
-    Scalar.F64: "Float64",
-}
 _LITERAL_SCALARS = {
     LiteralKind.STRING: Scalar.STRING,
     LiteralKind.INTEGER: Scalar.I64,
@@ -46,16 +38,6 @@ _LITERAL_SCALARS = {
 }
 
 # --- floats -------------------------------------------------------------------------------------
-
-
-def round_to_f32(value: float) -> float | None:
-    """The nearest float32, or None when the value is beyond its range."""
-    try:
-        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
-        return None
-    return rounded
-
 
 OperandT = TypeVar("OperandT", bound=Operand)
 
@@ -74,8 +56,8 @@ def round_constant(operand: OperandT, other: PropertyType) -> OperandT | Constan
 
 
 def _rounded(value: ConstantValue) -> ConstantValue:
-    rounded = round_to_f32(value) if isinstance(value, float) else None
-    return value if rounded is None else rounded
+    rounded = round_to_float32(value) if isinstance(value, float) else math.inf
+    return rounded if math.isfinite(rounded) else value
 
 
 # --- literals by themselves -----------------------------------------------------------------------
@@ -246,7 +228,7 @@ def _fit_integer(
     whole = int(number)
     low, high = INTEGER_BOUNDS[scalar]
     if not low <= whole <= high:
-        complain(f"{number} for {target} exceeds {_STORED_NAMES[scalar]} range")
+        complain(f"{number} for {target} exceeds {RANGE_NAMES[scalar]} range")
         return None
     return whole
 
@@ -255,9 +237,9 @@ def _fit_float(literal: Literal, scalar: Scalar, target: str, complain: Complain
     number = literal.value
     assert isinstance(number, int | float)
     wide = _as_float(literal)
-    stored = round_to_f32(wide) if scalar is Scalar.F32 and math.isfinite(wide) else wide
-    if stored is None or not math.isfinite(stored):
-        complain(f"{number} for {target} exceeds {_STORED_NAMES[scalar]} range")
+    stored = round_to_float32(wide) if scalar is Scalar.F32 else wide
+    if not math.isfinite(stored):
+        complain(f"{number} for {target} exceeds {RANGE_NAMES[scalar]} range")
         return None
     if isinstance(number, int) and stored != number:
         complain(f"{target} is {scalar} and cannot hold {number} exactly")

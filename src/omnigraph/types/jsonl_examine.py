@@ -19,20 +19,8 @@ from omnigraph.types.problems import (
     quoted,
     required_reason,
 )
+from omnigraph.types.reserved import STORAGE_FIELDS, STRUCTURAL_FIELDS
 from omnigraph.types.strict_json import parse_json
-
-STORAGE_FIELDS = frozenset(
-    {
-        "_rowid",
-        "_rowaddr",
-        "_rowoffset",
-        "_row_created_at_version",
-        "_row_last_updated_at_version",
-        "_tombstone",
-    }
-)
-"""Names the tables keep for themselves: never a property, so never input."""
-STRUCTURAL_FIELDS = frozenset({"src", "dst"})
 
 _ENVELOPE_FIELDS = {
     EntityKind.NODE: frozenset({"type", "data"}),

@@ -25,8 +25,19 @@ def test_a_plan_leads_to_a_catalog_with_the_accepted_identity_domain():
         "supported": True,
         "step_count": 1,
         "steps": [plan.steps[0].json()],
+        "notes": [],
     }
     plan.require_supported()
+
+
+def test_a_plan_tells_what_is_worth_knowing_before_taking_it():
+    accepted = created("node A { x: String  y: I32? }")
+    plan = plan_migration(accepted, draft('node A @rename_from("B") { x: String @uniqe }'))
+    assert [(n["severity"], n["code"]) for n in plan.json()["notes"]] == [
+        ("warning", "S190"),
+        ("warning", "S185"),
+        ("info", "OG-DS-104"),
+    ]
 
 
 def test_a_plan_does_not_change_what_it_is_made_from():

@@ -256,6 +256,16 @@ def test_a_parameter_and_now_are_constants_to_a_scan(tables):
     assert parts.rest == ()
 
 
+def test_a_value_in_neither_of_two_lists_is_not_null(tables):
+    def among(*values: int) -> InList:
+        return InList(_property("i32"), Constant(values, PropertyType(Scalar.I32, is_list=True)))
+
+    predicate = AnyOf((NotP(among(0)), NotP(among(1))))
+    expected = in_memory(tables.readers["none"], predicate)
+    assert in_the_scan(tables.readers["none"], predicate) == expected
+    assert len(expected) < ROWS
+
+
 def test_text_is_quoted_and_never_read_as_a_condition(tables):
     for text in ("' OR TRUE --", "'; DROP", "\\' OR 1=1", "%' OR '1'='1"):
         value = Constant(text, PropertyType(Scalar.STRING))

@@ -70,8 +70,8 @@ def catalog_of(name: str) -> Catalog:
     return identify_first(compile_schema(SourceText(text, name)), "cases")
 
 
-def read_cases() -> list[Case]:
-    return [case for path in sorted(FOLDER.glob("*.txt")) for case in _cases_of(path)]
+def read_cases(folder: Path = FOLDER) -> list[Case]:
+    return [case for path in sorted(folder.glob("*.txt")) for case in _cases_of(path)]
 
 
 def _cases_of(path: Path) -> list[Case]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from omnigraph.cli.files import read_source
-from omnigraph.cli.output import print_json
+from omnigraph.cli.output import note, print_json
 
 
 @click.command()
@@ -17,10 +17,15 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
     """Create an empty graph at URI with a schema."""
     import os
 
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.catalog.identify import notes_at_creation
     from omnigraph.graph.graph import init as create
     from omnigraph.settings import Settings
 
     schema = read_source(schema_path)
+    draft = compile_schema(schema)
+    for warning in (*draft.warnings, *notes_at_creation(draft)):
+        note(warning.render())
     settings = Settings.from_environment(os.environ)
     graph = create(uri, schema, force=force, settings=settings)
     if as_json:

@@ -27,4 +27,4 @@ def lint(query_path: str, schema_path: str, as_json: bool) -> int:
     else:
         for line in report.lines():
             click.echo(line)
-    return 1 if report.status == "error" else 0
+    return report.exit_code

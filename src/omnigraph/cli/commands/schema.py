@@ -32,7 +32,10 @@ def show(scope: Scope, as_json: bool) -> None:
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def plan(from_path: str, schema_path: str, allow_data_loss: bool, as_json: bool) -> None:
-    """Show the steps from one schema file to another; changes nothing."""
+    """Show the steps from one schema file to another; changes nothing.
+
+    What is worth knowing before taking them stands on stderr, or in `notes` with --json.
+    """
     from omnigraph.catalog.build import compile_schema
     from omnigraph.catalog.evolve import plan_migration
     from omnigraph.plan.compile import compile_catalog
@@ -41,19 +44,38 @@ def plan(from_path: str, schema_path: str, allow_data_loss: bool, as_json: bool)
     desired = compile_schema(read_source(schema_path))
     migration = plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
     if as_json:
-        steps = [step.json() for step in migration.steps]
-        print_json(
-            {
-                "from": from_path,
-                "supported": migration.supported,
-                "step_count": len(steps),
-                "steps": steps,
-            }
-        )
+        print_json({"from": from_path, **migration.json()})
         return
     for step in migration.steps:
         click.echo(f"- {step.describe()}")
     if not migration.steps:
         click.echo("no schema changes")
+    for found in migration.notes:
+        note(f"{found.severity} {found.code}: {found.message}")
     if not migration.supported:
         note("not supported: the changes marked above cannot be applied")
+
+
+@schema.command()
+@click.option("--schema", "schema_path", required=True, metavar="FILE", help="The schema (.pg).")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def lint(schema_path: str, as_json: bool) -> None:
+    """Give advice on a schema file; advice never fails.
+
+    FILE may be - for standard input.
+    """
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.catalog.lint import lint_schema
+
+    draft = compile_schema(read_source(schema_path))
+    findings = [*draft.warnings, *lint_schema(draft)]
+    warnings = sum(found.severity == "warning" for found in findings)
+    infos = len(findings) - warnings
+    if as_json:
+        counts = {"warnings": warnings, "infos": infos}
+        found = [finding.wire() for finding in findings]
+        print_json({"status": "ok", "schema_path": schema_path, **counts, "findings": found})
+        return
+    for finding in findings:
+        click.echo(f"{finding.code} {finding.render()}\n")
+    click.echo(f"{schema_path}: {warnings} warnings, {infos} infos")

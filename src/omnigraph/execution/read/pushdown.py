@@ -192,7 +192,9 @@ class _Writer:
         if not listed:
             return never(column)
         inside = ", ".join(listed)
-        return Condition(f"{column} IN ({inside})", f"{column} NOT IN ({inside})")
+        # Two bare NOT INs joined by OR are simplified to TRUE, NULL or not.
+        outside = f"({column} NOT IN ({inside}) AND {column} IS NOT NULL)"
+        return Condition(f"{column} IN ({inside})", outside)
 
     def _is_null(self, operand: Operand) -> Condition | None:
         if is_fixed(operand):

@@ -22,7 +22,7 @@ from omnigraph.language.query.recovery import (
     skip_header,
     skip_to_query,
 )
-from omnigraph.language.source import Problems, SourceText, Span
+from omnigraph.language.source import Problems, SourceText
 
 ANNOTATIONS = ("description", "instruction")
 
@@ -33,7 +33,7 @@ def parse_query_file(source: SourceText) -> QueryFile:
     Raises:
         CompileError: the text has mistakes; the error carries all of them.
     """
-    _refuse_unencodable(source)
+    source.require_encodable()
     problems = Problems(source, "parse")
     tokens = tokenize(source, problems)
     unreadable = tuple(problems.found)
@@ -52,17 +52,6 @@ def parse_query_file(source: SourceText) -> QueryFile:
     if problems.found:
         raise CompileError(_without_echoes(problems.found, unreadable, tokens))
     return QueryFile(tuple(queries))
-
-
-def _refuse_unencodable(source: SourceText) -> None:
-    """Refuse half a surrogate pair: Python can hold it in a string, no file and no table can."""
-    try:
-        source.text.encode()
-    except UnicodeEncodeError as error:
-        shown = SourceText(source.text.encode(errors="replace").decode(), source.name)
-        message = f"not UTF-8 text: U+{ord(source.text[error.start]):04X} stands alone"
-        at = Span(error.start, error.start + 1)
-        raise CompileError([shown.diagnostic("P101", message, at)]) from error
 
 
 def _without_echoes(

@@ -13,7 +13,7 @@ from omnigraph.types.property import PropertyType
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A literal as written: `kind` is string, integer, float, bool or null."""
+    """A literal as written: `kind` is string, integer, float or bool."""
 
     kind: str
     text: str

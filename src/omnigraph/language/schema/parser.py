@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from omnigraph.errors import CompileError
 from omnigraph.language.cursor import Cursor, SyntaxStop, closest
 from omnigraph.language.lexer import Token, TokenKind, tokenize
 from omnigraph.language.schema.annotation_parser import (
@@ -45,7 +44,7 @@ def parse_schema(source: SourceText) -> SchemaFile:
     Raises:
         CompileError: With every syntax mistake of the text.
     """
-    _refuse_unencodable(source)
+    source.require_encodable()
     problems = Problems(source, "parse")
     tokens = tokenize(source, problems)
     cut_short = any(problem.code in _TEXT_CUT_SHORT for problem in problems.found)
@@ -55,17 +54,6 @@ def parse_schema(source: SourceText) -> SchemaFile:
         problems.found[:] = [p for p in problems.found if p.start < end and p.code != "P143"]
     problems.raise_if_any()
     return file
-
-
-def _refuse_unencodable(source: SourceText) -> None:
-    """Refuse half a surrogate pair: Python can hold it in a string, no file can."""
-    try:
-        source.text.encode()
-    except UnicodeEncodeError as error:
-        shown = SourceText(source.text.encode(errors="replace").decode(), source.name)
-        message = f"not UTF-8 text: U+{ord(source.text[error.start]):04X} stands alone"
-        at = Span(error.start, error.start + 1)
-        raise CompileError([shown.diagnostic("P101", message, at)]) from error
 
 
 def _unglued(word: str) -> str | None:

@@ -8,8 +8,7 @@ from enum import StrEnum
 from omnigraph.storage.manifest.state import ManifestState
 from omnigraph.storage.recovery.intent import Intent, TableIntent
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.branches import list_branches
-from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.handle import latest_version, table_exists
 from omnigraph.storage.tables.history import VersionRecord, read_history
 
 MAX_VERSIONS_READ = 1_026
@@ -47,7 +46,7 @@ def observe(root: GraphRoot, intent: Intent, state: ManifestState) -> tuple[Obse
 
 def _observe_table(root: GraphRoot, table: TableIntent, state: ManifestState) -> ObservedTable:
     location = root.location(table.path, table.branch)
-    if table.is_fork and table.branch not in list_branches(root.location(table.path)):
+    if table.is_fork and not table_exists(location):
         return ObservedTable(table, None, Ownership.NONE, None)
     head = latest_version(location)
     pin = _pin(table, state)

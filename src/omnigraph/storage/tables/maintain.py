@@ -17,6 +17,7 @@ from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.indices import inherited_coverage
 from omnigraph.storage.tables.ledger import is_ledger
+from omnigraph.storage.tables.wholeness import require_whole_indices, require_whole_rows
 
 ROWS_PER_FRAGMENT = 1 << 20
 
@@ -51,6 +52,7 @@ def compact(table: Table, *, rows_per_fragment: int = ROWS_PER_FRAGMENT) -> Comp
         observed_write("compact", table.location.native_uri),
     ):
         done = Compaction.execute(fresh.native, _options(table, rows_per_fragment))
+        require_whole_rows(table.location, [f.metadata for f in fresh.native.get_fragments()])
     return CompactedTable(
         int(fresh.native.version), int(done.fragments_removed), int(done.fragments_added)
     )
@@ -67,7 +69,18 @@ def optimize_indices(table: Table, names: Sequence[str] | None = None) -> int:
             fresh.native.optimize.optimize_indices()
         else:
             fresh.native.optimize.optimize_indices(index_names=list(names))
+        require_whole_indices(table.location, _index_sizes(fresh))
     return int(fresh.native.version)
+
+
+def _index_sizes(table: Table) -> dict[str, int]:
+    """How many bytes the segments of this branch's own indices have, where that is recorded."""
+    segments = [segment for index in table.native.describe_indices() for segment in index.segments]
+    return {
+        str(segment.uuid): segment.size_bytes
+        for segment in segments
+        if segment.base_id is None and segment.size_bytes is not None
+    }
 
 
 def _options(table: Table, rows_per_fragment: int) -> CompactionOptions:

@@ -1,0 +1,162 @@
+"""Which way neighbours are found, and that a way can be given up halfway."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from execution.read.reading import Reading, make_graph
+
+from omnigraph.execution.read.topology import Topology
+from omnigraph.plan.nodes import Expand, Traversal
+from omnigraph.plan.walk import children_of
+
+SCHEMA = "node P { key: String @key  age: I32? }\nedge Knows: P -> P { since: I32? }"
+
+
+@pytest.fixture(scope="module")
+def star_uri(tmp_path_factory) -> str:
+    """`start` knows `hub`, `hub` knows 3,000 leaves, and every leaf knows the next one."""
+    leaves = [f"leaf{i:04d}" for i in range(3_000)]
+    records: list[dict[str, object]] = [
+        {"type": "P", "data": {"key": key, "age": number % 100}}
+        for number, key in enumerate(["start", "hub", *leaves])
+    ]
+    ends = [("start", "hub"), *(("hub", leaf) for leaf in leaves)]
+    ends += list(zip(leaves, [*leaves[1:], leaves[0]], strict=True))
+    records += [{"edge": "Knows", "from": a, "to": b, "data": {"since": 1}} for a, b in ends]
+    path = tmp_path_factory.mktemp("star") / "g.omni"
+    make_graph(path, SCHEMA, records)
+    return str(path)
+
+
+def ways(reading: Reading, query: str, params=None) -> tuple[list[str], list]:
+    """How each expansion of a query found its neighbours, and the rows."""
+    result = reading.run(query, params)
+    rows = result.to_arrow().to_pylist()
+    node, found = result.profile.root, []
+    while True:
+        if isinstance(node, Expand):
+            found.append(str(result.profile.of(node).notes["traversal"]))
+        below = children_of(node)
+        if not below:
+            return found, rows
+        node = below[0]
+
+
+ONE = 'match { $a: P {key: "%s"} $a knows $x } return { $x }'
+
+
+def test_few_nodes_are_looked_up_and_many_are_walked(star_uri):
+    assert ways(Reading(star_uri), ONE % "leaf0001") == (["indexed"], [{"x": "leaf0002"}])
+    query = "match { $a knows $x } return { count($x) as n }"
+    assert ways(Reading(star_uri), query) == (["adjacency"], [{"n": 6001}])
+
+
+def test_an_adjacency_at_hand_is_used_for_few_nodes_too(star_uri):
+    reading = Reading(star_uri)
+    ways(reading, "match { $a knows $x } return { count($x) as n }")
+    assert ways(reading, ONE % "leaf0001")[0] == ["adjacency"]
+
+
+def test_look_ups_that_add_up_are_replaced_by_an_adjacency(star_uri):
+    reading = Reading(star_uri)
+    seen = [ways(reading, ONE % f"leaf{i:04d}")[0][0] for i in range(30)]
+    assert seen[0] == "indexed"
+    assert seen[-1] == "adjacency"
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_a_frontier_that_explodes_is_started_over(star_uri):
+    query = 'match { $a: P {key: "start"} $a knows{1,3} $x } return { count($x) as n }'
+    for _ in range(2):
+        assert ways(Reading(star_uri), query) == (["adjacency"], [{"n": 3001}])
+    forced = Reading(star_uri, Traversal.INDEXED)
+    assert ways(forced, query) == (["indexed"], [{"n": 3001}])
+    bound = 'match { $a: P {key: "hub"} $a $w:knows $x $w.since = 1 } return { count($x) as n }'
+    for traversal in Traversal:
+        assert ways(Reading(star_uri, traversal), bound)[1] == [{"n": 3000}]
+
+
+def test_readers_share_one_cache_between_threads(star_uri):
+    reading = Reading(star_uri)
+    query = "match { $a knows $b $b knows $c } return { count($c) as n, sum($b.age) as s }"
+    expected = reading.rows(query)
+    shared = Reading(star_uri)
+    found: list[object] = []
+
+    def read() -> None:
+        found.append(shared.rows(query))
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 8
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+class Sized:
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+def test_the_least_recently_used_entry_goes_first():
+    cache = Topology(limit_bytes=100)
+    for key in "abcd":
+        cache.get((key,), lambda: Sized(25))
+    cache.get(("a",), lambda: Sized(0))
+    cache.get(("e",), lambda: Sized(25))
+    assert [cache.holds((key,)) for key in "abcde"] == [True, False, True, True, True]
+    assert cache.size_bytes == 100
+
+
+def test_an_entry_too_large_to_share_the_cache_is_not_kept():
+    cache = Topology(limit_bytes=100)
+    assert cache.get(("big",), lambda: Sized(26)).nbytes == 26
+    assert not cache.holds(("big",))
+    assert cache.size_bytes == 0
+
+
+def test_an_entry_is_built_once_however_many_ask():
+    cache, built, started = Topology(), [], threading.Barrier(6)
+
+    def build() -> Sized:
+        built.append(1)
+        return Sized(1)
+
+    def ask() -> None:
+        started.wait()
+        cache.get(("key",), build)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert built == [1]
+
+
+def test_a_failed_build_can_be_tried_again():
+    cache = Topology()
+
+    def fail() -> Sized:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        cache.get(("key",), fail)
+    assert cache.get(("key",), lambda: Sized(1)).nbytes == 1
+
+
+def test_a_tiny_cache_changes_no_answer(star_uri):
+    from dataclasses import replace
+
+    reading = Reading(star_uri)
+    reading.given = replace(reading.given, topology=Topology(limit_bytes=1_000))
+    query = "match { $a knows $b $b knows $c $c.age > 50 } return { count($c) as n, max($a.age) as m }"
+    expected = Reading(star_uri).rows(query)
+    assert reading.rows(query) == expected
+    assert reading.given.topology.size_bytes <= 1_000

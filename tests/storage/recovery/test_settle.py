@@ -1,0 +1,311 @@
+"""Settling interrupted writes: each decision once, twice, and in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from crash.checks import check_order, content_of
+from crash.town import create
+from omnigraph.errors import RecoveryRequired
+from omnigraph.identity import CommitId, OperationId
+from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
+from omnigraph.storage.manifest.read import History, read_newest
+from omnigraph.storage.recovery.decide import Decision
+from omnigraph.storage.recovery.intent import (
+    OPERATION_PROPERTY,
+    Intent,
+    TableIntent,
+    WriterKind,
+    list_operations,
+    write_intent,
+)
+from omnigraph.storage.recovery.settle import contract_hash, examine, settle, settle_all
+from omnigraph.storage.refs import read_ref
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.commit import commit_exact, restore
+from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.stage import StagedTransaction, stage_changes
+from omnigraph.storage.write import open_writable
+
+PERSON, CITY = "node:Person", "node:City"
+
+
+@dataclass
+class Written:
+    """A write of ours that was announced, and the transactions that would carry it out."""
+
+    intent: Intent
+    staged: dict[str, StagedTransaction]
+
+    def move(self, *keys: str) -> None:
+        for key in keys:
+            commit_exact(self.staged[key])
+
+
+class Town:
+    """A graph below the level of the graph, to interrupt at will."""
+
+    def __init__(self, place) -> None:
+        self.place = place
+        self.graph = create(place)
+        self.root = GraphRoot.at(str(place))
+
+    def snapshot(self, branch="main") -> Snapshot:
+        ref = read_ref(self.root.store, branch)
+        return Snapshot(self.root, ref, read_newest(self.root.manifest(ref.incarnation)))
+
+    def announce(self, *keys: str, slug="eve", branch="main") -> Written:
+        """Announce an insert into these tables, and do nothing of it."""
+        snapshot = self.snapshot(branch)
+        operation, commit, rollback = self.root.ids.take(3)
+        staged, tables = {}, []
+        for key in keys:
+            writable = open_writable(snapshot, snapshot.entries[key])
+            table = writable.table
+            rows = pa.Table.from_pylist([{"id": slug, "slug": slug, "name": slug}])
+            nulls = {n: pa.nulls(1, table.schema.field(n).type) for n in table.schema.names}
+            full = pa.table(
+                [rows[n] if n in rows.schema.names else nulls[n] for n in table.schema.names],
+                schema=table.schema,
+            )
+            properties = {OPERATION_PROPERTY: operation}
+            staged[key] = stage_changes(table, full, uuid=str(uuid4()), properties=properties)
+            tables.append(
+                TableIntent(
+                    identity=writable.entry.identity,
+                    table_key=writable.entry.table_key,
+                    path=writable.entry.path,
+                    branch=table.location.branch,
+                    base_version=table.version,
+                    transaction=staged[key].uuid,
+                    is_fork=writable.is_fork,
+                )
+            )
+        intent = Intent(
+            operation_id=OperationId(operation),
+            root=self.root.store.identity,
+            writer_kind=WriterKind.MUTATION,
+            branch=snapshot.branch,
+            incarnation=snapshot.ref.incarnation,
+            tables=tuple(tables),
+            commit_id=CommitId(commit),
+            rollback_commit_id=CommitId(rollback),
+            actor_id="victim",
+            created_at=self.root.now_us(),
+            own_head=snapshot.own_head,
+            contract_hash=contract_hash(snapshot.state),
+        )
+        write_intent(self.root.store, intent)
+        return Written(intent, staged)
+
+    def settle_all(self) -> list[Decision]:
+        with self.root.hold() as hold:
+            return [settled.decision for settled in settle_all(self.root, hold)]
+
+    def again(self, written: Written) -> Decision:
+        """Settle it once more, as after a crash right before its announcement was removed."""
+        write_intent(self.root.store, written.intent)
+        with self.root.hold() as hold:
+            return settle(self.root, hold, written.intent).decision
+
+    def kinds(self, branch="main") -> list[RecoveryKind]:
+        return [a.kind for a in History().audits(self.snapshot(branch).manifest)]
+
+    def people(self, branch="main") -> set[str]:
+        records = self.graph.export(["Person"], branch=branch)
+        return {record["data"]["slug"] for record in records}
+
+
+@pytest.fixture
+def town(tmp_path):
+    return Town(tmp_path / "town")
+
+
+def assert_settled_for_good(town, written, decision):
+    """Settling again finds it done, and changes nothing that can be seen."""
+    before, version = content_of(town.graph), town.snapshot().manifest_version
+    assert town.again(written) is decision
+    assert town.snapshot().manifest_version == version
+    assert content_of(town.graph) == before
+    assert list_operations(town.root.store) == []
+    check_order(town.place, omnigraph.open(town.place))
+
+
+def test_an_announcement_without_effects_is_abandoned(town):
+    written = town.announce(PERSON, CITY)
+    assert town.settle_all() == [Decision.ABANDON]
+    assert town.kinds() == [RecoveryKind.ABANDONED]
+    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+
+
+def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(town):
+    written = town.announce(PERSON, CITY)
+    written.move(PERSON, CITY)
+    assert "eve" not in town.people()
+    assert town.settle_all() == [Decision.ROLL_FORWARD]
+    commit = town.graph.commits()[0]
+    intent = written.intent
+    assert (commit.commit_id, commit.actor_id) == (intent.commit_id, "victim")
+    assert commit.created_at == intent.created_at
+    assert "eve" in town.people()
+    assert town.kinds() == [RecoveryKind.ROLLED_FORWARD]
+    assert_settled_for_good(town, written, Decision.FINISH_PUBLISHED)
+
+
+def test_a_write_whose_effects_are_partly_there_is_undone(town):
+    before = content_of(town.graph)
+    written = town.announce(PERSON, CITY)
+    written.move(PERSON)
+    assert town.settle_all() == [Decision.ROLL_BACK]
+    commit = town.graph.commits()[0]
+    assert (commit.commit_id, commit.actor_id) == (
+        written.intent.rollback_commit_id,
+        RECOVERY_ACTOR,
+    )
+    assert content_of(town.graph) == before
+    assert town.kinds() == [RecoveryKind.ROLLED_BACK]
+    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+
+
+def test_a_whole_write_whose_branch_moved_on_is_undone(town):
+    """The fence keeps this from happening: somebody published while the write was announced."""
+    written = town.announce(CITY)
+    written.move(CITY)
+    other = town.announce(PERSON, slug="fay")
+    other.move(PERSON)
+    with town.root.hold() as hold:
+        assert settle(town.root, hold, other.intent).decision is Decision.ROLL_FORWARD
+    assert town.settle_all() == [Decision.ROLL_BACK]
+    assert "fay" in town.people()
+    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+
+
+def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(town):
+    written = town.announce(PERSON, CITY)
+    written.move(PERSON)
+    (table, _) = written.intent.tables
+    location = town.root.location(table.path, table.branch)
+    properties = {OPERATION_PROPERTY: written.intent.operation_id}
+    restored = restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
+    assert town.settle_all() == [Decision.ROLL_BACK]
+    assert latest_version(location) == restored
+    assert town.snapshot().entries[PERSON].version == restored
+    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+
+
+def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(town):
+    """As if Lance had rebased the write: it stands on what another one published meanwhile."""
+    town.graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append")
+    before = content_of(town.graph)
+    written = town.announce(PERSON)
+    written.move(PERSON)
+    (table,) = written.intent.tables
+    earlier = replace(table, base_version=table.base_version - 1)
+    written.intent = replace(written.intent, tables=(earlier,))
+    write_intent(town.root.store, written.intent)
+    assert examine(town.root, written.intent).classes == ("misplaced",)
+    assert town.settle_all() == [Decision.ROLL_BACK]
+    assert content_of(town.graph) == before
+    assert "fay" in town.people()
+    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+
+
+def test_forks_of_a_write_that_was_undone_are_removed(town):
+    town.graph.create_branch("dev")
+    before = content_of(town.graph)
+    written = town.announce(PERSON, CITY, branch="dev")
+    written.move(CITY)
+    assert town.settle_all() == [Decision.ROLL_BACK]
+    assert content_of(town.graph) == before
+    assert town.kinds("dev") == [RecoveryKind.ROLLED_BACK]
+    assert town.kinds() == []
+    assert not list(town.place.glob("nodes/*/tree/*"))
+    assert town.again(written) is Decision.FINISH_ROLLED_BACK
+
+
+def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(town):
+    town.graph.create_branch("dev")
+    written = town.announce(PERSON, CITY, branch="dev")
+    written.move(PERSON, CITY)
+    assert town.settle_all() == [Decision.ROLL_FORWARD]
+    assert "eve" in town.people("dev")
+    assert "eve" not in town.people()
+    shown = {entry.owner_branch for entry in town.snapshot("dev").entries.values()}
+    assert {table.branch for table in written.intent.tables} <= shown
+    assert_settled_for_good(town, written, Decision.FINISH_PUBLISHED)
+
+
+def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(town):
+    town.graph.create_branch("dev")
+    written = town.announce(PERSON, branch="dev")
+    written.move(PERSON)
+    (town.place / "_refs/branches/dev.json").unlink()
+    assert town.settle_all() == [Decision.DISCARD_BRANCH]
+    assert town.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
+    assert_settled_for_good(town, written, Decision.DISCARD_BRANCH)
+    assert town.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
+
+
+def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(town):
+    town.graph.create_branch("dev")
+    written = town.announce(PERSON, branch="dev")
+    written.move(PERSON)
+    (town.place / "_refs/branches/dev.json").unlink()
+    with town.root.hold() as hold:
+        assert examine(town.root, written.intent).verdict.decision is Decision.DISCARD_BRANCH
+        assert hold.epoch
+    omnigraph.open(town.place).create_branch("dev")
+    assert "eve" not in town.people("dev")
+    assert town.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
+
+
+def test_several_writes_are_settled_in_the_order_they_were_announced(town):
+    """Each is looked at when its turn comes: what the ones before did is seen."""
+    written = [town.announce(PERSON, CITY) for _ in range(3)]
+    written[1].move(PERSON)
+    assert town.settle_all() == [Decision.ABANDON, Decision.ROLL_BACK, Decision.ABANDON]
+    audits = History().audits(town.snapshot().manifest)
+    assert [a.operation_id for a in audits] == [w.intent.operation_id for w in written]
+    for one in written:
+        assert_settled_for_good(town, one, Decision.FINISH_ROLLED_BACK)
+
+
+def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(town):
+    first, second = town.announce(PERSON), town.announce(CITY)
+    first.move(PERSON)
+    location = town.root.location(first.intent.tables[0].path)
+    restore(location, 1, uuid=str(uuid4()), properties={})
+    with pytest.raises(RecoveryRequired, match="buried"):
+        town.settle_all()
+    operations = [first.intent.operation_id, second.intent.operation_id]
+    assert list_operations(town.root.store) == operations
+
+
+def test_one_that_cannot_be_settled_concerns_its_own_branch_alone(town):
+    town.graph.create_branch("dev")
+    first = town.announce(PERSON)
+    first.move(PERSON)
+    restore(town.root.location(first.intent.tables[0].path), 1, uuid=str(uuid4()), properties={})
+    dev = read_ref(town.root.store, "dev")
+    with town.root.hold() as hold:
+        assert settle_all(town.root, hold, dev) == []
+        with pytest.raises(RecoveryRequired):
+            settle_all(town.root, hold, read_ref(town.root.store, "main"))
+
+
+def test_looking_at_an_interrupted_write_changes_nothing(town):
+    written = town.announce(PERSON, CITY)
+    written.move(PERSON)
+    version = town.snapshot().manifest_version
+    for _ in range(2):
+        found = examine(town.root, written.intent)
+        assert found.verdict.decision is Decision.ROLL_BACK
+        assert found.classes == ("complete", "no_movement")
+    assert town.snapshot().manifest_version == version
+    assert list_operations(town.root.store) == [written.intent.operation_id]
