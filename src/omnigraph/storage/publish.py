@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from omnigraph.errors import RetryableCommitConflict, RowLevelCasContention
+from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.changes import (
     Publication,
@@ -14,13 +14,13 @@ from omnigraph.storage.manifest.changes import (
     check_expectations,
 )
 from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
-from omnigraph.storage.manifest.read import ManifestVersion, read_manifest, read_newest
+from omnigraph.storage.manifest.read import ManifestVersion, read_newest
 from omnigraph.storage.manifest.rows import Row, to_arrow
 from omnigraph.storage.manifest.state import ManifestState, encode_state
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.ledger import stage_manifest
+from omnigraph.storage.tables.ledger import compact_lineage, stage_manifest, written_state
 
 RETRIES = 5
 
@@ -66,9 +66,10 @@ def publish(
         state = apply_publication(base.state, publication, ref.name, ref.incarnation, parent)
         before_commit()
         try:
-            return Published(_swap(base, state, publication, commit), commit)
+            published = _swap(base, state, publication, commit)
         except RetryableCommitConflict:
             continue
+        return Published(_tidied(published), commit)
     raise RowLevelCasContention(RETRIES + 1)
 
 
@@ -95,13 +96,28 @@ def _swap(
     lineage: list[Row] = [encode_audit(audit) for audit in publication.audits]
     if commit is not None:
         lineage.append(encode_commit(commit))
-    properties = {COMMIT_PROPERTY: commit.commit_id} if commit else {}
+    rows = to_arrow(encode_state(state))
     staged = stage_manifest(
         base.ledger,
-        to_arrow(encode_state(state)),
+        rows,
         to_arrow(lineage),
         uuid=str(uuid4()),
-        properties=properties,
+        properties={COMMIT_PROPERTY: commit.commit_id} if commit else {},
     )
     committed = commit_exact(staged)
-    return read_manifest(base.location, committed.version)
+    return ManifestVersion(written_state(committed.table, rows), state, base.stamp)
+
+
+def _tidied(manifest: ManifestVersion) -> ManifestVersion:
+    """The manifest with its many small pieces of history merged, when there are many.
+
+    Every publish adds one, and each costs every later one a little. Merging changes no row, so
+    failing to merge is no failure of the publish.
+    """
+    try:
+        merged = compact_lineage(manifest.table, uuid=str(uuid4()), properties={})
+    except OmniError:
+        return manifest
+    if merged is None:
+        return manifest
+    return replace(manifest, ledger=written_state(merged.table, manifest.ledger.rows))

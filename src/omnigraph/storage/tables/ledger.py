@@ -85,6 +85,11 @@ def read_state(table: Table) -> LedgerState:
     return LedgerState(table, rows.filter(is_state), tuple(ids), rows.filter(pc.invert(is_state)))
 
 
+def written_state(table: Table, rows: pa.Table) -> LedgerState:
+    """The state a publish has just written, known without reading it back."""
+    return LedgerState(table, rows, tuple(_state_fragments(table)), rows.slice(0, 0))
+
+
 def read_lineage(
     table: Table,
     columns: Sequence[str] | None = None,
