@@ -114,7 +114,9 @@ line itself and often a hint.
 
 
 def settings_page() -> str:
-    rows = [f"| `{s.name}` | {f'`{s.default}`' if s.default else '–'} | {s.meaning} |" for s in SETTINGS]
+    rows = [
+        f"| `{s.name}` | {f'`{s.default}`' if s.default else '–'} | {s.meaning} |" for s in SETTINGS
+    ]
     return f"""# Settings
 
 {NOTE}

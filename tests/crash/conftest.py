@@ -30,6 +30,18 @@ def explored():
     return EXPLORED
 
 
+def pytest_sessionfinish(session):
+    """Where tests run in several processes, each hands its count to the one that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["crash_states"] = dict(EXPLORED.states)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    for name, states in getattr(node, "workeroutput", {}).get("crash_states", {}).items():
+        EXPLORED.add(name, states)
+
+
 def pytest_terminal_summary(terminalreporter):
     if EXPLORED.states:
         terminalreporter.write_line(f"crash states explored: {EXPLORED}")

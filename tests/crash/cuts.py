@@ -6,16 +6,6 @@ import threading
 
 from omnigraph.storage.objects.counting import KillAfter
 
-NAMES_OF_STEPS = frozenset(
-    {"publish", "commit_table", "restore_table", "create_fork", "delete_fork", "delete_branch"}
-)
-"""Steps that are reported around the durable writes they consist of."""
-
-
-def is_durable_write(action: str, path: str) -> bool:
-    """Whether a report is of one write, not of a step made of several."""
-    return action not in NAMES_OF_STEPS or "/tree/" in path
-
 
 class Cut:
     """Ends the process once `after` durable writes were made since it was armed.
@@ -33,11 +23,11 @@ class Cut:
         self._is_armed = True
 
     def before(self, action: str, path: str) -> None:
-        if self._is_armed and self._kill is not None and is_durable_write(action, path):
+        if self._is_armed and self._kill is not None:
             self._kill.before(action, path)
 
     def after(self, action: str, path: str) -> None:
-        if not self._is_armed or not is_durable_write(action, path):
+        if not self._is_armed:
             return
         with self._lock:
             self.writes.append((action, path))

@@ -8,7 +8,7 @@ from pathlib import Path
 import omnigraph
 from crash.checks import Content, check, content_of
 from crash.harness import Workers, side_by_side
-from crash.stories import fresh
+from crash.stories import fresh, writes_of
 
 
 class Sweep:
@@ -30,7 +30,10 @@ class Sweep:
         self._operation, self._by_file = operation, by_file
         finished = fresh(template, folder / "finished", operation)
         old = content_of(omnigraph.open(finished))
-        self.writes = workers.run(finished, operation, by_file=by_file).writes
+        if by_file:
+            self.writes = list(workers.run(finished, operation, by_file=True).writes)
+        else:
+            self.writes = writes_of(finished, operation)
         self.allowed: dict[str, Content] = {
             "old": old,
             "new": content_of(omnigraph.open(finished)),

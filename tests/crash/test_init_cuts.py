@@ -11,8 +11,8 @@ from crash.checks import check, content_of
 from crash.cuts import Cut
 from crash.harness import side_by_side
 from crash.town import INIT, SCHEMA
-from omnigraph.errors import AlreadyInitialized, GraphNotFound, InitializationClaimed, OmniError
-from omnigraph.storage.layout import INIT_CLAIM, SCHEMA_FILES
+from omnigraph.errors import AlreadyInitialized, GraphNotFound, InitializationClaimed
+from omnigraph.storage.layout import INIT_CLAIM, MANIFEST, SCHEMA_FILES
 from omnigraph.storage.objects.counting import install_observer
 
 pytestmark = pytest.mark.crash
@@ -44,28 +44,14 @@ def is_graph(place):
 
 def create_again(place):
     """What the messages say: look, remove the claim of a dead attempt, and try once more."""
-    claimed, used = (place / INIT_CLAIM).exists(), _is_used(place)
-    if claimed or used:
-        expected = AlreadyInitialized if used else InitializationClaimed
-        with pytest.raises(expected):
+    is_used = any((place / name).exists() for name in (*SCHEMA_FILES, MANIFEST))
+    if (place / INIT_CLAIM).exists():
+        with pytest.raises(AlreadyInitialized if is_used else InitializationClaimed):
             omnigraph.init(place, SCHEMA)
-    with pytest.raises(OmniError) if claimed else _nothing_raised():
-        omnigraph.init(place, SCHEMA, force=True)
-    if claimed:
+        with pytest.raises(InitializationClaimed, match=INIT_CLAIM):
+            omnigraph.init(place, SCHEMA, force=True)
         (place / INIT_CLAIM).unlink()
-        omnigraph.init(place, SCHEMA, force=used)
-
-
-def _is_used(place):
-    return any((place / name).exists() for name in (*SCHEMA_FILES, "__manifest"))
-
-
-class _nothing_raised:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return False
+    omnigraph.init(place, SCHEMA, force=is_used)
 
 
 def explore(workers, folder, after):
@@ -83,7 +69,6 @@ def explore(workers, folder, after):
         with pytest.raises(GraphNotFound):
             omnigraph.open(place)
         create_again(place)
-    # What killed a creation may have left is no part of the graph: only its content counts.
     assert check(place, {"new": EMPTY})
     return was_made
 

@@ -72,11 +72,6 @@ class Operation:
     run: Callable[[Graph], object]
     prepare: Callable[[Graph], object]
 
-    @property
-    def needs_branches(self) -> bool:
-        """Whether the graph it starts from has branches, which makes it immovable."""
-        return self.prepare is not _nothing
-
 
 def _nothing(graph: Graph) -> None:
     """The base rows will do."""

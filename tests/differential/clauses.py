@@ -6,6 +6,7 @@ from differential.conditions import make_condition
 from differential.scopes import Draft, Scope, Variable
 from omnigraph.catalog.model import EdgeType
 from omnigraph.language.query import ast
+from omnigraph.types.property import PropertyType, Scalar
 
 MOST_NODES = 5
 
@@ -115,6 +116,12 @@ def _matches(draft: Draft, variable: Variable, share: float) -> tuple[ast.Proper
     _, property_ = found
     if variable.interface is None and draft.chance(0.3):
         property_ = next(iter(draft.catalog.nodes[variable.types[0]].key), property_)
+    if property_.type.scalar is Scalar.DATETIME and draft.chance(0.3):
+        return (ast.PropertyMatch(property_.name, ast.NowCall()),)
+    ids = [node_id for name in variable.types for node_id in draft.data.nodes[name]]
+    if ids and draft.chance(0.15):
+        chosen = draft.operand(draft.random.choice(ids), PropertyType(Scalar.STRING))
+        return (ast.PropertyMatch("id", chosen),)
     value = draft.operand(draft.value_for(variable, property_), property_.type)
     return (ast.PropertyMatch(property_.name, value),)
 

@@ -211,6 +211,31 @@ def _now(draft: Draft, scope: Scope) -> ast.Condition | None:
 _MOMENT = PropertyType(Scalar.DATETIME)
 
 
+def _without_variable(draft: Draft, scope: Scope) -> ast.Condition | None:
+    """A condition that is the same for every row."""
+    if draft.chance(0.3):
+        return ast.Truth(draft.declare(PropertyType(Scalar.BOOL), draft.chance(0.8)))
+    left = draft.parameter(draft.random.choice((0, 1, 2)), PropertyType(Scalar.I64))
+    right = literal(draft.random.choice((0.5, 1, 2.5)), _ANY)
+    return ast.Comparison(left, draft.random.choice(ORDERED), right)
+
+
+def _among_given(draft: Draft, scope: Scope) -> ast.Condition | None:
+    """A list that is given, with the property on the right of `contains`."""
+    fits = (Scalar.STRING, Scalar.I64, Scalar.U64, Scalar.DATE)
+    found = draft.property_of(scope.variables, lambda t: t.is_plain_scalar and t.scalar in fits)
+    if found is None:
+        return None
+    variable, property_ = found
+    values = [draft.value_for(variable, property_) for _ in range(draft.random.randint(1, 3))]
+    given: ast.Expression = ast.ListLiteral(tuple(literal(v, _ANY) for v in values))
+    if draft.chance(0.5):
+        declared = PropertyType(property_.type.scalar, is_list=True)
+        given = draft.declare(declared, [_plain(v) for v in values])
+    right = ast.PropertyRef(variable.name, property_.name)
+    return ast.Comparison(given, ast.CompareOp.CONTAINS, right)
+
+
 # --- search -----------------------------------------------------------------------------------
 
 
@@ -274,6 +299,17 @@ def _distance(draft: Draft, scope: Scope) -> ast.Condition | None:
     return ast.Comparison(call, draft.random.choice(ORDERED[2:]), bound)
 
 
+def _relevance(draft: Draft, scope: Scope) -> ast.Condition | None:
+    field = text_property(draft, scope)
+    if field is None:
+        return None
+    call = ast.FunctionCall(ast.FunctionName.BM25, (field, words(draft)))
+    if draft.chance(0.5):
+        return ast.NullTest(call, negated=draft.chance(0.7))
+    bound = ast.Literal(ast.LiteralKind.FLOAT, draft.random.choice((0.3, 0.61, 1.07)))
+    return ast.Comparison(call, draft.random.choice(ORDERED[2:]), bound)
+
+
 MAKERS: tuple[Maker, ...] = (
     _with_value,
     _two_properties,
@@ -289,5 +325,8 @@ MAKERS: tuple[Maker, ...] = (
     _now,
     _search,
     _distance,
+    _relevance,
+    _without_variable,
+    _among_given,
 )
-WEIGHTS = (20, 8, 8, 6, 6, 8, 3, 5, 4, 3, 4, 3, 5, 2)
+WEIGHTS = (20, 8, 8, 6, 6, 8, 3, 5, 4, 3, 4, 3, 5, 2, 2, 2, 2)

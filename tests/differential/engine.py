@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import omnigraph
+from differential.aggregates import same_value
 from differential.compare import difference
 from differential.generate import GraphCase, QueryCase
+from differential.histories import write
 from differential.interpreter import NOW
 from differential.plan_variants import Variant, counted, optimized, plain
 from omnigraph.errors import OmniError
@@ -26,6 +27,8 @@ from omnigraph.plan.nodes import ReadPlan, Traversal
 from omnigraph.storage.root import GraphRoot
 from omnigraph.types.arrow import arrow_type
 from omnigraph.types.to_json import result_rows
+
+Row = dict[str, object]
 
 MODES: tuple[tuple[Variant, Traversal], ...] = (
     (plain, Traversal.ADJACENCY),
@@ -61,7 +64,7 @@ class Engine:
         embed: Embedder | None = None,
         javascript: bool = False,
         batch_rows: int = BATCH_ROWS,
-    ) -> tuple[pa.Schema, list[dict[str, object]]]:
+    ) -> tuple[pa.Schema, list[Row]]:
         """The columns and rows of a plan."""
         given = ReadInput(
             parameters=parameters,
@@ -82,42 +85,66 @@ def open_engine(place: Path | str) -> Engine:
 def open_copy(graph: GraphCase, folder: Path) -> Engine:
     """A graph in a folder with the contents of a random one."""
     place = folder / "random.omni"
-    omnigraph.init(place, graph.schema).load(graph.jsonl.encode(), "append")
+    write(graph, place)
     return open_engine(place)
 
 
 def problems_of(engine: Engine, graph: GraphCase, case: QueryCase) -> str | None:
-    """How the engine differs from the interpreter in the first mode that does."""
+    """How the engine differs from the interpreter in the first mode that does.
+
+    Where a query leaves the order of rows open, it must still be the same in every mode.
+    """
+    first: list[Row] | None = None
     for variant, traversal in MODES:
         plan = variant(case.plan, graph.catalog, graph.data)
-        problem = _problem(engine, plan, traversal, case)
+        found = _run(engine, plan, traversal, case)
+        problem = found if isinstance(found, str) else _problem(found, first, plan, case)
         if problem is not None:
             return f"{variant.__name__} plan, {traversal}: {problem}"
+        if not isinstance(found, str | None):
+            first = first or found[1]
     return None
 
 
-def _problem(engine: Engine, plan: ReadPlan, traversal: Traversal, case: QueryCase) -> str | None:
+def _run(
+    engine: Engine, plan: ReadPlan, traversal: Traversal, case: QueryCase
+) -> tuple[pa.Schema, list[Row]] | str | None:
+    """What the engine gives; a text where it fails, None where it refuses as it should."""
     batch_rows = FEW_ROWS if traversal is Traversal.INDEXED else BATCH_ROWS
     try:
-        schema, rows = engine.run(plan, case.values, traversal=traversal, batch_rows=batch_rows)
+        return engine.run(plan, case.values, traversal=traversal, batch_rows=batch_rows)
     except OmniError as error:
         return None if case.answer is None else f"refused: {error}"
-    except Exception as error:  # whatever it is, the case must be printed
-        return "".join(traceback.format_exception(error))
+    except Exception as error:  # noqa: BLE001  # whatever it is, the case must be printed
+        return "".join(traceback.format_exception(error)[-5:])
+
+
+def _problem(
+    found: tuple[pa.Schema, list[Row]] | None,
+    first: list[Row] | None,
+    plan: ReadPlan,
+    case: QueryCase,
+) -> str | None:
+    if found is None:
+        return None
+    schema, rows = found
     if case.answer is None:
         # Nobody has to add up what a limit of 0 leaves out.
         return "accepted, although the sum does not fit its type" if rows else None
-    return wrong_types(schema, plan) or difference(case.answer, rows)
+    problem = wrong_types(schema, plan) or difference(case.answer, rows)
+    if problem is None and first is not None and same_value(rows) != same_value(first):
+        return "the order of rows or items is not that of the first mode"
+    return problem
 
 
 def wrong_types(schema: pa.Schema, plan: ReadPlan) -> str | None:
     """The first column that has another type than the plan says."""
-    for field, column in zip(schema, plan.columns, strict=True):
+    for found, column in zip(schema, plan.columns, strict=True):
         wanted = _arrow_type(column.type)
-        if field.type != wanted:
-            return f"column {field.name} is {field.type} instead of {wanted}"
-        if not field.nullable and column.type.nullable:
-            return f"column {field.name} is said to have no NULLs"
+        if found.type != wanted:
+            return f"column {found.name} is {found.type} instead of {wanted}"
+        if not found.nullable and column.type.nullable:
+            return f"column {found.name} is said to have no NULLs"
     return None
 
 

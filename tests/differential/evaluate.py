@@ -65,13 +65,18 @@ def exact(value: Value) -> Value:
 
 @dataclass
 class Evaluator:
-    """What expressions mean over some contents; `matched` are the rows rankings are fused over."""
+    """What expressions mean over some contents.
+
+    Rankings are fused over the rows in `matched`; `kept` says of how many rows an order by such a
+    ranking shows the first.
+    """
 
     data: GraphData
     parameters: Mapping[str, Value]
     now: datetime
     embed: Embedder | None = None
     matched: Sequence[Row] = ()
+    kept: dict[FusedScore, int] = field(default_factory=dict)
     _edges: dict[EdgeRef, Edge] = field(default_factory=dict)
     _ranks: dict[VectorDistance | TextScore, dict[NodeRef, int]] = field(default_factory=dict)
 
@@ -186,7 +191,7 @@ class Evaluator:
             case FusedScore(first, second, constant):
                 base = self.value(constant, {})
                 assert isinstance(base, int)
-                places = [self.ranks(arm).get(ref) for arm in (first, second)]
+                places = [self.places(ranking, arm).get(ref) for arm in (first, second)]
                 parts = [1 / (base + place) for place in places if place is not None]
                 return sum(parts) if parts else None
 
@@ -196,6 +201,17 @@ class Evaluator:
             return query
         assert self.embed is not None, "a text is looked for without an embedder"
         return self.embed(query, ranking.dimension, ranking.model)
+
+    def places(self, ranking: FusedScore, arm: VectorDistance | TextScore) -> dict[NodeRef, int]:
+        """What one arm has to say in a fused ranking.
+
+        Where it orders rows of which only so many are asked for, an arm of distances has no more
+        than that many of its nearest.
+        """
+        keep = self.kept.get(ranking)
+        if keep is None or isinstance(arm, TextScore):
+            return self.ranks(arm)
+        return {ref: place for ref, place in self.ranks(arm).items() if place <= keep}
 
     def ranks(self, arm: VectorDistance | TextScore) -> dict[NodeRef, int]:
         """The place of every matched node the arm has a score for, from 1; ties go by id."""

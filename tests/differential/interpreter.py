@@ -89,12 +89,16 @@ def interpret(
     root, cut = plan.root, Slice(plan.root)
     if isinstance(root, Slice):
         root, cut = root.child, root
+    offset, limit = reading.count(cut.offset) or 0, reading.count(cut.limit)
+    match root:
+        case Project(Rank(_, FusedScore() as ranking)) if limit is not None:
+            evaluator.kept[ranking] = offset + limit
     groups = reading.groups(root)
     answer = Answer(plan.columns, [[_rendered(row) for row in group] for group in groups])
     return replace(
         answer,
-        offset=reading.count(cut.offset) or 0,
-        limit=reading.count(cut.limit),
+        offset=offset,
+        limit=limit,
         signed_zeros=isinstance(root, Project),
     )
 
@@ -184,7 +188,7 @@ class _Reading:
         """
         if not isinstance(ranking, FusedScore):
             return [_by_id(ranking.variable)]
-        arms = [self.evaluator.ranks(arm) for arm in (ranking.first, ranking.second)]
+        arms = [self.evaluator.places(ranking, a) for a in (ranking.first, ranking.second)]
         last = len(self.evaluator.matched) + 1
 
         def place(row: Row) -> list[int]:
@@ -221,7 +225,13 @@ def _by_id(variable: str) -> Comparison:
 
 
 def _by_column(name: str) -> Comparison:
-    return lambda one, other: _compare(one[name], other[name])
+    """Both zeros are level: rows that differ in nothing else have become one."""
+
+    def value(row: Row) -> Value:
+        found = row[name]
+        return found + 0.0 if isinstance(found, float) else found
+
+    return lambda one, other: _compare(value(one), value(other))
 
 
 def _compare(one: Value, other: Value) -> int:

@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.shrink and trial.problem(graph, case.text) is not None:
             graph, text = shrink(graph, case.text, trial.fails)
             case = ask(graph, text, trial.parameters_of(text))
-        problem = trial.problem(graph, case.text)
+        problem = trial.problem(graph, case.text) or trial.problem_after(graph, chosen.number)
     print(describe(graph, case, chosen.number, problem or "no difference"))
     return 0 if problem is None else 1
 
@@ -62,6 +62,15 @@ class Trial:
         engine = engine.cold()
         # Asked again, it may take another way, with what it remembers from the first time.
         return problems_of(engine, graph, case) or problems_of(engine, graph, case)
+
+    def problem_after(self, graph: GraphCase, number: int) -> str | None:
+        """How the engine differs once it has answered the queries before this one."""
+        engine = self._engine(graph)
+        if engine is None:
+            return None
+        for earlier in range(number):
+            problems_of(engine, graph, make_query(graph, earlier))
+        return problems_of(engine, graph, make_query(graph, number))
 
     def parameters_of(self, text: str) -> dict[str, object]:
         return {n: value for n, value in self.parameters.items() if re.search(rf"\${n}\b", text)}

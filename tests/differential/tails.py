@@ -186,6 +186,10 @@ def _aggregate(draft: Draft, scope: Scope) -> ast.AggregateCall:
     counts = scope.of("hops")
     if counts and draft.chance(0.3):
         return ast.AggregateCall(function, draft.random.choice(counts).ref, distinct)
+    if function in (names.MIN, names.MAX, names.AVG, names.SUM) and draft.chance(0.15):
+        score = _score(draft, scope)
+        if score is not None:
+            return ast.AggregateCall(function, score)
     if found is None:
         return ast.AggregateCall(names.COUNT, _node(draft, scope).ref)
     return ast.AggregateCall(function, ast.PropertyRef(found[0].name, found[1].name), distinct)

@@ -32,6 +32,7 @@ from differential.interpreter import Answer, interpret
 from differential.plan_variants import VARIANTS
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest, CompileError, OmniError, ParameterError
+from omnigraph.execution.read.input import BATCH_ROWS
 from omnigraph.language.query.parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
@@ -130,9 +131,10 @@ def test_the_interpreter_gives_the_expected_rows(run):
     expect(run, answered)
 
 
+@pytest.mark.parametrize("batch_rows", [1, BATCH_ROWS], ids=["row by row", "at once"])
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.title)
-def test_the_engine_gives_the_expected_rows(run, variant, engine):
+def test_the_engine_gives_the_expected_rows(run, variant, batch_rows, engine):
     def answered() -> None:
         plan = bound(run, engine.view.catalog)
         _, rows = engine.run(
@@ -140,6 +142,7 @@ def test_the_engine_gives_the_expected_rows(run, variant, engine):
             parameters_of(run, plan),
             embed=embedder(run.model),
             javascript=run.javascript,
+            batch_rows=batch_rows,
         )
         answer = Answer(plan.columns, [[row] for row in run.rows])
         check(answer if is_ordered(plan.root) else in_any_order(answer), rows)

@@ -27,6 +27,7 @@ class Trouble:
     ) -> None:
         self._moment, self._action, self._path = moment, action, path
         self._left, self._instead = times, instead
+        self._is_busy = False
         self.seen: list[tuple[str, str]] = []
 
     def before(self, action: str, path: str) -> None:
@@ -38,13 +39,16 @@ class Trouble:
 
     def _meet(self, moment: str, action: str, path: str) -> None:
         matches = fnmatch(action, self._action) and fnmatch(path, self._path)
-        if moment != self._moment or not matches or not self._left:
+        if moment != self._moment or not matches or not self._left or self._is_busy:
             return
         self._left -= 1
-        if self._instead is not None:
-            self._instead()
-        else:
+        if self._instead is None:
             raise StorageFailure(StorageKind.TRANSIENT, f"trouble {moment} {action} {path}")
+        self._is_busy = True  # what happens meanwhile is no trouble of its own
+        try:
+            self._instead()
+        finally:
+            self._is_busy = False
 
 
 @contextmanager

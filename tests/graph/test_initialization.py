@@ -115,6 +115,17 @@ def test_what_a_dead_attempt_left_can_be_replaced_once_its_claim_is_gone(place):
     assert CLAIM not in left(place)
 
 
+def test_a_repeated_attempt_may_have_another_schema(place):
+    trouble = Trouble("before", "commit", "*/__manifest")
+    with observed(trouble), pytest.raises(InitializationIndeterminate):
+        omnigraph.init(place, SMALL)
+    (place / CLAIM).unlink()
+    other = "node Page { slug: String @key  n: I64 }\nedge Links: Page -> Page { w: I32? }"
+    graph = omnigraph.init(place, other, force=True)
+    graph.load([node("Page", slug="a", n=3)], "append")
+    assert contents(graph) == [{"type": "Page", "data": {"id": "a", "n": 3, "slug": "a"}}]
+
+
 def test_an_answer_lost_after_the_manifest_was_made_is_no_failure(place):
     with observed(Trouble("after", "commit", "*/__manifest")):
         omnigraph.init(place, SMALL)

@@ -30,13 +30,14 @@ class Refusal(Exception):
         self.kind = kind
 
 
-def carry_out(graph: Graph, operation: dict, branch: str):
+def carry_out(graph: Graph, operation: dict, branch: str, expected_head: str | None = None):
     """Run one operation; gives the engine's result or raises `Refusal`."""
     try:
         if operation["do"] == "mutate":
             text, params = mutation_text(operation["statements"])
-            return graph.mutate(text, params=params, branch=branch)
-        return graph.load(operation["records"], operation["mode"], branch=branch)
+            return graph.mutate(text, params=params, branch=branch, expected_head=expected_head)
+        records, mode = operation["records"], operation["mode"]
+        return graph.load(records, mode, branch=branch, expected_head=expected_head)
     except OmniError as error:
         raise Refusal(kind_of(error), error) from error
 

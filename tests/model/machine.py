@@ -24,6 +24,7 @@ from model.history import KnownBranch, KnownCommit, KnownHistory
 from model.strategies import loads, mutations, operations
 from omnigraph.errors import AlreadyExists, ConflictError
 from omnigraph.storage.objects.counting import install_observer
+from omnigraph.storage.tables.handle import open_newest
 
 NAMES = st.sampled_from(["dev", "dev/x", "old"])
 MOST_BRANCHES = 3
@@ -110,17 +111,32 @@ class GraphLife(RuleBasedStateMachine):
         for operation in several:
             self.write(operation, 0, handle)
 
-    def write(self, operation, branch, handle) -> None:
+    @rule(operation=operations, number=st.integers(0, 99), handle=st.integers(0, 1))
+    def write_on_a_head(self, operation, number, handle) -> None:
+        """Write on the condition that the head is some commit, which it often is not."""
+        main = self.known.branches["main"]
+        commit = main.commits[min(number // 20, len(main.commits) - 1)]
+        is_head = commit is main.commits[0]
+        expected = oracle.judge(main.state, operation)
+        if is_head or expected.is_about_text:
+            self.write(operation, 0, handle, expected_head=commit.commit_id)
+            return
+        with pytest.raises(Refusal) as refusal:
+            carry_out(self.handles[handle], operation, "main", commit.commit_id)
+        assert refusal.value.kind == "PreconditionFailed"
+        self.note("refused: PreconditionFailed")
+
+    def write(self, operation, branch, handle, expected_head=None) -> None:
         target = self.pick_branch(branch)
         graph = self.handles[handle]
         expected = oracle.judge(target.state, operation)
         if isinstance(expected, oracle.Refused):
             with pytest.raises(Refusal) as refusal:
-                carry_out(graph, operation, target.name)
+                carry_out(graph, operation, target.name, expected_head)
             assert refusal.value.kind in expected.kinds
             self.note(f"refused: {refusal.value.kind}")
             return
-        result = carry_out(graph, operation, target.name)
+        result = carry_out(graph, operation, target.name, expected_head)
         self.note(f"accepted: {operation['do']}")
         assert (result.commit is not None) is expected.commits
         if expected.affected is not None:
@@ -133,6 +149,7 @@ class GraphLife(RuleBasedStateMachine):
         found = read_state(self.handles[0].at(commit=commit.commit_id).export())
         problem = difference(expected, found)
         assert problem is None, problem
+        self.check_tables(target.name)
         assert commit.parent_commit_id == target.commits[0].commit_id
         target.state = found
         target.commits.insert(
@@ -250,7 +267,16 @@ class GraphLife(RuleBasedStateMachine):
                 ),
             )
         target.state = found
+        self.check_tables(target.name)
         self.note(f"crashed: {'old' if is_old else 'new'}")
+
+    def check_tables(self, branch: str) -> None:
+        """No table the branch may write is ahead of what the branch shows of it."""
+        snapshot = self.handles[1]._views.newest(branch).snapshot
+        for key, entry in snapshot.entries.items():
+            if entry.owner == snapshot.ref.incarnation:
+                location = snapshot.root.location(entry.path, entry.owner_branch)
+                assert open_newest(location).version == entry.version, key
 
     # --- what always holds -----------------------------------------------------------------------
 

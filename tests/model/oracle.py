@@ -57,6 +57,11 @@ class Refused(Exception):
         super().__init__(kinds)
         self.kinds = kinds
 
+    @property
+    def is_about_text(self) -> bool:
+        """Whether the text itself is refused, whatever the graph holds."""
+        return "mixed" in self.kinds
+
 
 @dataclass
 class Change:
@@ -82,6 +87,7 @@ class Outcome:
     state: State
     commits: bool
     affected: tuple[int, int] | None = None
+    is_about_text = False
 
 
 FRESH = "fresh-"

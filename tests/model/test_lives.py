@@ -10,7 +10,7 @@ from model.machine import GraphLife, make_template
 
 DEFAULT = settings(
     max_examples=60,
-    stateful_step_count=25,
+    stateful_step_count=20,
     deadline=None,
     print_blob=True,
     report_multiple_bugs=False,

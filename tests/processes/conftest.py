@@ -28,7 +28,7 @@ FIRST = [
     {"type": "Bag", "data": {"slug": "all"}},
     {"type": "Item", "data": {"slug": "one", "by": "nobody", "n": 0}},
 ]
-PATIENCE_S = 120
+PATIENCE_S = 600
 
 
 class Worker:

@@ -19,8 +19,8 @@ from omnigraph.language.schema.ast import (
 )
 from omnigraph.language.source import Span
 from omnigraph.types.property import PropertyType
+from omnigraph.types.reserved import STRUCTURAL_FIELDS
 
-ENDPOINTS = ("src", "dst")
 _SHOWN_DIGITS = 40
 
 
@@ -121,7 +121,7 @@ class _ClauseReader:
         if not isinstance(argument, NameRef):
             self._expected_name(argument)
             return ""
-        is_endpoint = self._owner.kind is TypeKind.EDGE and argument.name in ENDPOINTS
+        is_endpoint = self._owner.kind is TypeKind.EDGE and argument.name in STRUCTURAL_FIELDS
         if not is_endpoint or kind is ConstraintKind.KEY:
             type_ = self._type_of(argument)
             if type_ is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from omnigraph.catalog.evolve_pairs import TypePair
 from omnigraph.catalog.model import Constraint, ConstraintKind, Property
@@ -32,7 +33,7 @@ class _Rule:
 _Rules = Mapping[_Rule, Constraint]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConstraintChanges:
     """The rules of one type before and after."""
 
@@ -40,20 +41,28 @@ class ConstraintChanges:
     before: _Rules
     after: _Rules
 
+    @cached_property
+    def _before_on(self) -> Mapping[Member, _Rules]:
+        return _by_property(self.before)
+
+    @cached_property
+    def _after_on(self) -> Mapping[Member, _Rules]:
+        return _by_property(self.after)
+
     @classmethod
     def between(cls, pair: TypePair) -> ConstraintChanges:
         return cls(pair, _rules(pair.before), _rules(pair.after))
 
     def of_property(self, property_: Property) -> Iterator[Step]:
         """Rules written on a property that stays or is added: first removed, then added ones."""
-        for rule in _on(self.before, property_.id):
+        for rule in self._before_on.get(property_.id, {}):
             if rule not in self.after:
                 reason = f"removing property constraints is not supported: @{rule.kind}"
                 yield self.pair.unsupported_property(property_, reason)
             elif self._has_moved(rule):
                 reason = "moving property constraints into the body is not supported"
                 yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
-        for rule, constraint in _on(self.after, property_.id).items():
+        for rule, constraint in self._after_on.get(property_.id, {}).items():
             if rule not in self.before:
                 yield self._added_to_property(constraint, property_)
             elif self._has_moved(rule):
@@ -98,6 +107,11 @@ def _rule(constraint: Constraint, ids: Mapping[str, PropertyId]) -> _Rule:
     return _Rule(constraint.kind, members, constraint.low, constraint.high, constraint.pattern)
 
 
-def _on(rules: _Rules, property_id: PropertyId) -> _Rules:
-    """The rules that are written on this property."""
-    return {r: c for r, c in rules.items() if c.on_property and r.members == {property_id}}
+def _by_property(rules: _Rules) -> Mapping[Member, _Rules]:
+    """The rules that are written on a property, by its id."""
+    found: dict[Member, dict[_Rule, Constraint]] = {}
+    for rule, constraint in rules.items():
+        if constraint.on_property:
+            (member,) = rule.members
+            found.setdefault(member, {})[rule] = constraint
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import NamedTuple
 
 from omnigraph.catalog.model import TypeKind
@@ -12,9 +11,6 @@ from omnigraph.language.cursor import closest
 from omnigraph.language.source import MAX_PROBLEMS, Problems, SourceText, Span
 
 STAGE = "catalog"
-MAX_MISSPELLING = 40
-MAX_CANDIDATES = 300
-"""Comparing words is slow; a hint is not worth more comparisons than this."""
 
 
 class OwnerName(NamedTuple):
@@ -45,11 +41,8 @@ class Findings:
         self._warnings.append(warning)
 
     def suggest(self, word: str, known: Iterable[str]) -> str | None:
-        """A hint naming the known word that may have been meant."""
-        if len(word) > MAX_MISSPELLING or len(self._problems.found) >= MAX_PROBLEMS:
-            return None
-        of_like_length = (name for name in known if abs(len(name) - len(word)) <= len(word))
-        return closest(word, islice(of_like_length, MAX_CANDIDATES))
+        """A hint naming the known word that may have been meant, while hints are still shown."""
+        return None if len(self._problems.found) >= MAX_PROBLEMS else closest(word, known)
 
     def warnings(self) -> tuple[Diagnostic, ...]:
         return tuple(sorted(self._warnings, key=lambda warning: warning.start))

@@ -21,12 +21,11 @@ from omnigraph.errors import (
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.load import LoadMode, LoadPlan, parse_records, plan_load
 from omnigraph.execution.stage import stage_tables
-from omnigraph.graph.preparing import MAX_PREPARATIONS, preparation
+from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import CommitId, EntityKind, TableKey
 from omnigraph.storage import branches
-from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
@@ -35,6 +34,8 @@ from omnigraph.storage.write import LATE_EFFECT, WriteRequest, commit_write, min
 from omnigraph.types.jsonl import ParsedLines
 
 REPORTED_PROBLEMS = 100
+COSTLY_BYTES = 1 << 20
+"""More input than this takes long to prepare, and is not prepared while others wait."""
 
 Records = str | Path | bytes | Iterable[Mapping[str, object]]
 """A file of JSON lines, its content, or the records themselves."""
@@ -70,8 +71,9 @@ def load(views: Views, request: LoadRequest) -> LoadResult:
     """
     created = _ensure_branch(views, request)
     parse = _Parser(request)
-    for attempt in range(MAX_PREPARATIONS):
-        with preparation(views.root, attempt) as hold:
+    is_costly = len(request.data) > COSTLY_BYTES
+    with CommitWindow(views.root, is_costly=is_costly) as window:
+        for attempt in range(MAX_PREPARATIONS):
             view = views.newest(request.branch)
             _check_head(view, request)
             committed = CommittedRows(view.snapshot)
@@ -85,11 +87,12 @@ def load(views: Views, request: LoadRequest) -> LoadResult:
             )
             require_valid(plan.table_changes(), view.catalog, committed)
             try:
-                published = _commit(view, plan, request, hold)
+                published = _commit(view, plan, request, window)
             except ReadSetChanged as change:
-                if _may_retry(request, change) and attempt + 1 < MAX_PREPARATIONS:
-                    continue
-                raise
+                if not _may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
+                    raise
+                window.lost()
+                continue
             views.remember(view.snapshot.ref, published.manifest)
             return _result(view, plan, request, published, created=created)
     raise AssertionError("the last attempt returns or raises")
@@ -135,7 +138,7 @@ def _ensure_branch(views: Views, request: LoadRequest) -> bool:
     return True
 
 
-def _commit(view: View, plan: LoadPlan, request: LoadRequest, hold: Hold | None) -> Published:
+def _commit(view: View, plan: LoadPlan, request: LoadRequest, window: CommitWindow) -> Published:
     snapshot = view.snapshot
     expected = None if request.expected_head is None else CommitId(request.expected_head)
     ticket = mint_ticket(snapshot)
@@ -145,7 +148,7 @@ def _commit(view: View, plan: LoadPlan, request: LoadRequest, hold: Hold | None)
     except KeyConflict as conflict:
         raise _with_line(conflict, plan) from conflict
     write = WriteRequest(snapshot, ticket, WriterKind.LOAD, staged, request.actor_id, expected)
-    return commit_write(write, hold)
+    return commit_write(write, window.hold)
 
 
 def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:

@@ -12,14 +12,13 @@ from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.mutate import MutationInput, MutationRun, run_mutation
 from omnigraph.execution.pending import PendingTable
 from omnigraph.execution.stage import Placement, stage_tables
-from omnigraph.graph.preparing import MAX_PREPARATIONS, preparation
+from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow
 from omnigraph.graph.results import MutationResult
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import CommitId
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.nodes import InsertEntity, MutationPlan
-from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.write import LATE_EFFECT, WriteRequest, commit_write, mint_ticket, revalidate
@@ -43,8 +42,8 @@ def mutate(views: Views, request: MutationRequest) -> MutationResult:
     rows to change them is not, because what it read may be what changed.
     """
     given: MutationInput | None = None
-    for attempt in range(MAX_PREPARATIONS):
-        with preparation(views.root, attempt) as hold:
+    with CommitWindow(views.root) as window:
+        for attempt in range(MAX_PREPARATIONS):
             view = views.newest(request.branch)
             plan = _plan(view, request)
             if given is None:
@@ -53,11 +52,12 @@ def mutate(views: Views, request: MutationRequest) -> MutationResult:
             _check_head(view, request)
             run = run_mutation(plan, view.catalog, CommittedRows(view.snapshot), given)
             try:
-                published = _commit(view, run, request, hold)
+                published = _commit(view, run, request, window)
             except ReadSetChanged as change:
-                if _may_retry(plan, request, change) and attempt + 1 < MAX_PREPARATIONS:
-                    continue
-                raise
+                if not _may_retry(plan, request, change) or attempt + 1 == MAX_PREPARATIONS:
+                    raise
+                window.lost()
+                continue
             return _result(views, view, plan, run, request, published)
     raise AssertionError("the last attempt returns or raises")
 
@@ -90,7 +90,7 @@ def _may_retry(plan: MutationPlan, request: MutationRequest, change: ReadSetChan
 
 
 def _commit(
-    view: View, run: MutationRun, request: MutationRequest, hold: Hold | None
+    view: View, run: MutationRun, request: MutationRequest, window: CommitWindow
 ) -> Published | None:
     snapshot = view.snapshot
     expected = None if request.expected_head is None else CommitId(request.expected_head)
@@ -106,7 +106,7 @@ def _commit(
     if not staged:
         return None
     write = WriteRequest(snapshot, ticket, WriterKind.MUTATION, staged, request.actor_id, expected)
-    return commit_write(write, hold)
+    return commit_write(write, window.hold)
 
 
 def _placement(table: PendingTable) -> Placement:

@@ -2,29 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
+from omnigraph.errors import ReadSetChanged
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.recovery.settle import settle_all
 from omnigraph.storage.root import GraphRoot
 
 MAX_PREPARATIONS = 33
 """The first preparation and thirty-two more; then the caller learns that the branch is busy."""
-UNFENCED_PREPARATIONS = 4
-"""So many races may be lost before a write is prepared with the fence held."""
+COSTLY_RACES = 4
+"""So many races a write that takes long to prepare loses before it keeps others waiting."""
 
 
-@contextmanager
-def preparation(root: GraphRoot, attempt: int) -> Iterator[Hold | None]:
-    """The hold to prepare and commit under; None while the write may still lose a race.
+class CommitWindow:
+    """The fence of a graph, taken when a write is ready and given back when it is over.
 
-    Of many busy writers only one wins each round, so a write could lose for ever. After some
-    rounds it takes the fence first: nobody can come between its preparation and its commit.
+    A write that finds the branch moved keeps the fence while it is prepared again: of many busy
+    writers only one wins each round, so one that had to queue anew could lose for ever. Only a
+    write that takes long to prepare lets the others pass, a few times.
     """
-    if attempt < UNFENCED_PREPARATIONS:
-        yield None
-        return
-    with root.hold() as hold:
-        settle_all(root, hold)
-        yield hold
+
+    def __init__(self, root: GraphRoot, *, is_costly: bool = False) -> None:
+        self._root = root
+        self._hold: Hold | None = None
+        self._races = COSTLY_RACES if is_costly else 0
+
+    def hold(self) -> Hold:
+        """The right to write, taken now unless it was kept."""
+        if self._hold is None:
+            self._hold = self._root.hold()
+        return self._hold
+
+    def lost(self) -> None:
+        """Note that the write must be prepared again."""
+        if self._races:
+            self._races -= 1
+            self._give_back()
+        elif self._hold is not None and not _is_ours(self._hold):
+            self._give_back()
+
+    def _give_back(self) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._give_back()
+
+
+def _is_ours(hold: Hold) -> bool:
+    """Whether the fence is still held: what changed may have been just that."""
+    try:
+        hold.check()
+    except ReadSetChanged:
+        return False
+    return True

@@ -7,6 +7,8 @@ compiled once for each schema.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from omnigraph.catalog.build import compile_schema
@@ -17,6 +19,7 @@ from omnigraph.errors import (
     BadRequest,
     BranchNotFound,
     CommitNotFound,
+    HistoricalVersionReclaimed,
     SchemaContractMismatch,
     StorageError,
 )
@@ -71,14 +74,21 @@ class Views:
 
     def _newest_of(self, branch: BranchName) -> tuple[BranchRef, ManifestVersion]:
         """The branch and its newest manifest, even while others delete and create it again."""
-        for attempt in range(_LOOKS):
+        for _ in range(_LOOKS):
             ref = read_ref(self.root.store, branch)
-            try:
+            with suppress(BranchNotFound), self._while_alive(ref):
                 return ref, self._newest_manifest(ref)
-            except StorageError:
-                if attempt + 1 == _LOOKS or find_ref(self.root.store, branch) == ref:
-                    raise
-        raise AssertionError("the last look returns or raises")
+        raise BranchNotFound(branch)
+
+    @contextmanager
+    def _while_alive(self, ref: BranchRef) -> Iterator[None]:
+        """What cannot be read of a branch because it was deleted meanwhile is not found."""
+        try:
+            yield
+        except (StorageError, HistoricalVersionReclaimed) as error:
+            if find_ref(self.root.store, ref.name) == ref:
+                raise
+            raise BranchNotFound(ref.name) from error
 
     def _newest_manifest(self, ref: BranchRef) -> ManifestVersion:
         warm = self._warm.get(ref.incarnation)
@@ -94,7 +104,9 @@ class Views:
         """
         commit = self.commit(commit_id, branch)
         ref = self._authoring_ref(commit)
-        manifest = read_manifest(self.root.manifest(commit.incarnation), commit.manifest_version)
+        with self._while_alive(ref):
+            location = self.root.manifest(commit.incarnation)
+            manifest = read_manifest(location, commit.manifest_version)
         head = manifest.state.head_of(commit.branch, commit.incarnation)
         if head is None or head.commit_id != commit.commit_id:
             raise BadRequest(
@@ -113,13 +125,15 @@ class Views:
         if version < ref.fork_version:
             assert ref.parent is not None, "a branch with a fork version has a parent"
             return self.at_version(version, ref.parent)
-        manifest = read_manifest(self.root.manifest(ref.incarnation), version)
+        with self._while_alive(ref):
+            manifest = read_manifest(self.root.manifest(ref.incarnation), version)
         return self._view(Snapshot(self.root, ref, manifest))
 
     def commits(self, branch: str) -> tuple[Commit, ...]:
         """Every commit the branch can see, newest first."""
         ref, newest = self._newest_of(normalize_branch(branch))
-        return self._history(ref).commits(newest)
+        with self._while_alive(ref):
+            return self._history(ref).commits(newest)
 
     def commit(self, commit_id: str, branch: str) -> Commit:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
@@ -127,11 +141,12 @@ class Views:
         for name in (bound, *others):
             try:
                 ref, newest = self._newest_of(name)
+                with self._while_alive(ref):
+                    found = self._history(ref).find_commit(newest, wanted)
             except BranchNotFound:
                 if name == bound:
                     raise
                 continue  # deleted while we looked
-            found = self._history(ref).find_commit(newest, wanted)
             if found is not None:
                 return found
         raise CommitNotFound(commit_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from itertools import islice
 from typing import NoReturn
 
 from omnigraph.language.lexer import Token, TokenKind
@@ -12,9 +13,11 @@ from omnigraph.language.source import MAX_PROBLEMS, Problems, Span
 MAX_DEPTH = 64
 """Nesting beyond this is refused with a position, long before Python's own stack ends."""
 
-
 LONGEST_WORD = 80
 """A longer word is no slip of the pen, and comparing it letter by letter would take long."""
+
+MOST_CANDIDATES = 300
+"""Comparing words is slow; a hint is not worth more comparisons than this."""
 
 
 class SyntaxStop(Exception):
@@ -25,7 +28,9 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     """A hint naming the known word most like `word`, if one is close."""
     if len(word) > LONGEST_WORD:
         return None
-    matches = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    of_like_length = (name for name in known if abs(len(name) - len(word)) <= len(word))
+    candidates = list(islice(of_like_length, MOST_CANDIDATES))
+    matches = get_close_matches(word, candidates, n=1, cutoff=0.7)
     return f"did you mean `{matches[0]}`?" if matches else None
 
 

@@ -60,6 +60,7 @@ _TOKEN = re.compile(
 _KINDS = {kind.name.lower(): kind for kind in TokenKind}
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = str.maketrans({character: f"\\{letter}" for letter, character in _ESCAPES.items()})
 
 
 def tokenize(source: SourceText, problems: Problems) -> list[Token]:
@@ -120,6 +121,11 @@ _STRANGE_HINTS = {
     "$": "a variable is `$` and a name that starts in lower case",
     "'": "text is written in double quotes",
 }
+
+
+def quote(text: str) -> str:
+    """The string literal that stands for a text."""
+    return f'"{text.translate(_ESCAPED)}"'
 
 
 def _decode_string(quoted: str, span: Span, problems: Problems) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from codecs import BOM_UTF8
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -43,8 +44,9 @@ class SourceText:
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> SourceText:
         """Decode a file; text that is not UTF-8 is refused with the place of the first bad byte."""
+        data = data.removeprefix(BOM_UTF8)
         try:
-            text = data.decode("utf-8-sig")
+            text = data.decode()
         except UnicodeDecodeError as error:
             good = cls(data[: error.start].decode("utf-8", "replace"), name)
             at = Span(len(good.text), len(good.text) + 1)

@@ -15,6 +15,7 @@ from omnigraph.plan.nodes import (
     Match,
     Node,
     OutputColumn,
+    Pattern,
     Project,
     Rank,
     ReadPlan,
@@ -22,6 +23,10 @@ from omnigraph.plan.nodes import (
     Sort,
 )
 from omnigraph.plan.scope import Block, Context, EdgeVariable, NodeVariable, bound_names
+from omnigraph.plan.walk import conjuncts, has_score, predicate_variables
+
+MAX_STEPS = 200
+"""A larger match is refused here, with a position: plans are walked recursively, step by step."""
 
 
 def bind_read(decl: QueryDecl, body: ReadBody, context: Context) -> ReadPlan:
@@ -43,6 +48,7 @@ def bind_read(decl: QueryDecl, body: ReadBody, context: Context) -> ReadPlan:
     )
     columns = tuple(r.column for r in returned)
     rows = Match(block.pattern())
+    _refuse_too_large(rows.pattern, decl, context)
     if grouped:
         root = _grouped(rows, columns, order)
     elif body.distinct:
@@ -66,6 +72,25 @@ def _require_a_node(body: ReadBody, block: Block) -> None:
     if not binds and not block.has_nodes and not block.variables:
         message = "the match binds no node"
         block.context.report("T6", message, body.clauses[0].span, hint="bind one: `$x: Type`")
+
+
+def _refuse_too_large(pattern: Pattern, decl: QueryDecl, context: Context) -> None:
+    steps = steps_of_pattern(pattern)
+    if steps > MAX_STEPS:
+        message = f"the match takes {steps} steps; at most {MAX_STEPS}"
+        hint = (
+            "a binding, a traversal, a block and a condition on several variables are a step each"
+        )
+        context.report("T35", message, decl.name_span, hint=hint)
+
+
+def steps_of_pattern(pattern: Pattern) -> int:
+    """How deep the plan of a pattern can become: conditions on one variable cost no step."""
+    filters = [part for predicate in pattern.filters for part in conjuncts(predicate)]
+    between = sum(len(predicate_variables(part)) != 1 or has_score(part) for part in filters)
+    blocks = (*pattern.negations, *pattern.optionals)
+    nested = sum(1 + steps_of_pattern(block) for block in blocks)
+    return len(pattern.nodes) + len(pattern.edges) + between + nested
 
 
 def _grouped(rows: Node, columns: tuple[OutputColumn, ...], order: Order) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -205,6 +206,6 @@ def _field(
 def _report_repeated(
     fields: tuple[str, ...], expression: ObjectProjection, names: MatchNames
 ) -> None:
-    for name in sorted({name for name in fields if fields.count(name) > 1}):
+    for name in sorted(name for name, times in Counter(fields).items() if times > 1):
         message = f"the object has two fields called '{name}'"
         names.context.report("T31", message, expression.span)

@@ -41,6 +41,7 @@ TYPE_CODES: Mapping[str, str] = {
     "T32": "A variable has the name of a parameter.",
     "T33": "A variable is bound to two types that have no node in common, or cannot be bound.",
     "T34": "Rows cannot be ordered by this key.",
+    "T35": "A match takes more steps than a plan may have.",
     "D2": "A mutation mixes inserts or updates with deletes.",
 }
 """Each code with the one sentence that explains it."""

@@ -93,7 +93,7 @@ class Context:
         The tree keeps no span for every name, so that a clause stays small; a mistake still
         points at the name itself.
         """
-        pattern = re.compile(re.escape(word) + r"(?![A-Za-z0-9_])")
+        pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])")
         found = pattern.search(self.problems.source.text, within.start, within.end)
         return Span(*found.span()) if found else within
 

@@ -102,7 +102,7 @@ class Estimator:
             case CrossJoin(left, right):
                 return self.rows(left) * self.rows(right)
             case Expand():
-                return self._expand(node)
+                return self.expanded(node, self.rows(node.child))
             case FilterRows(child, _) | AntiJoin(child, _):
                 return self.rows(child) * 0.5
             case OptionalJoin(child, inner):
@@ -122,8 +122,8 @@ class Estimator:
         edge = self.catalog.edges[step.edge_type]
         return edge.to_type if step.direction == "in" else edge.from_type
 
-    def _expand(self, node: Expand) -> float:
-        reached = self.rows(node.child)
+    def expanded(self, node: Expand, reached: float) -> float:
+        """The rows behind an expansion when `reached` of them arrive at it."""
         if node.closes:
             return reached * 0.1
         hops = min(node.maximum, 8)

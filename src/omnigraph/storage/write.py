@@ -7,7 +7,7 @@ makes all of it visible.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -137,10 +137,10 @@ class WriteRequest:
     expected_head: CommitId | None = None
 
 
-def commit_write(request: WriteRequest, hold: Hold | None = None) -> Published:
+def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = None) -> Published:
     """Make the write visible, or leave nothing of it.
 
-    A caller that prepared the write while holding the fence hands its hold over.
+    The fence is held for just this write, unless the caller gives a hold that it keeps.
 
     Raises:
         ReadSetChanged: the branch moved since the write was prepared; nothing was changed.
@@ -151,7 +151,7 @@ def commit_write(request: WriteRequest, hold: Hold | None = None) -> Published:
     snapshot, intent = request.snapshot, _intent(request)
     with ExitStack() as stack:
         with _forks_dropped_on_failure(request):
-            held = hold or stack.enter_context(snapshot.root.hold())
+            held = take_hold() if take_hold else stack.enter_context(snapshot.root.hold())
             settle_all(snapshot.root, held, snapshot.ref)
             revalidate(snapshot, request.expected_head)
             held.check()

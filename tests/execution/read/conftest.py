@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from execution.read.reading import Reading, music_graph
 
+from execution.read.reading import Reading, music_graph
 from omnigraph.plan.nodes import Traversal
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import lance
-from execution.read.naive import Edge, SmallGraph
-from execution.read.reading import Reading
 from hypothesis import strategies as st
 
+from execution.read.naive import Edge, SmallGraph
+from execution.read.reading import Reading
 from omnigraph.execution.read.topology import Topology
 from omnigraph.graph.graph import init
 from omnigraph.plan.nodes import Traversal

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from execution.read.naive import SmallGraph
-from execution.read.random_graphs import opened, small_graphs
-from execution.read.reading import Reading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from execution.read.naive import SmallGraph
+from execution.read.random_graphs import opened, small_graphs
+from execution.read.reading import Reading
 from omnigraph.plan.nodes import Expand
 from omnigraph.plan.walk import children_of
 
@@ -63,7 +63,7 @@ def test_ways_that_are_walked_from_their_end(drawn, asked):
             way = f"{written(types, direction)}{{{minimum},{maximum}}}"
             for end in graph.nodes[:2]:
                 query = (
-                    f"match {{ $a: N $a {way} $x hops $h $x.key = \"{end}\" }} "
+                    f'match {{ $a: N $a {way} $x hops $h $x.key = "{end}" }} '
                     "return { $a, $x, $h }"
                 )
                 if maximum > 1:
@@ -78,8 +78,8 @@ def test_ways_that_are_walked_from_their_end(drawn, asked):
 @given(small_graphs(), ways(), ways())
 def test_ways_between_bound_nodes(drawn, first, second):
     graph, gone = drawn
-    ways_text = [f"{written(w[0], w[1])}{{{w[2]},{w[3]}}}" for w in (first, second)]
-    query = f"match {{ $a: N $a {ways_text[0]} $b $a {ways_text[1]} $b hops $h }} return {{ $a, $b, $h }}"
+    one, other = (f"{written(w[0], w[1])}{{{w[2]},{w[3]}}}" for w in (first, second))
+    query = f"match {{ $a: N $a {one} $b $a {other} $b hops $h }} return {{ $a, $b, $h }}"
     reached = {(a, b) for a, b, _ in graph.rows(*first)}
     expected = [row for row in graph.rows(*second) if row[:2] in reached]
     with opened(graph, gone) as readings:
@@ -100,14 +100,16 @@ def test_bound_edges_come_one_by_one(drawn, types, direction):
     expected = bound_edges(graph, types, direction)
     weights = {edge.id: edge.weight for edges in graph.edges.values() for edge in edges}
     heavy = [row for row in expected if (weights[row[1]] or 0) > 1]
+    shown = "return { $a, $w.id, $x } order { $a, $w.id, $x }"
     both_ways = Counter((a, b) for a, _, b in expected)
     with opened(graph, gone) as readings:
         for reading in readings:
-            query = f"match {{ $a: N $a $w:{word} $x }} return {{ $a, $w.id, $x }} order {{ $a, $w.id, $x }}"
+            query = f"match {{ $a: N $a $w:{word} $x }} {shown}"
             assert reading.tuples(query) == expected, reading.traversal
-            query = f"match {{ $a: N $a $w:{word} $x $w.weight > 1 }} return {{ $a, $w.id, $x }} order {{ $a, $w.id, $x }}"
+            query = f"match {{ $a: N $a $w:{word} $x $w.weight > 1 }} {shown}"
             assert reading.tuples(query) == heavy, reading.traversal
-            query = f"match {{ $a: N $x: N $a $w:{word} $x }} return {{ $a, $x, count($w.id) as n }} order {{ $a, $x }}"
+            counted = "return { $a, $x, count($w.id) as n } order { $a, $x }"
+            query = f"match {{ $a: N $x: N $a $w:{word} $x }} {counted}"
             assert reading.tuples(query) == sorted((a, b, n) for (a, b), n in both_ways.items())
 
 
@@ -116,7 +118,10 @@ def test_bound_edges_come_one_by_one(drawn, types, direction):
 def test_paths_are_counted_without_being_listed(drawn, direction):
     graph, gone = drawn
     types, word = ("Likes",), written(("Likes",), direction)
-    hop = {a: sorted({b for x, b, _ in graph.rows(types, direction, 1, 1) if x == a}) for a in graph.nodes}
+    hop = {
+        a: sorted({b for x, b, _ in graph.rows(types, direction, 1, 1) if x == a})
+        for a in graph.nodes
+    }
     paths = [(a, b, c) for a in graph.nodes for b in hop[a] for c in hop[b]]
     chain = f"match {{ $a: N $a {word} $b $b {word} $c }} return"
     with opened(graph, gone) as readings:
@@ -135,7 +140,9 @@ def test_paths_are_counted_without_being_listed(drawn, direction):
                 total[ages[b]] += ages[a]
             assert reading.tuples(query) == sorted((age, float(s)) for age, s in total.items())
             assert reading.tuples(f"{chain} {{ $a, $b, $c }}") == sorted(paths)
-            assert reading.tuples(f"{chain} distinct {{ $c, $a }}") == sorted({(c, a) for a, _, c in paths})
+            assert reading.tuples(f"{chain} distinct {{ $c, $a }}") == sorted(
+                {(c, a) for a, _, c in paths}
+            )
 
 
 @EXAMPLES
@@ -149,15 +156,19 @@ def test_nested_blocks_agree_with_rows(drawn, first, second):
         for reading in readings:
             query = f"match {{ $a: N not {{ $a {one} $x }} }} return {{ $a }}"
             assert reading.column(query) == [a for a in sorted(graph.nodes) if not reached[a]]
-            query = f"match {{ $a: N not {{ $a {one} $x not {{ $x {other} $a }} }} }} return {{ $a }}"
+            query = (
+                f"match {{ $a: N not {{ $a {one} $x not {{ $x {other} $a }} }} }} return {{ $a }}"
+            )
             expected = [a for a in sorted(graph.nodes) if all(a in further[x] for x in reached[a])]
             assert reading.column(query) == expected
-            query = f"match {{ $a: N optional {{ $a {one} $x }} optional {{ $x {other} $y }} }} return {{ $a, $x, $y }}"
+            parts = f"optional {{ $a {one} $x }} optional {{ $x {other} $y }}"
+            query = f"match {{ $a: N {parts} }} return {{ $a, $x, $y }}"
             assert reading.tuples(query) == [
                 (a, x, y)
                 for a in sorted(graph.nodes)
                 for x in reached[a] or [None]
                 for y in (further[x] if x is not None else []) or [None]
             ]
-            query = f"match {{ $a: N optional {{ $a {one} $x }} }} return {{ $a, count($x) as n }} order {{ $a }}"
+            counted = "return { $a, count($x) as n } order { $a }"
+            query = f"match {{ $a: N optional {{ $a {one} $x }} }} {counted}"
             assert reading.tuples(query) == [(a, len(reached[a])) for a in sorted(graph.nodes)]

@@ -61,7 +61,8 @@ NUMBERS = {
     Scalar.U64: [0, 1, 2**53 + 1, 2**63, 2**63 - 1, 2**64 - 1],
     Scalar.F32: [0.0, -0.0, 1.5, -1.5, math.inf, -math.inf, math.nan]
     + [float(np.float32(x)) for x in (0.1, 16777216.0, 3.4028235e38, 1e-45)],
-    Scalar.F64: [0.0, -0.0, 0.1, -0.1, 1.5, 2.0**53, 2.0**63, 1e300, 5e-324, math.inf, -math.inf]
+    Scalar.F64: [0.0, -0.0, 0.1, -0.1, 1.5, 2.0**53, 2.0**63, 1e300, 5e-324]
+    + [sign * math.inf for sign in (1, -1)]
     + [math.nan],
 }
 DAYS = [datetime.date(1, 1, 1), datetime.date(1969, 12, 31), datetime.date(1970, 1, 1)]
@@ -94,7 +95,9 @@ def _values(type_: PropertyType, draw: random.Random) -> list:
     pool = ["calm", "loud"] if type_.is_enum else POOL[type_.scalar]
     if type_.is_list:
         return [
-            None if draw.random() < 0.2 else [draw.choice([*pool, None]) for _ in range(draw.randrange(4))]
+            None
+            if draw.random() < 0.2
+            else [draw.choice([*pool, None]) for _ in range(draw.randrange(4))]
             for _ in range(ROWS)
         ]
     return [draw.choice([*pool, None]) for _ in range(ROWS)]
@@ -158,7 +161,9 @@ def _numbers(kind: Scalar) -> st.SearchStrategy:
         case Scalar.F32:
             return known | st.floats(width=32)
         case _:
-            return known | st.integers(-3, 3).filter(lambda n: n >= 0 or kind not in (Scalar.U32, Scalar.U64))
+            return known | st.integers(-3, 3).filter(
+                lambda n: n >= 0 or kind not in (Scalar.U32, Scalar.U64)
+            )
 
 
 @st.composite
@@ -169,7 +174,10 @@ def leaves(draw):
         scalar, value = draw(constants(TYPES[name].scalar))
         return Compare(_property(name), Comparator.HAS, Constant(value, PropertyType(scalar)))
     if kind == "text":
-        op, value = draw(st.sampled_from(TEXTUAL)), draw(st.sampled_from(TEXTS) | st.text(max_size=2))
+        op, value = (
+            draw(st.sampled_from(TEXTUAL)),
+            draw(st.sampled_from(TEXTS) | st.text(max_size=2)),
+        )
         return Compare(_property("text"), op, Constant(value, PropertyType(Scalar.STRING)))
     if kind == "null":
         return IsNull(_property(draw(st.sampled_from(PLAIN + LISTS))))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from execution.read.reading import Reading, make_graph
 
+from execution.read.reading import Reading, make_graph
 from omnigraph.catalog.model import Catalog, NodeType, Property
 from omnigraph.errors import BadRequest, TypeNotFound
 from omnigraph.execution.read.run import execute
@@ -14,6 +14,7 @@ from omnigraph.graph.graph import open as open_graph
 from omnigraph.identity import IncarnationId, PropertyId, TypeId
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
+from omnigraph.plan.nodes import Traversal
 from omnigraph.types.property import PropertyType, Scalar
 from omnigraph.types.to_json import result_rows
 
@@ -23,7 +24,9 @@ SCHEMA = "node Person { key: String @key  age: I32? }\nedge Knows: Person -> Per
 @pytest.fixture
 def uri(tmp_path) -> str:
     path = tmp_path / "g.omni"
-    people = [{"type": "Person", "data": {"key": key, "age": age}} for key, age in (("a", 1), ("b", 2))]
+    people = [
+        {"type": "Person", "data": {"key": key, "age": age}} for key, age in (("a", 1), ("b", 2))
+    ]
     graph = make_graph(path, SCHEMA, [*people, {"edge": "Knows", "from": "a", "to": "b"}])
     graph.mutate('query q() { insert Person {key: "c"} insert Knows {from: "a", to: "c"} }')
     return str(path)
@@ -37,7 +40,9 @@ def test_an_old_version_is_read_as_it_was(uri):
     loaded = reading.views.at_version(newest.snapshot.manifest_version - 1, "main")
 
     def rows(view):
-        return [tuple(row.values()) for row in result_rows(reading.run_plan(plan, view=view).to_arrow())]
+        return [
+            tuple(row.values()) for row in result_rows(reading.run_plan(plan, view=view).to_arrow())
+        ]
 
     # Twice each, so that what the first kept in memory cannot leak into the second.
     for _ in range(2):
@@ -46,7 +51,7 @@ def test_an_old_version_is_read_as_it_was(uri):
 
 
 def test_a_branch_shares_what_is_in_memory_until_it_differs(uri):
-    graph, reading = open_graph(uri), Reading(uri)
+    graph, reading = open_graph(uri), Reading(uri, Traversal.ADJACENCY)
     graph.create_branch("side")
     query = "match { $p: Person $p knows $x } return { $p, $x }"
     assert len(reading.rows(query)) == 2
@@ -98,7 +103,7 @@ def test_a_required_property_that_did_not_exist_is_an_error(uri):
     catalog = with_property(
         reading.views.newest("main").catalog, "nick", PropertyType(Scalar.STRING)
     )
-    with pytest.raises(BadRequest, match="Person.nick does not exist at this snapshot"):
+    with pytest.raises(BadRequest, match=r"Person\.nick does not exist at this snapshot"):
         read(reading, catalog, "match { $p: Person } return { $p.nick }")
     assert len(read(reading, catalog, "match { $p: Person } return { $p }")) == 3
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from execution.read.reading import Reading, make_graph
 
+from execution.read.reading import Reading, make_graph
 from omnigraph.plan.explain import describe_node
 from omnigraph.plan.nodes import CrossJoin, Expand, NodeScan
 from omnigraph.plan.walk import children_of
@@ -98,16 +98,18 @@ def test_an_empty_result_still_has_its_columns(uri):
 def test_the_profile_has_the_shape_of_the_plan(uri):
     reading = Reading(uri)
     query = (
-        "match { $a: P {age: 7} $a knows $b not { $b knows $c $c.age = 8 } optional { $b knows $d } } "
-        "return { $a, count($d) as n } order { n } limit 4"
+        "match { $a: P {age: 7} $a knows $b not { $b knows $c $c.age = 8 } "
+        "optional { $b knows $d } } return { $a, count($d) as n } order { n } limit 4"
     )
     result = reading.run(query)
     table = result.to_arrow()
     step, plain = result.profile.step(), describe_node(result.profile.root)
 
     def same_shape(one, other) -> bool:
-        return one.operator == other.operator and len(one.children) == len(other.children) and all(
-            same_shape(a, b) for a, b in zip(one.children, other.children, strict=True)
+        return (
+            one.operator == other.operator
+            and len(one.children) == len(other.children)
+            and all(same_shape(a, b) for a, b in zip(one.children, other.children, strict=True))
         )
 
     assert same_shape(step, plain)

@@ -8,9 +8,10 @@ import struct
 from datetime import date
 
 import pytest
-from execution.read.reading import Reading, make_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from execution.read.reading import Reading, make_graph
 
 SCHEMA = """
 node Thing {
@@ -153,9 +154,11 @@ def in_order(rows, keys):
     ordered = sorted(rows, key=lambda row: row["key"])
     for name, down in reversed(keys):
         if down:
-            ordered = sorted(reversed(ordered), key=lambda row: total(row[name]))[::-1]
+            ordered.reverse()
+            ordered.sort(key=lambda row: total(row[name]))
+            ordered.reverse()
         else:
-            ordered = sorted(ordered, key=lambda row: total(row[name]))
+            ordered.sort(key=lambda row: total(row[name]))
     return ordered
 
 

@@ -35,14 +35,16 @@ def test_now_is_one_moment_everywhere_in_a_read(music):
 
 
 def test_a_variable_bound_twice_stays_one_variable(music):
-    query = "match { $a: Artist { born: 1985 } $a: Artist $a.name contains \"Oru\" } return {$a.slug}"
+    query = 'match { $a: Artist { born: 1985 } $a: Artist $a.name contains "Oru" } return {$a.slug}'
     assert music.column(query) == ["ben"]
     query = "match { $a: Artist not { $a: Artist { born: 1985 } } } return {$a.slug}"
     assert music.column(query) == ["ada", "cy", "fay"]
 
 
 def test_two_ways_that_close_on_one_variable_are_both_tested(music):
-    query = "match { $a: Artist $b: Artist $a influences $b $b mentors $a } return {$a.slug, $b.slug}"
+    query = (
+        "match { $a: Artist $b: Artist $a influences $b $b mentors $a } return {$a.slug, $b.slug}"
+    )
     assert music.tuples(query) == [("ada", "ben")]
     query = "match { $a: Artist $b: Artist $a influences $b $a mentors $b } return {$a.slug}"
     assert music.tuples(query) == []
@@ -74,6 +76,18 @@ def test_false_is_smaller_than_true(music):
     assert music.tuples(query) == [(False, True)]
 
 
+def test_whether_a_blob_is_there_can_be_asked_anywhere(music):
+    with_cover, without = ["embers"], ["static", "tidal", "tides"]
+    for body, expected in {
+        "$b: Album not { $b.cover is null }": with_cover,
+        "$b: Album not { $b.cover is not null }": without,
+        "$a: Artist $a made $b $b.cover is not null": ["embers", "embers"],
+        '$b: Album $b.cover is not null or search($b.title, "slow")': ["embers", "tides"],
+        '$b: Album $b.slug != "tides" not { $x: Book $b.cover is null }': with_cover,
+    }.items():
+        assert music.column(f"match {{ {body} }} return {{$b.slug}}") == expected, body
+
+
 def test_a_negative_limit_is_refused_by_name(music):
     query = "query q($n: I32) { match { $a: Artist } return { $a.slug } limit $n }"
     assert music.column(query, {"n": 2}) == ["ada", "ben"]
@@ -103,7 +117,9 @@ def test_text_conditions_work_where_the_variable_comes_from_a_traversal(music):
     assert music.tuples(query) == [("ada", "tides")]
     query = 'match { $a: Artist not { $a made $b search($b.title, "tide") } } return {$a.slug}'
     assert music.column(query) == ["ben", "cy", "dee", "fay"]
-    query = 'match { $b: Album search($b.title, "slow") search($b.title, "night") } return {$b.slug}'
+    query = (
+        'match { $b: Album search($b.title, "slow") search($b.title, "night") } return {$b.slug}'
+    )
     assert music.column(query) == []
     query = 'match { $b: Album search($b.title, "slow") or $b.rating = 7.0 } return {$b.slug}'
     assert music.column(query) == ["embers", "tides"]
@@ -155,7 +171,9 @@ def test_scores_are_values_like_others(music):
 
 def test_a_fused_ranking_sees_the_whole_match(music):
     ranking = 'rrf(nearest($b.vibe, [1.0, 0.0, 0.0]), bm25($b.title, "embers"))'
-    query = f"match {{ $b: Album }} return {{$b.slug, {ranking} as s}} order {{ {ranking} }} limit 3"
+    query = (
+        f"match {{ $b: Album }} return {{$b.slug, {ranking} as s}} order {{ {ranking} }} limit 3"
+    )
     rows = music.tuples(query)
     assert [row[0] for row in rows] == ["embers", "tides", "tidal"]
     assert [row[1] for row in rows] == pytest.approx([1 / 63 + 1 / 61, 1 / 61, 1 / 62])

@@ -10,7 +10,9 @@ ADA = 'match { $a: Artist {slug:"ada"} '
 
 
 def test_a_lookup_names_its_columns(music):
-    query = "query q($s: String) { match { $a: Artist { slug: $s } } return { $a.name, $a.born as y } }"
+    query = (
+        "query q($s: String) { match { $a: Artist { slug: $s } } return { $a.name, $a.born as y } }"
+    )
     assert music.rows(query, {"s": "ada"}) == [{"a.name": "Ada Voss", "y": 1970}]
     assert music.rows(query, {"s": "zz"}) == []
 
@@ -146,9 +148,8 @@ def test_aggregates_of_nothing(music):
 
 
 def test_aggregate_values(music):
-    query = (
-        "match { $b: Album } return {count($b.rating) as c, sum($b.rating) as s, min($b.title) as t}"
-    )
+    columns = "count($b.rating) as c, sum($b.rating) as s, min($b.title) as t"
+    query = f"match {{ $b: Album }} return {{{columns}}}"
     assert music.rows(query) == [{"c": 3, "s": 24.5, "t": "Night Embers"}]
     query = "match { $b: Album $b.plays < 1000 } return {sum($b.plays) as s}"
     assert music.rows(query) == [{"s": 160.0}]

@@ -8,6 +8,7 @@ import pytest
 
 from omnigraph.errors import CompileError
 from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.query.recovery import MAX_ITEMS
 from omnigraph.language.source import MAX_PROBLEMS, MAX_SOURCE_CHARS, SourceText
 
 DEPTH = 100_000
@@ -71,12 +72,43 @@ def test_a_line_of_ten_megabytes_is_refused_by_its_size():
         in_match("$a x" + "x" * 1_000_000),
         in_match('$a "' + "x" * 1_000_000 + '"'),
         in_match("$a " + "x|" * 100_000),
+        in_match("$a " + "x|" * 100_000 + "x $b"),
     ],
-    ids=["integer", "float", "exponent", "name", "string", "alternatives"],
+    ids=["integer", "float", "exponent", "name", "string", "no end", "alternatives"],
 )
 def test_one_huge_token_is_one_mistake(text):
     (found,) = mistakes(text)
     assert len(found.render()) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (in_match("$a: T " * 100_000), "clauses"),
+        (in_match("$a: T { " + "x: 1, " * 100_000 + "}"), "properties"),
+        (in_match("$a " + "|".join("x" * 100_000) + " $b"), "edges"),
+        (f"query q() {{ match {{ $a: T }} return {{ {'$a, ' * 100_000} }} }}", "columns"),
+        (
+            f"query q() {{ match {{ $a: T }} return {{ $a {{ {'x, ' * 100_000} }} }} }}",
+            "properties",
+        ),
+        (
+            f"query q() {{ match {{ $a: T }} return {{ $a }} order {{ {'x, ' * 100_000} x }} }}",
+            "keys",
+        ),
+        (f"query q() {{ insert T {{ {'x: 1 ' * 100_000} }} }}", "assignments"),
+    ],
+    ids=lambda value: value if len(value) < 20 else "",
+)
+def test_a_list_without_end_is_refused_at_its_thousand_and_first_item(text, what):
+    found = mistakes(text)[0]
+    assert (found.code, found.message) == ("P126", f"more than {MAX_ITEMS} {what}")
+
+
+def test_a_thousand_items_are_read():
+    columns = ", ".join(f"$a.x as c{number}" for number in range(MAX_ITEMS))
+    text = f"query q() {{ match {{ $a: T }} return {{ {columns} }} }}"
+    assert len(parse_query_file(SourceText(text)).queries[0].body.projections) == MAX_ITEMS
 
 
 @pytest.mark.parametrize("seed", range(3))

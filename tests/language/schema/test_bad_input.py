@@ -31,6 +31,19 @@ def test_a_binary_file_is_refused_when_it_is_read():
     assert raised.value.diagnostics[0].code == "P101"
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+def test_the_first_bad_byte_is_named_where_it_stands(mark):
+    with pytest.raises(CompileError) as raised:
+        SourceText.from_bytes(mark + "node Ä {}\n  \xff".encode() + b"\xff", "bad.pg")
+    (found,) = raised.value.diagnostics
+    assert (found.line, found.column, found.line_text) == (2, 4, "  \xff")
+    assert "byte 0xff" in found.message
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text():
+    assert SourceText.from_bytes(b"\xef\xbb\xbfnode A {}", "a.pg").text == "node A {}"
+
+
 def test_binary_text_is_refused():
     assert codes(SourceText("".join(map(chr, range(256))) * 10)) <= {"P102", "P105", "P130"}
 

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.model import ConstraintKind
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read.arrays import (
     Flags,
@@ -23,13 +24,21 @@ from omnigraph.execution.read.arrays import (
 )
 from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.demand import Demand
-from omnigraph.execution.read.keys import ValueCodes, ordinals, value_codes
-from omnigraph.execution.read.project import output_values
+from omnigraph.execution.read.entities import Several
+from omnigraph.execution.read.keys import ValueCodes, ordinals
+from omnigraph.execution.read.project import column_codes, output_values
 from omnigraph.execution.read.rows import Rows, joined, merged, weights_of
 from omnigraph.execution.read.sort import id_order, in_order
 from omnigraph.execution.read.values import Values
 from omnigraph.language.query.ast import AggregateName
-from omnigraph.plan.expressions import AggregateValue, EntityId, Operand
+from omnigraph.plan.expressions import (
+    AggregateValue,
+    EntityId,
+    ObjectValue,
+    Operand,
+    Output,
+    PropertyValue,
+)
 from omnigraph.plan.nodes import Aggregate
 from omnigraph.plan.walk import variables_of
 from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, PropertyType, Scalar
@@ -70,7 +79,7 @@ def aggregated(
     rows = joined(found)
     rows = _in_id_order(rows) if keeps_order(node) else merged(rows)
     values = Values(context, rows)
-    keys = [_row_codes(values, key.value) for key in node.keys]
+    keys = _key_codes(values, node)
     groups = group(*combine([(k.codes, k.size) for k in keys], rows.size))
     first = Values(context, rows.take(groups.first_row))
     arrays = [
@@ -100,20 +109,45 @@ def _in_id_order(rows: Rows) -> Rows:
     return rows.take(in_order(keys, rows.size))
 
 
-def _row_codes(values: Values, operand: Operand | object) -> ValueCodes:
+def _key_codes(values: Values, node: Aggregate) -> list[ValueCodes]:
+    """Codes that tell the groups apart; beside a value that identifies its node, that is enough."""
+    rows, found = values.rows, []
+    identified = {variable for key in node.keys for variable in _identified(values, key.value)}
+    for variable in sorted(identified):
+        codes, size = rows.sized(variable)
+        found.append(ValueCodes(codes, size))
+    for key in node.keys:
+        assert not isinstance(key.value, AggregateValue), "keys are values of single rows"
+        if not variables_of(key.value) <= identified:
+            found.append(_row_codes(values, key.value))
+    return found
+
+
+def _identified(values: Values, output: Output) -> Iterator[str]:
+    """The variable that a group key stands for, if different nodes never share its value."""
+    if not isinstance(output, EntityId | PropertyValue):
+        return
+    entities = values.rows.entities[output.variable]
+    if isinstance(entities, Several):
+        return
+    type_ = entities.reader.type_
+    unique = type_.of_kind(ConstraintKind.KEY)
+    if isinstance(output, EntityId) or any(c.columns == (output.property,) for c in unique):
+        yield output.variable
+
+
+def _row_codes(values: Values, output: Operand | ObjectValue) -> ValueCodes:
     """A code for the value of every row, worked out once for each entity that occurs."""
-    rows = values.rows
-    assert not isinstance(operand, AggregateValue), "keys are values of single rows"
-    variables = variables_of(operand)  # type: ignore[arg-type]  # any value of a row
+    rows, variables = values.rows, variables_of(output)
     only = next(iter(variables)) if len(variables) == 1 else None
     if only is None or only not in rows.entities:
-        return value_codes(output_values(values, operand))  # type: ignore[arg-type]
+        return column_codes(output_values(values, output))
     entities, codes = rows.entities[only], rows.codes[only]
     wanted = distinct(codes, entities.size)
     # The last one stands for the missing entity.
     asked = np.concatenate([wanted, np.asarray([-1], dtype=np.int32)])
     some = Values(values.context, Rows(len(asked), {only: asked}, {only: entities}))
-    found = value_codes(output_values(some, operand))  # type: ignore[arg-type]
+    found = column_codes(output_values(some, output))
     return ValueCodes(found.codes[places(codes, wanted, entities.size)], found.size)
 
 

@@ -62,12 +62,12 @@ def places(codes: Integers, among: Codes, size: int) -> Codes:
     return codes_of(np.where(among[guess] == codes, guess, MISSING))
 
 
-def found_in(ordered: Longs, values: Longs) -> Flags:
-    """Which values are in the ascending array `ordered`."""
+def found_in(ordered: Longs, values: Longs, guess: Longs | None = None) -> Flags:
+    """Which values are in the ascending array `ordered`; `guess` is where they would stand."""
     if not len(ordered):
         return np.zeros(len(values), dtype=np.bool_)
-    guess = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return np.asarray(ordered[guess] == values)
+    at = np.searchsorted(ordered, values) if guess is None else guess
+    return np.asarray(ordered[np.minimum(at, len(ordered) - 1)] == values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,9 @@ def group(keys: Longs, domain: int) -> Groups:
 
 
 def _group_dense(keys: Longs, domain: int) -> Groups:
-    first = np.full(domain, MISSING, dtype=np.int64)
-    # Written backwards, so that the first row of each key is the one that stays.
-    first[keys[::-1]] = np.arange(len(keys) - 1, -1, -1, dtype=np.int64)
-    rows = np.sort(first[first >= 0])
+    first = np.full(domain, len(keys), dtype=np.int64)
+    np.minimum.at(first, keys, np.arange(len(keys), dtype=np.int64))
+    rows = np.sort(first[first < len(keys)])
     number = np.empty(domain, dtype=np.int64)
     number[keys[rows]] = np.arange(len(rows), dtype=np.int64)
     return Groups(number[keys], rows)

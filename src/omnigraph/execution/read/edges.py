@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +56,7 @@ def look_up_edges(
     targets, found = _far_codes(node, way, context, budget, rows, far)
     owners = codes_of(np.asarray(pc.index_in(near, value_set=ids).fill_null(MISSING)))
     edges = {node.edge_variable: codes_of(np.concatenate(which))}
-    links = links_from_pairs(sources, owners, targets, edges)
+    links = replace(links_from_pairs(sources, owners, targets, edges), is_set=False)
     return links, {node.target: found, node.edge_variable: entities}
 
 
@@ -138,13 +138,27 @@ class EdgeWalker:
         which = ranges(first, counts)
         starts: Longs = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         edges = {self._variable: self._incidence.edges[which]}
-        links = Links(sources, starts, self._incidence.targets[which], edges)
+        links = Links(sources, starts, self._incidence.targets[which], edges, is_set=False)
         found, known = self._targets.applied(rows, links)
         return found, known | {self._variable: self._entities}
 
 
 def _incidence(node: Expand, way: Way, context: Context) -> tuple[Entities, Incidence]:
     """The edges that pass their filters, by the node they start from."""
+    if node.edge_filters:
+        return _build_incidence(node, way, context)
+    # Edges of several types are numbered one type after another, so their order counts here.
+    key = ("incidence", *way.steps, *context.adjacency_key(way.steps))
+    entities = _combined([_all_edges(context, step) for step in way.steps])
+    return entities, context.topology.get(key, lambda: _build_incidence(node, way, context)[1])
+
+
+def _all_edges(context: Context, step: EdgeStep) -> Numbered:
+    reader = context.tables.edge(step.edge_type)
+    return Numbered(reader, context.edges(step.edge_type), context.topology)
+
+
+def _build_incidence(node: Expand, way: Way, context: Context) -> tuple[Entities, Incidence]:
     assert node.edge_variable is not None, "the expansion binds its edges"
     parts, columns, start = [], [], 0
     for step in way.steps:

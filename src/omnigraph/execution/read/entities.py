@@ -32,7 +32,7 @@ from omnigraph.execution.read.topology import Key, Topology
 _SHARE_FOR_WHOLE = 20
 """Reading a whole column is cheaper than fetching more than one row in so many."""
 _FEW_ROWS = 256
-"""So few rows are always fetched one by one, whatever the size of the table."""
+"""So few rows are fetched one by one, whatever the size of the table."""
 
 Columns = dict[str, pa.Array]
 
@@ -130,6 +130,8 @@ class Numbered(OneType):
 
     def _fetched(self, names: Sequence[str], codes: Codes) -> Columns:
         wanted = distinct(codes, self.size)
+        for name in names:
+            self._topology.spend(self._key(name), len(wanted))
         rows = self.reader.take(self._numbering.rows.row_ids[wanted], names)
         where = places(codes, wanted, self.size)
         return {name: take(rows.column(name), where) for name in names}
@@ -138,7 +140,9 @@ class Numbered(OneType):
         """Whether to have the whole column in memory."""
         if self._is_numbered_by(name) or self._topology.holds(self._key(name)):
             return True
-        if len(codes) < _FEW_ROWS or len(codes) * _SHARE_FOR_WHOLE < self.size:
+        # Rows that were fetched before count too: what is asked for again and again is kept.
+        wanted = len(codes) + self._topology.spent(self._key(name))
+        if wanted < _FEW_ROWS or wanted * _SHARE_FOR_WHOLE < self.size:
             return False
         return self._estimate(name) <= self._topology.largest_entry_bytes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -27,6 +28,7 @@ from omnigraph.execution.read.targets import (
 from omnigraph.execution.read.walk import walk
 from omnigraph.execution.read.way import Way, way_of
 from omnigraph.plan.nodes import Expand, Traversal
+from omnigraph.plan.rewrite.order_clauses import reversed_steps
 
 _PAIRS_AT_ONCE = 1 << 22
 """A walk of several hops keeps about so many (start, node) pairs at a time."""
@@ -39,40 +41,86 @@ def expand(node: Expand, context: Context, demand: Demand, child: Iterator[Rows]
     first = next(child, None) if way.is_possible else None
     if first is None:
         return
-    second = next(child, None)
-    blocks = chain([first] if second is None else [first, second], child)
-    # Look-ups answer for all rows at once; more than one block is more than they are good for.
-    if second is None or context.input.traversal is Traversal.INDEXED:
-        rows = joined(list(blocks))
-        found = _by_lookups(node, way, context, rows)
+    walked = _from_better_end(node, first)
+    waiting = _worth_looking_up(walked, context, chain([first], child))
+    blocks = chain(waiting.rows, child)
+    if waiting.are_all:
+        rows = joined(waiting.rows)
+        found = _by_lookups(walked, way_of(walked, context), context, rows)
         if found is not None:
-            yield from _applied(node, demand, rows, found)
+            yield from _applied(walked, demand, rows, found)
+            _note(node, context, Traversal.INDEXED)
             return
         blocks = chain([rows])
-    context.profile.of(node).notes["traversal"] = str(Traversal.ADJACENCY)
-    walker = _walker(node, way, context)
+    _note(node, context, Traversal.ADJACENCY)
+    walkers: dict[str, _Walker | EdgeWalker] = {}
     for block in blocks:
+        walked = _from_better_end(node, block)
+        if walked.source not in walkers:
+            walkers[walked.source] = _walker(walked, context)
+        walker = walkers[walked.source]
         for piece in block.pieces(walker.rows_at_once):
-            yield from _applied(node, demand, piece, walker.links(piece))
+            yield from _applied(walked, demand, piece, walker.links(piece))
+
+
+def _note(node: Expand, context: Context, traversal: Traversal) -> None:
+    context.profile.of(node).notes["traversal"] = str(traversal)
+
+
+def _from_better_end(node: Expand, rows: Rows) -> Expand:
+    """The expansion as it is, or walked from its other end where that is bound too and handier.
+
+    Rows come sorted by some of their variables; tests in that order are the fast ones. The
+    distance is the same from both ends, but where a self loop counts changes sides.
+    """
+    if not node.closes or _is_rising(rows.codes[node.source]):
+        return node
+    if not _is_rising(rows.codes[node.target]):
+        return node
+    return replace(
+        node,
+        source=node.target,
+        target=node.source,
+        steps=reversed_steps(node.steps),
+        asked_from_target=not node.asked_from_target,
+    )
+
+
+def _is_rising(codes: Codes) -> bool:
+    return bool((codes[1:] >= codes[:-1]).all())
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    rows: list[Rows]
+    are_all: bool
+
+
+def _worth_looking_up(node: Expand, context: Context, child: Iterator[Rows]) -> _Waiting:
+    """Blocks taken from the child as long as looking their sources up is the cheaper way."""
+    way, taken, sources = way_of(node, context), list[Rows](), 0
+    for block in child:
+        taken.append(block)
+        sources += len(sources_of(node, way, block))
+        if choose(context, way, sources) is not Traversal.INDEXED:
+            return _Waiting(taken, are_all=False)
+    return _Waiting(taken, are_all=True)
 
 
 def _applied(node: Expand, demand: Demand, rows: Rows, found: Answer) -> Iterator[Rows]:
     links, entities = found
     apply = close if node.closes else follow
-    return apply(rows, node.source, links, node.target, entities, demand.variables)
+    return apply(rows, node.source, links, node.target, entities, demand)
 
 
 def _by_lookups(node: Expand, way: Way, context: Context, rows: Rows) -> Answer | None:
-    """What look-ups find, or None where an adjacency does better."""
+    """What look-ups find, or None where they turn out to be the dearer way."""
     sources = sources_of(node, way, rows)
-    if choose(context, way, len(sources)) is not Traversal.INDEXED:
-        return None
     look_up = _look_up_nodes if node.edge_variable is None else look_up_edges
     try:
         answer = look_up(node, way, context, Budget(context, way), rows, sources)
     except Outgrown:
         return None
-    context.profile.of(node).notes["traversal"] = str(Traversal.INDEXED)
     return answer
 
 
@@ -92,7 +140,8 @@ def _look_up_nodes(
     return links, {node.target: entities}
 
 
-def _walker(node: Expand, way: Way, context: Context) -> _Walker | EdgeWalker:
+def _walker(node: Expand, context: Context) -> _Walker | EdgeWalker:
+    way = way_of(node, context)
     if node.edge_variable is not None:
         return EdgeWalker(node, way, context)
     return _Walker(node, way, context)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from omnigraph.execution.read.arrays import Codes, Flags, Longs, places, ranges
+from omnigraph.execution.read.arrays import Codes, Flags, Longs, found_in, places, ranges
+from omnigraph.execution.read.demand import Demand
 from omnigraph.execution.read.entities import Entities
 from omnigraph.execution.read.rows import Rows, portions
 
@@ -17,13 +18,14 @@ class Links:
     """From each of `sources`, ascending codes, to `targets[starts[i]:starts[i + 1]]`.
 
     Targets ascend within a source. `extra` holds further columns beside the targets: hop counts
-    and edges, by the variable they are bound to.
+    and edges, by the variable they are bound to. `is_set` says that no link occurs twice.
     """
 
     sources: Codes
     starts: Longs
     targets: Codes
     extra: Mapping[str, Codes]
+    is_set: bool = True
 
     @property
     def counts(self) -> Longs:
@@ -33,7 +35,8 @@ class Links:
         """Only the links the mask marks."""
         owners = np.repeat(np.arange(len(self.sources)), self.counts)[mask]
         extra = {name: column[mask] for name, column in self.extra.items()}
-        return Links(self.sources, starts_of(owners, len(self.sources)), self.targets[mask], extra)
+        starts = starts_of(owners, len(self.sources))
+        return replace(self, starts=starts, targets=self.targets[mask], extra=extra)
 
     def retargeted(self, mapping: Codes) -> Links:
         """The same links with targets renamed; those renamed to -1 are dropped.
@@ -58,23 +61,45 @@ def follow(
     links: Links,
     target: str,
     entities: Mapping[str, Entities],
-    keep: frozenset[str],
+    demand: Demand,
 ) -> Iterator[Rows]:
     """Each row once for every link of its source, in the order of rows and then of links.
 
-    Of the old columns only those in `keep` are carried along.
+    Columns nobody asks for are left out. If that leaves nothing new to say, and equal rows may be
+    merged, the links are merely counted.
     """
-    at = places(rows.codes[source], links.sources, rows.entities[source].size)
-    counts = np.where(at >= 0, links.counts[at], 0) if len(links.sources) else np.zeros_like(at)
-    starts = links.starts[at]
-    old = rows.only(keep)
-    new = {target: links.targets, **links.extra}
-    for first, last in portions(counts.astype(np.int64)):
-        repeated = np.repeat(np.arange(first, last), counts[first:last])
-        which = ranges(starts[first:last], counts[first:last].astype(np.int64))
-        columns = {name: column[which] for name, column in new.items() if name in keep}
-        found = {name: e for name, e in entities.items() if name in keep}
-        yield old.take(repeated).with_columns(columns, found)
+    starts, counts = _runs(rows, source, links)
+    old, keep = rows.only(demand.variables), demand.variables
+    new = {n: column for n, column in {target: links.targets, **links.extra}.items() if n in keep}
+    found = {name: e for name, e in entities.items() if name in keep}
+    if demand.merge and not new:
+        some = np.flatnonzero(counts)
+        yield old.take(some).weighted(counts[some])
+        return
+    for first, last in portions(counts):
+        some = counts[first:last]
+        which = _places(starts[first:last], some)
+        columns = {name: column[which] for name, column in new.items()}
+        yield old.slice(first, last).repeated(some).with_columns(columns, found)
+
+
+def _runs(rows: Rows, source: str, links: Links) -> tuple[Longs, Longs]:
+    """Where the links of each row start, and how many there are."""
+    codes = rows.codes[source]
+    if len(codes) == len(links.sources) and np.array_equal(codes, links.sources):
+        return links.starts[:-1], links.counts
+    if not len(links.sources):
+        return np.zeros(rows.size, dtype=np.int64), np.zeros(rows.size, dtype=np.int64)
+    at = places(codes, links.sources, rows.entities[source].size)
+    return links.starts[at], np.where(at >= 0, links.counts[at], 0)
+
+
+def _places(starts: Longs, counts: Longs) -> Longs | slice:
+    """The places of all links of some rows; one slice when they follow each other."""
+    ends = starts + counts
+    if np.array_equal(starts[1:], ends[:-1]):
+        return slice(int(starts[0]), int(ends[-1]))
+    return ranges(starts, counts)
 
 
 def close(
@@ -83,7 +108,7 @@ def close(
     links: Links,
     target: str,
     entities: Mapping[str, Entities],
-    keep: frozenset[str],
+    demand: Demand,
 ) -> Iterator[Rows]:
     """The rows whose target, bound already, is linked to their source: once for each link."""
     size = rows.entities[target].size
@@ -92,9 +117,13 @@ def close(
     keys = np.repeat(np.arange(len(links.sources)), links.counts) * size + links.targets
     asked = np.where((at >= 0) & (wanted >= 0), at.astype(np.int64) * size + wanted, -1)
     first = np.searchsorted(keys, asked, side="left")
-    counts = np.searchsorted(keys, asked, side="right") - first
+    if links.is_set:
+        counts = found_in(keys, asked, first).astype(np.int64)
+    else:
+        counts = np.searchsorted(keys, asked, side="right") - first
     which = ranges(first.astype(np.int64), counts.astype(np.int64))
     repeated = np.repeat(np.arange(rows.size), counts)
+    keep = demand.variables
     columns = {name: column[which] for name, column in links.extra.items() if name in keep}
     found = {name: e for name, e in entities.items() if name in keep}
     yield rows.only(keep).take(repeated).with_columns(columns, found)

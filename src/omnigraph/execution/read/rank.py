@@ -43,6 +43,7 @@ def _ranking(node: Rank, context: Context, rows: Rows, keep: int | None) -> tupl
     ranking = node.ranking
     entities = rows.entities[ranking.variable]
     codes = distinct(rows.codes[ranking.variable], entities.size)
+    keep = None if keep is None else min(keep, len(codes))
     if isinstance(ranking, FusedScore):
         found = fuse_rankings(context, ranking, entities, codes, keep)
         context.fused[ranking] = found

@@ -16,7 +16,7 @@ from omnigraph.execution.read.topology import Key, Topology
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import KEYS_PER_LIST, ROW_ID, Table
 from omnigraph.storage.tables.quoting import one_of
-from omnigraph.types.arrow import arrow_type, stable_property_id
+from omnigraph.types.arrow import BLOB, arrow_type, stable_property_id
 
 ID, SRC, DST = "id", "src", "dst"
 _SYSTEM = frozenset({ID, SRC, DST})
@@ -144,11 +144,19 @@ class Reader:
         if field is None:
             return pa.nulls(rows.num_rows, wanted)
         found = one_chunk(rows.column(field.name))
+        if wanted == BLOB:
+            return _presence(found)
         return found if found.type == wanted else found.cast(wanted)
 
     def nothing(self, names: Sequence[str]) -> Found:
         columns = {name: pa.array([], self.arrow_type(name)) for name in names}
         return Found(0, as_longs(pa.array([], pa.int64())), columns)
+
+
+def _presence(descriptors: pa.Array) -> pa.Array:
+    """Blobs without their bytes: a query may only ask whether there is one."""
+    parts = [pa.nulls(len(descriptors), field.type) for field in BLOB]
+    return pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=pc.is_null(descriptors))
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,19 @@ class Rows:
             origin=None if self.origin is None else self.origin[places],
         )
 
+    def repeated(self, counts: Longs) -> Rows:
+        """Each row as often as its count says."""
+        size = int(counts.sum())
+        if not self.codes and self.weights is None and self.origin is None:
+            return replace(self, size=size)
+        return replace(
+            self,
+            size=size,
+            codes={name: np.repeat(codes, counts) for name, codes in self.codes.items()},
+            weights=None if self.weights is None else np.repeat(self.weights, counts),
+            origin=None if self.origin is None else np.repeat(self.origin, counts),
+        )
+
     def slice(self, start: int, stop: int) -> Rows:
         stop = min(stop, self.size)
         if start == 0 and stop == self.size:

@@ -87,7 +87,7 @@ class _Run:
             case Aggregate():
                 return self._aggregate(node)
             case Sort():
-                return self._sort_output(node)
+                return self._sort_output(node, keep)
             case _:
                 raise AssertionError(f"{type(node).__name__} gives rows, not output")
 
@@ -95,9 +95,9 @@ class _Run:
         blocks = self._ready(node, self.rows(node.child, demand_of(node), None))
         yield from self._batches(aggregated(self._context, node, blocks, self._schema))
 
-    def _sort_output(self, node: Sort) -> Iterator[pa.RecordBatch]:
+    def _sort_output(self, node: Sort, keep: int | None) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(self.output(node.child, None), self._schema)
-        yield from self._batches(sorted_table(table, node))
+        yield from self._batches(sorted_table(table, node, keep))
 
     def _batches(self, table: pa.Table) -> list[pa.RecordBatch]:
         found: list[pa.RecordBatch] = table.to_batches(self._context.input.batch_rows)
@@ -127,8 +127,10 @@ class _Run:
 
     def _measured(self, node: Node, demand: Demand, blocks: Iterator[Rows]) -> Iterator[Rows]:
         shaped = (demand.shaped(block) for block in blocks if block.size)
-        found = merge_blocks(shaped) if demand.merge else shaped
-        return self._context.profile.measured(node, found, lambda block: block.count)
+        return self._counted(node, merge_blocks(shaped) if demand.merge else shaped)
+
+    def _counted(self, node: Node, blocks: Iterator[Rows]) -> Iterator[Rows]:
+        return self._context.profile.measured(node, blocks, lambda block: block.count)
 
     def _ordered(self, node: Node, demand: Demand, keep: int | None) -> Iterator[Rows]:
         """Rows below a projection: in order, at least the first `keep` of them."""
@@ -177,20 +179,23 @@ class _Run:
 
     def _filtered(self, node: FilterRows, demand: Demand, outer: Rows | None) -> Iterator[Rows]:
         """Filters in a row; those that connect two parts of the match decide what is joined."""
-        predicates: list[Predicate] = [node.predicate]
-        child = node.child
+        filters, child = [node], node.child
         while isinstance(child, FilterRows):
             demand = below(child, demand)
-            predicates.insert(0, child.predicate)
+            filters.insert(0, child)
             child = child.child
+        joining: list[Predicate] = []
         if isinstance(child, CrossJoin):
-            joining = [p for p in predicates if equality(p, child.left, child.right) is not None]
-            predicates = [p for p in predicates if p not in joining]
+            left, right = child.left, child.right
+            joining = [f.predicate for f in filters if equality(f.predicate, left, right)]
             blocks = self._measured(child, demand, self._joined(child, joining, demand, outer))
         else:
             blocks = self.rows(child, demand, outer)
-        for predicate in predicates:
-            blocks = self._kept(predicate, blocks)
+        for filter_ in filters:
+            if filter_.predicate not in joining:
+                blocks = self._kept(filter_.predicate, blocks)
+            if filter_ is not node:
+                blocks = self._counted(filter_, blocks)
         return blocks
 
     def _kept(self, predicate: Predicate, blocks: Iterator[Rows]) -> Iterator[Rows]:

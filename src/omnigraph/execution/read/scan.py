@@ -13,7 +13,7 @@ from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.demand import Demand
 from omnigraph.execution.read.entities import Entities, Listed, Numbered, Several, listed
 from omnigraph.execution.read.numbering import Numbering
-from omnigraph.execution.read.pushdown import Split, split
+from omnigraph.execution.read.pushdown import split
 from omnigraph.execution.read.reader import ID, Found, Reader
 from omnigraph.execution.read.resolve import is_fixed, of_type
 from omnigraph.execution.read.rows import Rows
@@ -34,7 +34,8 @@ from omnigraph.plan.walk import conjuncts, operands_of, properties_used
 
 _MOST_LISTED = 20_000
 """More nodes than this are numbered rather than listed: their ids need not be sorted then."""
-_FIRST_BLOCK = 4_096
+_FIRST_BLOCK = 64
+_BLOCK_GROWTH = 4
 _LARGEST_BLOCK = 262_144
 
 Keys = tuple[str, pa.Array]
@@ -54,7 +55,7 @@ def scan(node: NodeScan, context: Context, demand: Demand) -> Iterator[Rows]:
     while start < everything.size:
         # Growing blocks: a limit is often reached within the first few rows.
         yield demand.shaped(everything.slice(start, start + size))
-        start, size = start + size, min(2 * size, _LARGEST_BLOCK)
+        start, size = start + size, min(_BLOCK_GROWTH * size, _LARGEST_BLOCK)
 
 
 def _count(node: NodeScan, type_name: str, context: Context) -> int:
@@ -151,8 +152,17 @@ def select(
     """
     parts = split(filters, reader, context.given)
     wanted = sorted({ID, *names, *_read_by(parts.rest)})
-    found = _candidates(context, reader, parts, wanted, keys)
-    for predicate in parts.rest:
+    searched = next((p for p in parts.rest if isinstance(p, TextMatch)), None)
+    rest = parts.rest
+    if keys is None and searched is not None:
+        # The words are looked up first: what remains to be read is only what has them.
+        keys = (ID, matching_ids(context, searched, reader, None))
+        rest = tuple(p for p in parts.rest if p is not searched)
+    if keys is None:
+        found = reader.read(wanted, parts.filter)
+    else:
+        found = reader.find(keys[0], keys[1], wanted, parts.filter)
+    for predicate in rest:
         entities = Listed(reader, found)
         codes = np.arange(found.size, dtype=np.int32)
         kept = rows_kept(
@@ -161,18 +171,6 @@ def select(
         if kept.size < found.size:
             found = found.take(pa.array(kept.codes[variable]))
     return found
-
-
-def _candidates(
-    context: Context, reader: Reader, parts: Split, wanted: list[str], keys: Keys | None
-) -> Found:
-    if keys is not None:
-        return reader.find(keys[0], keys[1], wanted, parts.filter)
-    condition = next((p for p in parts.rest if isinstance(p, TextMatch)), None)
-    if condition is not None:
-        ids = matching_ids(context, condition, reader, None)
-        return reader.find(ID, ids, wanted, parts.filter)
-    return reader.read(wanted, parts.filter)
 
 
 def _read_by(predicates: Sequence[Predicate]) -> set[str]:

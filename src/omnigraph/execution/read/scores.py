@@ -209,7 +209,8 @@ def _vector(context: Context, operand: VectorDistance, query: object) -> Sequenc
     assert isinstance(query, str), "only a text is embedded"
     if context.input.embed is None:
         raise BadRequest("nearest() with a text needs an embedding provider; none is configured")
-    return context.input.embed(query, operand.dimension, operand.model)
+    embed = partial(context.input.embed, query, operand.dimension, operand.model)
+    return _remembered(context, ("embedding", query, operand.dimension, operand.model), embed)
 
 
 # --- fusion ---------------------------------------------------------------------------------------

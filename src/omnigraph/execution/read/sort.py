@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from omnigraph.execution.read.arrays import Codes, Longs, distinct, places
+from omnigraph.execution.read.arrays import Longs, distinct, places
 from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.demand import RowOrder
 from omnigraph.execution.read.keys import Ordinals, ordinals
@@ -14,8 +14,6 @@ from omnigraph.execution.read.rows import BLOCK_ROWS, Rows, joined
 from omnigraph.execution.read.values import Values
 from omnigraph.plan.nodes import SortKey
 from omnigraph.plan.walk import variables_of
-
-_LOWEST = np.iinfo(np.int64).min
 
 
 def sorted_rows(
@@ -148,25 +146,27 @@ def _best(
     tie_break: Sequence[str],
     keep: int | None,
 ) -> Rows:
+    if keep is not None and keep < rows.size:
+        first = sort_keys(context, rows, keys[:1], () if keys else tie_break[:1])
+        rows = rows.take(candidates(first, keep)) if first else rows
     columns = sort_keys(context, rows, keys, tie_break)
-    if keep is None or keep >= rows.size or not columns:
-        return rows.take(in_order(columns, rows.size))
-    chosen = _candidates(columns, keep)
-    order = in_order([column[chosen] for column in columns], len(chosen))
-    return rows.take(chosen[order[:keep]])
+    return rows.take(in_order(columns, rows.size)[:keep])
 
 
-def _candidates(columns: Sequence[Longs], keep: int) -> Codes | Longs:
-    """Rows among which the first `keep` are sure to be, found without sorting."""
+def candidates(columns: Sequence[Longs], keep: int) -> Longs:
+    """Rows among which the first `keep` are sure to be, in their old order.
+
+    `columns` may be only the first of the keys: rows that are equal in them all stay.
+    """
     if keep == 0:
         return np.zeros(0, dtype=np.int64)
     chosen = np.arange(len(columns[0]), dtype=np.int64)
     for column in columns:
         values = column[chosen]
         limit = np.partition(values, keep - 1)[keep - 1]
-        smaller = values < limit
+        decided = bool((values < limit).any())
         chosen = chosen[values <= limit]
-        if len(chosen) <= 4 * keep or smaller.any():
-            # With rows below the limit, the next column decides among the rest only.
+        if decided or len(chosen) <= keep:
+            # Some rows are in for sure; the next column would decide among the rest only.
             break
     return chosen

@@ -19,12 +19,14 @@ from omnigraph.storage.tables.indices import IndexKind, describe_indices
 
 _PER_LOOKUP = 1.5
 _PER_KEY = 0.12
+_PER_FOUND_EDGE = 5e-4
 _PER_FETCHED_NODE = 0.03
+_PER_LISTED_NODE = 1e-3
 _PER_SCANNED_ROW = 6e-5
 _PER_CODED_EDGE = 2e-4
 _PER_SORTED_EDGE = 1e-4
 _PER_NUMBERED_NODE = 2e-4
-_PER_TABLE_READ = 2.0
+_PER_TABLE_READ = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,15 @@ def lookup_cost(context: Context, steps: tuple[EdgeStep, ...], keys: float) -> f
     for step in steps:
         reader = context.tables.edge(step.edge_type)
         known = coverage(reader, context.topology).of
+        start_type, _ = context.ends_of(step)
+        nodes = max(1, context.tables.node(start_type).row_count)
+        found = min(1.0, keys / nodes) * reader.row_count
         for column in _columns(step):
             share = known.get(column, 0.0)
-            indexed = min(_PER_KEY * keys, _PER_SCANNED_ROW * reader.row_count)
             scanned = _PER_SCANNED_ROW * reader.row_count
-            cost += _PER_LOOKUP + share * indexed + (1.0 - share) * scanned
+            looked_up = min(_PER_KEY * keys, scanned)
+            cost += _PER_LOOKUP + share * looked_up + (1.0 - share) * scanned
+            cost += _PER_FOUND_EDGE * found
     return cost
 
 
@@ -104,7 +110,7 @@ def walk_cost(context: Context, way: Way, frontier: int) -> float:
 def fetch_cost(context: Context, way: Way, nodes: float) -> float:
     """What reading so many target nodes by id costs; numbers would do instead."""
     rows = context.tables.node(way.target_type).row_count
-    return min(_PER_FETCHED_NODE * nodes, _PER_SCANNED_ROW * rows + _PER_NUMBERED_NODE * nodes)
+    return min(_PER_FETCHED_NODE * nodes, _PER_SCANNED_ROW * rows + _PER_LISTED_NODE * nodes)
 
 
 def choose(context: Context, way: Way, frontier: int) -> Traversal:

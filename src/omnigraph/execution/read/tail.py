@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, ParameterError
-from omnigraph.execution.read.arrays import one_chunk
+from omnigraph.execution.read.arrays import Longs, one_chunk
 from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.keys import ordinals, tie_keys
-from omnigraph.execution.read.sort import in_order
+from omnigraph.execution.read.sort import candidates, in_order
 from omnigraph.plan.expressions import Constant, OutputValue, ParameterValue
-from omnigraph.plan.nodes import Slice, Sort
+from omnigraph.plan.nodes import Slice, Sort, SortKey
 
 
 def row_count(context: Context, value: Constant | ParameterValue, word: str) -> int:
@@ -43,19 +43,26 @@ def cut(
             return
         start = min(skipped, batch.num_rows)
         skipped -= start
-        rows = batch.slice(start, given)
+        rows = batch.slice(start, batch.num_rows if given is None else min(given, batch.num_rows))
         if rows.num_rows:
             given = None if given is None else given - rows.num_rows
             yield rows
 
 
-def sorted_table(table: pa.Table, node: Sort) -> pa.Table:
-    """A result ordered by its own columns."""
+def sorted_table(table: pa.Table, node: Sort, keep: int | None = None) -> pa.Table:
+    """A result ordered by its own columns; with `keep` at least so many of its first rows."""
+    if keep is not None and node.keys and keep < table.num_rows:
+        first = _output_ordinals(table, node.keys[0])
+        table = table.take(pa.array(candidates(first, keep)))
     keys = []
     for key in node.keys:
-        assert isinstance(key.value, OutputValue), "above the output there are only its columns"
-        found = ordinals(one_chunk(table.column(key.value.column)))
-        keys += found.keys(descending=key.descending)
+        keys += _output_ordinals(table, key)
     for name in node.tie_columns:
         keys += tie_keys(one_chunk(table.column(name)))
-    return table.take(pa.array(in_order(keys, table.num_rows)))
+    return table.take(pa.array(in_order(keys, table.num_rows)[:keep]))
+
+
+def _output_ordinals(table: pa.Table, key: SortKey) -> list[Longs]:
+    assert isinstance(key.value, OutputValue), "above the output there are only its columns"
+    found = ordinals(one_chunk(table.column(key.value.column)))
+    return found.keys(descending=key.descending)

@@ -22,6 +22,7 @@ from omnigraph.language.query.clauses import parse_block
 from omnigraph.language.query.expressions import expect_name, parse_expression, read_integer
 from omnigraph.language.query.recovery import (
     STATEMENT_WORDS,
+    check_room,
     expect_keyword,
     is_symbol,
     skip,
@@ -75,7 +76,7 @@ def _read(cursor: Cursor) -> ReadBody:
     clauses = parse_block(cursor)
     expect_keyword(cursor, "return", "after the `match` block")
     distinct = cursor.accept_word("distinct")
-    projections = parse_loose_list(cursor, _projection, _at_projection)
+    projections = parse_loose_list(cursor, "columns", _projection, _at_projection)
     order = _order(cursor) if cursor.at_word("order") else ()
     limit = _row_count(cursor, "limit")
     offset = _row_count(cursor, "offset")
@@ -113,6 +114,7 @@ def _property_names(cursor: Cursor) -> tuple[str, ...]:
         if not cursor.accept_symbol(","):
             cursor.fail("expected `,` or `}`")
         if not cursor.at_symbol("}"):
+            check_room(cursor, names, "properties")
             names.append(expect_name(cursor, "a property name", "a property name").value)
     return tuple(names)
 
@@ -136,6 +138,7 @@ def _order(cursor: Cursor) -> tuple[Ordering, ...]:
         while not (orderings and cursor.at_symbol("}")):
             if orderings and not cursor.accept_symbol(","):
                 cursor.fail("expected `,` or `}`", known=("asc", "desc"))
+            check_room(cursor, orderings, "keys")
             orderings.append(_ordering(cursor))
     except SyntaxStop:
         cursor.restore_depth(depth)

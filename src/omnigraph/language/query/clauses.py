@@ -15,6 +15,7 @@ from omnigraph.language.query.recovery import (
     at_block_clause,
     at_clause,
     at_section,
+    check_room,
     close_block,
     is_symbol,
     skip,
@@ -41,6 +42,7 @@ def parse_block(cursor: Cursor) -> tuple[ast.Clause, ...]:
         if cursor.at_symbol(","):
             _refuse_comma(cursor)
             continue
+        check_room(cursor, clauses, "clauses")
         start, depth = cursor.position, cursor.depth()
         try:
             clauses.append(_clause(cursor))
@@ -106,6 +108,7 @@ def _property_matches(cursor: Cursor) -> tuple[ast.PropertyMatch, ...]:
     cursor.advance()
     matches: list[ast.PropertyMatch] = []
     while not cursor.at_symbol("}"):
+        check_room(cursor, matches, "properties")
         matches.append(parse_property_match(cursor))
         if not cursor.accept_symbol(",") and not cursor.at_symbol("}"):
             cursor.fail("expected `,` or `}`")
@@ -165,6 +168,7 @@ def _edge_variable(cursor: Cursor) -> str | None:
 def _edge_words(cursor: Cursor) -> tuple[str, ...]:
     words = [_edge_word(cursor)]
     while cursor.accept_symbol("|"):
+        check_room(cursor, words, "edges")
         words.append(_edge_word(cursor))
     return tuple(words)
 

@@ -20,4 +20,5 @@ QUERY_SYNTAX_CODES: Mapping[str, str] = {
     "P123": "The dimension of a vector is out of range.",
     "P124": "A list stands inside a list.",
     "P125": "`distinct` belongs only into `count` and `collect`.",
+    "P126": "A block, or a list of columns, keys, properties, assignments or edges, is too long.",
 }

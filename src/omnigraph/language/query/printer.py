@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from omnigraph.language.lexer import quote
 from omnigraph.language.query import ast
 
 WIDTH = 100
@@ -248,14 +249,6 @@ def print_literal(literal: ast.Literal) -> str:
             return repr(literal.value)
         case _:
             assert_never(literal.kind)
-
-
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-
-
-def quote(text: str) -> str:
-    """A string literal for any text."""
-    return f'"{text.translate(_ESCAPES)}"'
 
 
 # --- lists ---------------------------------------------------------------------------------------

@@ -7,10 +7,13 @@ nothing else is likely to stand there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 
 from omnigraph.language.cursor import Cursor, SyntaxStop, closest
 from omnigraph.language.lexer import Token, TokenKind
+
+MAX_ITEMS = 1000
+"""No hand writes a longer list, and checking its items against each other would take long."""
 
 STATEMENT_WORDS = ("insert", "merge", "update", "delete")
 
@@ -105,6 +108,13 @@ def close_block(cursor: Cursor, mistakes_before: int) -> None:
     if len(cursor.problems.found) == mistakes_before:
         cursor.report("P107", f"expected `}}`, found {cursor.token.describe()}", cursor.token.span)
     if cursor.at_end() or at_query(cursor):
+        raise SyntaxStop
+
+
+def check_room(cursor: Cursor, items: Sized, what: str) -> None:
+    """Refuse one more item in a list that is as long as a list may be."""
+    if len(items) >= MAX_ITEMS:
+        cursor.report("P126", f"more than {MAX_ITEMS} {what}", cursor.token.span)
         raise SyntaxStop
 
 

@@ -15,6 +15,7 @@ from omnigraph.language.query.recovery import (
     Boundary,
     at_section,
     at_statement,
+    check_room,
     close_block,
     expect_keyword,
     is_symbol,
@@ -73,7 +74,7 @@ def _delete(cursor: Cursor, word: Token, type_name: Token) -> Delete:
 
 
 def _assignments(cursor: Cursor) -> tuple[PropertyMatch, ...]:
-    return parse_loose_list(cursor, parse_property_match, _at_assignment)
+    return parse_loose_list(cursor, "assignments", parse_property_match, _at_assignment)
 
 
 def _at_assignment(cursor: Cursor, bracketed: bool) -> bool:  # noqa: FBT001 - a Boundary
@@ -84,7 +85,7 @@ def _at_assignment(cursor: Cursor, bracketed: bool) -> bool:  # noqa: FBT001 - a
 
 
 def parse_loose_list(
-    cursor: Cursor, parse_item: Callable[[Cursor], Item], boundary: Boundary
+    cursor: Cursor, what: str, parse_item: Callable[[Cursor], Item], boundary: Boundary
 ) -> tuple[Item, ...]:
     """The items of `{ item [,] item [,] … }`, at least one; bad items are stepped over."""
     cursor.expect_symbol("{")
@@ -93,6 +94,7 @@ def parse_loose_list(
     while not (cursor.at_end() or at_section(cursor)):
         if cursor.at_symbol("}") and (items or broken):
             break
+        check_room(cursor, items, what)
         start, depth = cursor.position, cursor.depth()
         try:
             items.append(parse_item(cursor))

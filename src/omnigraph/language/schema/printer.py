@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from omnigraph.language.lexer import quote
 from omnigraph.language.schema.ast import (
     Annotation,
     BodyItem,
@@ -20,8 +21,6 @@ from omnigraph.language.schema.ast import (
     RangeBounds,
     SchemaFile,
 )
-
-_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def print_schema(file: SchemaFile) -> str:
@@ -88,7 +87,7 @@ def _annotation(annotation: Annotation) -> str:
 def _argument(argument: ConstraintArgument) -> str:
     match argument:
         case Literal(kind="string", text=text):
-            return f'"{text.translate(_ESCAPES)}"'
+            return quote(text)
         case Literal(text=text):
             return text
         case NameRef(name=name):

@@ -113,24 +113,27 @@ class _Builder:
 
     def _grow(self, tree: Node) -> Node:
         """Follow every traversal that can be reached, the cheapest one first."""
-        while True:
-            reachable = [e for e in self.left if e.source in self.bound or e.target in self.bound]
-            if not reachable:
-                return tree
-            # Within a part that is multiplied later, a traversal to a variable of another part
-            # cannot run yet; `_close_remaining` picks it up.
-            reachable = [e for e in reachable if self._is_within(tree, e)]
-            if not reachable:
-                return tree
-            expanded = [(self._expand(tree, edge), edge) for edge in reachable]
-            tree, chosen = min(expanded, key=lambda pair: self._cost(pair[0]))
+        here, rows = produced_by(tree), self.estimator.rows(tree)
+        # Within a part that is multiplied later, a traversal to a variable of another part
+        # cannot run yet; `_close_remaining` picks it up.
+        while reachable := [edge for edge in self.left if self._is_reachable(edge, here)]:
+            expand, chosen = self._cheapest(tree, rows, reachable)
+            tree, rows = expand, self.estimator.expanded(expand, rows)
             self.left.remove(chosen)
-            self.bound |= {chosen.source, chosen.target}
+            here |= {chosen.source, chosen.target}
+            self.bound |= here
+        return tree
 
-    def _is_within(self, tree: Node, edge: PatternEdge) -> bool:
-        here = produced_by(tree)
+    def _cheapest(
+        self, tree: Node, rows: float, edges: Iterable[PatternEdge]
+    ) -> tuple[Expand, PatternEdge]:
+        expanded = [(self._expand(tree, edge), edge) for edge in edges]
+        return min(expanded, key=lambda pair: self._cost(pair[0], rows))
+
+    def _is_reachable(self, edge: PatternEdge, here: set[str]) -> bool:
+        """Whether an end is here and neither belongs to another part."""
         ends = {edge.source, edge.target}
-        return bool(ends & here) and all(v in here or v not in self.bound for v in ends)
+        return bool(ends & here) and ends & self.bound <= here
 
     def _close_remaining(self, tree: Node) -> Node:
         for edge in self.left:
@@ -138,8 +141,8 @@ class _Builder:
         self.left = []
         return tree
 
-    def _cost(self, expand: Expand) -> tuple[int, float]:
-        return (0 if expand.closes else 1, self.estimator.rows(expand))
+    def _cost(self, expand: Expand, reached: float) -> tuple[int, float]:
+        return (0 if expand.closes else 1, self.estimator.expanded(expand, reached))
 
     def _expand(self, tree: Node, edge: PatternEdge) -> Expand:
         forward = edge.source in self.bound

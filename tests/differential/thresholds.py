@@ -1,0 +1,68 @@
+"""Makes small tables count as large, so that the ways for large ones are taken too.
+
+The engine chooses by size between a list and a scan, between tables of all keys and sorting, and
+cuts what it makes into blocks. With tiny limits, a dozen rows go every way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+import pytest
+
+import omnigraph.execution.read
+import omnigraph.execution.search
+import omnigraph.storage.tables
+
+TINY = {
+    "BLOCK_ROWS": 3,
+    "KEYS_PER_LIST": 2,
+    "_BATCH_BYTES": 16,
+    "_BLOCK_GROWTH": 2,
+    "_CODED_ROWS": 2,
+    "_DEEPEST_GUESS": 1,
+    "_DENSE_ALWAYS": 0,
+    "_DENSE_FACTOR": 0,
+    "_FEW": 1,
+    "_FEW_KEYS": 1,
+    "_FEW_ROWS": 1,
+    "_FEW_SHARE": 0.0,
+    "_FEW_TARGETS": 1,
+    "_FIRST_BLOCK": 1,
+    "_LARGEST_BLOCK": 4,
+    "_LARGEST_KEY": 8,
+    "_LIST_SHARE": 0.0,
+    "_LONGEST_LIST": 1,
+    "_MOST_CANDIDATES": 2,
+    "_MOST_LISTED": 1,
+    "_PAIRS_AT_ONCE": 3,
+    "_ROWS_PER_BLOCK": 2,
+    "_ROWS_PER_SLAB": 4,
+    "_ROWS_PER_TAKE": 2,
+    "_SCANNED_ROWS": 3,
+    "_SHARE_FOR_WHOLE": 1,
+    "_WORDS_AT_A_TIME": 2,
+}
+"""Limits by name, wherever one is found; those a module does not have are left alone."""
+
+
+def make_tiny(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Give every limit its tiny value until the test ends; tells how many were found."""
+    found = 0
+    for module in _modules():
+        for name, value in TINY.items():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+                found += 1
+    return found
+
+
+def _modules() -> list[ModuleType]:
+    packages = (omnigraph.execution.read, omnigraph.execution.search, omnigraph.storage.tables)
+    return [
+        importlib.import_module(f"{package.__name__}.{module.name}")
+        for package in packages
+        for module in pkgutil.iter_modules(package.__path__)
+    ]
