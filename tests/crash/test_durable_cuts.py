@@ -15,7 +15,7 @@ from crash.town import LOAD_INTO_NEW_BRANCH, WRITES
 
 pytestmark = pytest.mark.crash
 
-SAMPLE = 2
+SAMPLE = 1
 
 
 @pytest.mark.parametrize("operation", WRITES)
@@ -53,3 +53,9 @@ def test_a_load_into_a_new_branch_is_cut_between_its_two_steps_or_around_them(
     found = sweep.outcomes(range(len(sweep.writes) + 2))
     assert set(found) == {"old", "empty", "new"}
     explored.add("operation", len(found))
+
+
+def test_one_of_the_operations_merges_the_history(workers, template, tmp_path):
+    sweep = Sweep(workers, template, tmp_path, "insert_that_merges_the_history")
+    commits = [path for action, path in sweep.writes if action == "commit"]
+    assert sum(path.endswith("__manifest") for path in commits) == 2

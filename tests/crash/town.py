@@ -12,6 +12,7 @@ from pathlib import Path
 
 import omnigraph
 from omnigraph import Graph
+from omnigraph.storage.tables.ledger import SMALL_FRAGMENTS
 
 SCHEMA = """
 node Person { slug: String @key  name: String  age: I32?  tags: [String]? }
@@ -91,6 +92,12 @@ def _with_later_commits(graph: Graph) -> None:
     run(graph, 'update Person set {age: 77} where slug = "ada"')
 
 
+def _with_a_long_history(graph: Graph) -> None:
+    """So many commits that the next one merges the pieces of the history."""
+    for number in range(SMALL_FRAGMENTS - 2):
+        run(graph, f'update Person set {{age: {100 + number}}} where slug = "cy"')
+
+
 def _create_from_commit(graph: Graph) -> None:
     graph.create_branch("past", commit=graph.commits()[-2].commit_id)
 
@@ -112,6 +119,9 @@ WRITES: Mapping[str, Operation] = {
         _nothing,
     ),
     "update": Operation(lambda g: run(g, "update Person set {age: 99} where age = 30"), _nothing),
+    "insert_that_merges_the_history": Operation(
+        lambda g: run(g, 'insert Person {slug: "eve", name: "Eve"}'), _with_a_long_history
+    ),
     "upsert": Operation(lambda g: run(g, 'merge Person {slug: "ada", name: "Ada L"}'), _nothing),
     "delete_with_cascade": Operation(
         lambda g: run(g, 'delete Person where slug = "ada"'), _nothing

@@ -1,7 +1,7 @@
-"""Run one random case again: `python -m differential.replay SEED NUMBER [--shrink]`.
+"""Run one random case again: `python -m differential.replay SEED NUMBER [--shrink] [--tiny]`.
 
-With `src` and `tests` on PYTHONPATH. Prints schema, contents, query and expected rows, then what
-the engine gives in every mode; `--shrink` first drops all that does not matter.
+With `src` and `tests` on PYTHONPATH. Prints schema, contents, query and expected rows, and how the
+engine differs; `--shrink` first drops all that does not matter.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from differential.engine import Engine, open_copy, problems_of
 from differential.generate import GraphCase, ask, make_graph, make_query
 from differential.matching import TooManyRows
 from differential.report import describe
 from differential.shrink import shrink
+from differential.thresholds import make_tiny
 from omnigraph.errors import OmniError
 
 
@@ -26,7 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("number", type=int)
     parser.add_argument("--shrink", action="store_true", help="drop all that does not matter")
+    parser.add_argument("--tiny", action="store_true", help="let small tables count as large")
     chosen = parser.parse_args(arguments)
+    if chosen.tiny:
+        make_tiny(pytest.MonkeyPatch())
     graph = make_graph(chosen.seed)
     case = make_query(graph, chosen.number)
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from processes.checks import check_line, check_pairs, check_settled, check_tables
-from processes.conftest import FIRST, SCHEMA
+from processes.workers import FIRST, SCHEMA
 
 pytestmark = pytest.mark.crash
 

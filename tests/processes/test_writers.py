@@ -16,7 +16,7 @@ from processes.checks import (
     check_tables,
     errors,
 )
-from processes.conftest import FIRST, SCHEMA
+from processes.workers import FIRST, SCHEMA
 
 FEW = [2, 4]
 MANY = [pytest.param(count, marks=pytest.mark.slow) for count in (8, 16)]

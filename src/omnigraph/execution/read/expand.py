@@ -48,8 +48,8 @@ def expand(node: Expand, context: Context, demand: Demand, child: Iterator[Rows]
         rows = joined(waiting.rows)
         found = _by_lookups(walked, way_of(walked, context), context, rows)
         if found is not None:
-            yield from _applied(walked, demand, rows, found)
             _note(node, context, Traversal.INDEXED)
+            yield from _applied(walked, demand, rows, found)
             return
         blocks = chain([rows])
     _note(node, context, Traversal.ADJACENCY)
