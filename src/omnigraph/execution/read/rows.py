@@ -15,6 +15,7 @@ from omnigraph.execution.read.arrays import (
     Longs,
     combine,
     group,
+    is_dense,
     sums,
 )
 from omnigraph.execution.read.entities import Entities
@@ -23,6 +24,7 @@ BLOCK_ROWS = 1 << 20
 """Operators split what they make into blocks of about this many rows."""
 
 _MOST_COUNTABLE = 2.0**62
+_TELLING_ROWS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +153,14 @@ def _require_countable(total: float) -> None:
 
 def group_rows(rows: Rows) -> Groups:
     """Which rows are equal."""
+    return group(*_row_keys(rows))
+
+
+def _row_keys(rows: Rows) -> tuple[Longs, int]:
     columns: list[tuple[Integers, int]] = [rows.sized(name) for name in sorted(rows.codes)]
     if rows.origin is not None:
         columns.append((rows.origin, int(rows.origin.max(initial=-1)) + 1))
-    return group(*combine(columns, rows.size))
+    return combine(columns, rows.size)
 
 
 def merged(rows: Rows) -> Rows:
@@ -171,16 +177,23 @@ def merged(rows: Rows) -> Rows:
 
 
 def merge_blocks(blocks: Iterable[Rows]) -> Iterator[Rows]:
-    """Blocks with equal rows merged, across blocks too as long as that makes them fewer."""
+    """Blocks with equal rows merged, across blocks too, as long as that makes them fewer."""
     waiting: list[Rows] = []
-    size = 0
+    size, pays = 0, True
     for block in blocks:
+        if not pays:
+            yield block
+            continue
         waiting.append(merged(block))
         size += waiting[-1].size
-        if size > 2 * BLOCK_ROWS:
-            together = merged(joined(waiting))
+        is_bounded = is_dense(_row_keys(waiting[-1])[1], block.size)
+        # A large block that merging left as it is says the same of those to come, unless there
+        # are so few possible rows that they must repeat.
+        pays = is_bounded or block.size < _TELLING_ROWS or 2 * waiting[-1].size < block.size
+        if size > 2 * BLOCK_ROWS or not pays:
+            together = merged(joined(waiting)) if pays else joined(waiting)
             waiting = [together]
-            if 2 * together.size > size:
+            if 2 * together.size > size and not is_bounded:
                 yield from together.pieces(BLOCK_ROWS)
                 waiting = []
             size = sum(rows.size for rows in waiting)
