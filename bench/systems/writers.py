@@ -53,9 +53,9 @@ def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
     graph = SmallGraph.create(place, base_rows(_BASE_ROWS))
     before = _turns(place)
     shares = _run(spec, place, write_graph)
-    # A writer that finds the branch moved gives its turn back and prepares again.
+    # A writer that finds the branch moved may give its turn back before it tries again.
     needed = sum(share.made for share in shares)
-    return _sample(shares, graph, {"prepared again": _turns(place) - before - needed})
+    return _sample(shares, graph, {"turns given back": _turns(place) - before - needed})
 
 
 Job = Callable[[Path, int, int, Barrier, "Queue[Share]"], None]

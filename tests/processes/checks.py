@@ -33,14 +33,15 @@ def check_line(graph, acks, branch="main"):
 
 
 def check_tables(place, settings=None, branch="main"):
-    """Every table is where the graph says it is, and no id is there twice."""
+    """Every table the branch may write is where it says it is, and no id is there twice."""
     graph = omnigraph.open(place, read_only=True, settings=settings)
-    root = GraphRoot.at(str(place), settings)
-    for table in graph.snapshot(branch).tables:
-        newest = open_newest(root.location(table.table_path, table.table_branch))
-        assert newest.version == table.manifest_version, f"{table.table_key} has drifted"
-        assert newest.count_rows() == table.row_count
-    for name in {table.table_key.partition(":")[2] for table in graph.snapshot(branch).tables}:
+    snapshot = graph._views.newest(branch).snapshot
+    for key, entry in snapshot.entries.items():
+        if entry.owner == snapshot.ref.incarnation:
+            newest = open_newest(snapshot.root.location(entry.path, entry.owner_branch))
+            assert newest.version == entry.version, f"{key} has drifted"
+            assert newest.count_rows() == entry.row_count
+    for name in {key.partition(":")[2] for key in snapshot.entries}:
         ids = [record["data"]["id"] for record in graph.export([name], branch=branch)]
         repeated = [id for id, count in Counter(ids).items() if count > 1]
         assert not repeated, f"{name} has {repeated} twice"
