@@ -12,7 +12,7 @@ from pathlib import Path
 
 import omnigraph
 from omnigraph import Graph
-from omnigraph.storage.tables.ledger import SMALL_FRAGMENTS
+from omnigraph.storage.tables.ledger import RECENT_LINEAGE, SMALL_FRAGMENTS
 
 SCHEMA = """
 node Person { slug: String @key  name: String  age: I32?  tags: [String]? }
@@ -93,9 +93,14 @@ def _with_later_commits(graph: Graph) -> None:
 
 
 def _with_a_long_history(graph: Graph) -> None:
-    """So many commits that the next one merges the pieces of the history."""
-    for number in range(SMALL_FRAGMENTS - 2):
+    """So many commits that the next one sets history aside and merges its pieces."""
+    for number in range(SMALL_FRAGMENTS * (RECENT_LINEAGE + 1)):
+        ledger = graph._views.newest("main").snapshot.manifest.ledger
+        pieces = len(ledger.table.fragments())
+        if pieces == SMALL_FRAGMENTS and ledger.recent.num_rows == RECENT_LINEAGE:
+            return
         run(graph, f'update Person set {{age: {100 + number}}} where slug = "cy"')
+    raise AssertionError("the history was merged too early")
 
 
 def _create_from_commit(graph: Graph) -> None:

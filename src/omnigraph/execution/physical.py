@@ -37,12 +37,12 @@ def to_stored(rows: pa.Table, type_: EntityTypes) -> pa.Table:
     Raises:
         ExternalBlobPolicy: a blob is given as an address; no address is allowed.
     """
-    columns = []
-    for field in table_schema(type_):
+    columns, stored = [], []
+    for field in logical_schema(type_):
         values = rows.column(field.name)
-        is_blob = logical_schema(type_).field(field.name).type == BLOB
-        columns.append(_stored_blobs(values) if is_blob else values)
-    return pa.table(columns, schema=table_schema(type_))
+        columns.append(_stored_blobs(values) if field.type == BLOB else values)
+        stored.append(_stored_field(field))
+    return pa.table(columns, schema=pa.schema(stored))
 
 
 def _stored_blobs(values: pa.ChunkedArray) -> pa.Array:

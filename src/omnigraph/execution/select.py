@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.constraints.model import column, without
+from omnigraph.execution.assign import key_ids
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.physical import read_by_id
 from omnigraph.execution.predicates import Scope, keeps, scalar
@@ -47,9 +48,13 @@ class Selector:
         self, type_: NodeType | EdgeType, where: Predicate, pending: pa.Table
     ) -> pa.Table:
         """Whole rows the condition is true for, pending ones in place of committed ones."""
-        ids = self.matching_ids(type_, where)
+        # Of a row named by its key all is read at once; else what the condition needs, then more.
+        named = self._named_id(type_, where)
+        ids = self.matching_ids(type_, where) if named is None else named
         ids = ids.filter(without(ids, column(pending, "id")))
         found = read_by_id(self.committed.table(type_.table_key), ids, type_)
+        if named is not None:
+            found = found.filter(self.mask(found, where))
         changed = pending.filter(self.mask(pending, where))
         return pa.concat_tables([found, changed])
 
@@ -64,12 +69,30 @@ class Selector:
     ) -> pa.Table:
         """Rows that may match, with the columns the condition reads.
 
-        A part of the condition that fixes a column to one value narrows them to a look-up.
+        A condition that fixes the key, or else one column, narrows them to a look-up.
         """
         key = type_.table_key
+        named = self._named_id(type_, where)
+        if named is not None:
+            return self.committed.find(key, "id", named, names)
         for name, value in self._fixed_columns(type_, where):
             return self.committed.find(key, name, pa.array([value.as_py()], value.type), names)
         return self.committed.table(key).scan(names)
+
+    def _named_id(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array | None:
+        """The one id a row can have if the condition fixes its id or every member of its key."""
+        fixed = {
+            name: pa.array([value.as_py()], value.type)
+            for name, value in self._fixed_columns(type_, where)
+        }
+        if "id" in fixed:
+            return fixed["id"]
+        if not isinstance(type_, NodeType) or not type_.key:
+            return None
+        members = {member.name: fixed.get(member.name) for member in type_.key}
+        if any(values is None for values in members.values()):
+            return None
+        return key_ids(type_, members)
 
     def _fixed_columns(
         self, type_: NodeType | EdgeType, where: Predicate

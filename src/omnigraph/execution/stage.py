@@ -11,11 +11,10 @@ import pyarrow as pa
 from omnigraph.constraints.model import TableChange
 from omnigraph.execution.physical import to_stored
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.stage import (
     StagedTransaction,
     stage_changes,
-    stage_fragments,
+    stage_fresh,
     stage_insert,
     stage_overwrite,
 )
@@ -64,8 +63,7 @@ def _stage(
     key = change.table_key
     match placement:
         case Placement.FRESH:
-            written = write_fragments(table, rows)
-            return stage_fragments(table, written, uuid=uuid, properties=properties)
+            return stage_fresh(table, rows, uuid=uuid, properties=properties)
         case Placement.INSERT:
             return stage_insert(table, rows, uuid=uuid, properties=properties, table_key=key)
         case Placement.OVERWRITE:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.identify import identify_first
 from omnigraph.catalog.model import Catalog
@@ -43,6 +46,39 @@ def compile_plan(
     name: str | None = None,
     statistics: Statistics | None = None,
 ) -> Plan:
-    """Parse, bind and optimize one query of a text."""
-    declaration = select_query(parse_query_file(source), name)
-    return optimize(bind_query(declaration, catalog, source), catalog, statistics)
+    """Parse, bind and optimize one query of a text.
+
+    Text that was bound before against the same catalog is not read again: programs run the same
+    few queries over and over, and reading one costs as much as a small commit does.
+    """
+    bound = _bound_before.find(source, catalog, name)
+    if bound is None:
+        declaration = select_query(parse_query_file(source), name)
+        bound = _bound_before.keep(source, catalog, name, bind_query(declaration, catalog, source))
+    return optimize(bound, catalog, statistics)
+
+
+class _BoundQueries:
+    """The plans bound last, before any optimization; safe to share between threads."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[tuple[SourceText, int, str | None], tuple[Catalog, Plan]]
+        self._plans = OrderedDict()
+
+    def find(self, source: SourceText, catalog: Catalog, name: str | None) -> Plan | None:
+        with self._lock:
+            found = self._plans.get((source, id(catalog), name))
+            return None if found is None else found[1]
+
+    def keep(self, source: SourceText, catalog: Catalog, name: str | None, plan: Plan) -> Plan:
+        with self._lock:
+            # The catalog is kept with the plan, so that its number cannot become another's.
+            self._plans[source, id(catalog), name] = (catalog, plan)
+            if len(self._plans) > self._capacity:
+                self._plans.popitem(last=False)
+        return plan
+
+
+_bound_before = _BoundQueries(capacity=256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import uuid4
 
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
@@ -20,7 +20,13 @@ from omnigraph.storage.manifest.state import ManifestState, encode_state
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.ledger import compact_lineage, stage_manifest, written_state
+from omnigraph.storage.tables.ledger import (
+    LedgerState,
+    compact_lineage,
+    recent_after,
+    stage_manifest,
+    written_state,
+)
 
 RETRIES = 5
 
@@ -40,14 +46,16 @@ def publish(
     ref: BranchRef,
     publication: Publication,
     *,
-    warm: ManifestVersion | None = None,
+    base: ManifestVersion | None = None,
     before_commit: Callable[[], None] = lambda: None,
 ) -> Published:
     """Make every change of the publication visible in one step, or none.
 
     A strict compare-and-swap on the manifest's next version. Everything the publication assumes
     is checked again on each attempt; the commit keeps its id and time over all of them.
-    `before_commit` runs right before each attempt's visible effect and may refuse it.
+    `before_commit` runs right before each attempt's visible effect and may refuse it. A caller
+    that has just read the newest manifest gives it as `base`; should it be the newest no more, the
+    first attempt fails and the next one reads again.
 
     Raises:
         ExpectedVersionMismatch, ReadSetChanged: an assumption no longer holds.
@@ -55,9 +63,9 @@ def publish(
         OutcomeUnknown: it may or may not have happened; look for the commit id.
     """
     location = root.manifest(ref.incarnation)
-    for _ in range(RETRIES + 1):
-        base = read_newest(location, warm)
-        warm = base
+    for attempt in range(RETRIES + 1):
+        if base is None or attempt:
+            base = read_newest(location, base)
         check_expectations(base.state, publication, ref.name, ref.incarnation)
         if publication.is_empty:
             return Published(base, None)
@@ -69,7 +77,7 @@ def publish(
             published = _swap(base, state, publication, commit)
         except RetryableCommitConflict:
             continue
-        return Published(_tidied(published), commit)
+        return Published(published, commit)
     raise RowLevelCasContention(RETRIES + 1)
 
 
@@ -93,31 +101,31 @@ def _commit(base: ManifestVersion, ref: BranchRef, publication: Publication) -> 
 def _swap(
     base: ManifestVersion, state: ManifestState, publication: Publication, commit: Commit | None
 ) -> ManifestVersion:
-    lineage: list[Row] = [encode_audit(audit) for audit in publication.audits]
+    added: list[Row] = [encode_audit(audit) for audit in publication.audits]
     if commit is not None:
-        lineage.append(encode_commit(commit))
-    rows = to_arrow(encode_state(state))
+        added.append(encode_commit(commit))
+    rows, lineage = to_arrow(encode_state(state)), to_arrow(added)
     staged = stage_manifest(
         base.ledger,
         rows,
-        to_arrow(lineage),
+        lineage,
         uuid=str(uuid4()),
         properties={COMMIT_PROPERTY: commit.commit_id} if commit else {},
     )
     committed = commit_exact(staged)
-    return ManifestVersion(written_state(committed.table, rows), state, base.stamp)
+    recent = recent_after(base.ledger, lineage)
+    ledger = written_state(committed.table, rows, recent)
+    return ManifestVersion(ledger if recent.num_rows else _tidied(ledger), state, base.stamp)
 
 
-def _tidied(manifest: ManifestVersion) -> ManifestVersion:
-    """The manifest with its many small pieces of history merged, when there are many.
+def _tidied(ledger: LedgerState) -> LedgerState:
+    """The manifest with its small pieces of history merged, when one more came and made them many.
 
-    Every publish adds one, and each costs every later one a little. Merging changes no row, so
-    failing to merge is no failure of the publish.
+    Each costs every later publish a little. Merging changes no row, so failing to merge is no
+    failure of the publish.
     """
     try:
-        merged = compact_lineage(manifest.table, uuid=str(uuid4()), properties={})
+        merged = compact_lineage(ledger.table, uuid=str(uuid4()), properties={})
     except OmniError:
-        return manifest
-    if merged is None:
-        return manifest
-    return replace(manifest, ledger=written_state(merged.table, manifest.ledger.rows))
+        return ledger
+    return ledger if merged is None else written_state(merged.table, ledger.rows, ledger.recent)

@@ -16,6 +16,7 @@ from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.objects.open import open_store
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.tables.handle import Table, open_table
+from omnigraph.storage.tables.handles import TableHandles
 from omnigraph.storage.tables.location import TableLocation
 
 
@@ -31,6 +32,7 @@ class GraphRoot:
     settings: Settings = field(default_factory=Settings)
     ids: UlidSource = field(default_factory=UlidSource)
     now_us: Callable[[], int] = clock_us
+    handles: TableHandles = field(default_factory=TableHandles, repr=False, compare=False)
 
     @classmethod
     def at(cls, uri: str, settings: Settings | None = None) -> GraphRoot:
@@ -58,4 +60,7 @@ class GraphRoot:
 
     def open_entry(self, entry: TableEntry) -> Table:
         """A table at exactly the version the manifest names."""
-        return open_table(self.location(entry.path, entry.owner_branch), entry.version)
+        location = self.location(entry.path, entry.owner_branch)
+        return self.handles.find(location, entry.version) or self.handles.keep(
+            open_table(location, entry.version)
+        )

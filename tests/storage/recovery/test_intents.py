@@ -148,12 +148,20 @@ def test_a_newer_format_is_refused_before_anything_else_of_it_is_read():
         decode({"schema_version": 2, "shape": "unheard of"})
 
 
-@pytest.mark.parametrize("member", [m for m in MEMBERS if m != "schema_version"])
+@pytest.mark.parametrize(
+    "member", [m for m in MEMBERS if m not in ("schema_version", "records_commit")]
+)
 def test_an_intent_without_a_member_is_refused(member):
     value = body()
     del value[member]
     with pytest.raises(ManifestCorrupt, match="no complete intent"):
         decode(value)
+
+
+def test_an_intent_that_does_not_say_whether_it_commits_does():
+    value = body()
+    del value["records_commit"]
+    assert decode(value).records_commit
 
 
 @pytest.mark.parametrize("member", TABLE_MEMBERS)

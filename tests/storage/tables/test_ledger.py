@@ -29,10 +29,12 @@ def ledger(location) -> Table:
     return commit_exact(first).table
 
 
-def publish(table: Table, number: int) -> Table:
+def publish(table: Table, number: int, recent: int = 0) -> Table:
+    """By default the lineage goes to a file of its own every time."""
     base = read_state(table)
     state, lineage = rows({"s": number, "t": -number}), rows({f"c{number}": number})
-    return commit_exact(stage_manifest(base, state, lineage, **identity())).table
+    staged = stage_manifest(base, state, lineage, recent_lineage=recent, **identity())
+    return commit_exact(staged).table
 
 
 def state(table: Table) -> dict[str, int]:
@@ -108,8 +110,19 @@ def test_the_state_is_read_without_touching_the_lineage(ledger):
         table = publish(table, number)
     base = read_state(table)
     assert len(base.fragment_ids) == 1
-    assert base.strays.num_rows == 0
+    assert base.recent.num_rows == 0
     assert len(table.fragments()) == 1 + 5
+
+
+def test_the_newest_lineage_shares_the_file_of_the_state_until_there_is_much(ledger):
+    table, fragments = ledger, []
+    for number in range(1, 9):
+        table = publish(table, number, recent=3)
+        fragments.append(len(table.fragments()))
+        assert lineage(table) == list(range(number + 1))
+        assert state(table) == {"s": number, "t": -number}
+    assert fragments == [1, 1, 2, 2, 2, 2, 3, 3]
+    assert sorted(read_state(table).recent.column("value").to_pylist()) == [8]
 
 
 def test_merging_the_lineage_leaves_the_state_fragment_alone(ledger):
@@ -169,7 +182,7 @@ def test_a_foreign_compaction_that_mixes_both_loses_nothing(ledger):
     table = publish(mixed, 3)
     assert state(table) == {"s": 3, "t": -3}
     assert lineage(table) == [0, 1, 2, 3]
-    assert read_state(table).strays.num_rows == 0
+    assert read_state(table).recent.num_rows == 0
 
 
 def test_our_own_compaction_refuses_a_ledger(ledger):

@@ -123,7 +123,9 @@ def test_a_ledger_publishes_and_merges(location):
     for n in range(1, 5):
         base = read_state(table)
         staged = [
-            stage_manifest(base, rows({"s": n}), rows({f"c{n}-{r}": n}), **identity())
+            stage_manifest(
+                base, rows({"s": n}), rows({f"c{n}-{r}": n}), recent_lineage=0, **identity()
+            )
             for r in range(3)
         ]
         assert race(*staged) == {"won": 1, "RetryableCommitConflict": 2}

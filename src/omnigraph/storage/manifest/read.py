@@ -95,8 +95,8 @@ class History:
             if fresh:
                 # One scan for all of them: a first read meets a fragment for every publish.
                 self._seen |= _decode(manifest.table, fresh)
-            strays: list[Row] = manifest.ledger.strays.select(_NAMES).to_pylist()
-            return [*(self._seen[id] for id in ids), _split(strays)]
+            recent: list[Row] = manifest.ledger.recent.select(_NAMES).to_pylist()
+            return [*(self._seen[id] for id in ids), _split(recent)]
 
 
 def _decode(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -74,6 +73,8 @@ class Intent:
     created_at: int
     own_head: CommitId | None
     contract_hash: str
+    records_commit: bool = True
+    """Whether publishing it adds a commit; what only rearranges rows need not."""
 
     @property
     def table_keys(self) -> tuple[TableKey, ...]:
@@ -81,7 +82,8 @@ class Intent:
 
 
 def encode_intent(intent: Intent) -> bytes:
-    return json.dumps({"schema_version": FORMAT, **asdict(intent)}, indent=2).encode()
+    body = {"schema_version": FORMAT, **msgspec.to_builtins(intent)}
+    return msgspec.json.format(msgspec.json.encode(body), indent=2)
 
 
 def decode_intent(data: bytes, path: str, root: str) -> Intent:

@@ -28,6 +28,7 @@ from omnigraph.storage.tables.handle import Table, open_newest, open_table, tabl
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage import StagedTransaction
+from omnigraph.storage.tables.wholeness import require_whole_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
         return _settle(staged, error)
     if native.version != staged.target_version:
         raise _landed_elsewhere(staged, native.version)
-    return _verified(staged)
+    return _verified(staged, Table(staged.location, native))
 
 
 def restore(
@@ -127,7 +128,7 @@ def _settle(staged: StagedTransaction, error: Exception | None) -> CommittedVers
     except OmniError as failure:
         raise OutcomeUnknown(f"commit {staged.uuid} to {staged.location}", str(failure)) from error
     if landed == staged.target_version:
-        return _verified(staged)
+        return _verified(staged, None)
     if landed is not None:
         raise _landed_elsewhere(staged, landed)
     raise _not_landed(staged, newest, error) from error
@@ -148,10 +149,16 @@ def _not_landed(staged: StagedTransaction, newest: int, error: Exception | None)
     return failure
 
 
-def _verified(staged: StagedTransaction) -> CommittedVersion:
-    """Read back what is at the target version, which must be this transaction."""
+def _verified(staged: StagedTransaction, table: Table | None) -> CommittedVersion:
+    """Read back what is at the target version, which must be this transaction.
+
+    `table` is the handle the commit gave; its version was never read from the file.
+    """
     try:
-        table = open_table(staged.location, staged.target_version)
+        if table is None:
+            table = open_table(staged.location, staged.target_version)
+        else:
+            require_whole_version(staged.location, staged.target_version)
         record, row_count = read_record(table, table.version), table.count_rows()
     except OmniError as failure:
         raise OutcomeUnknown(

@@ -13,6 +13,7 @@ from lance.dataset import ColumnOrdering
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
 from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.directory import KEY, RowDirectory
 from omnigraph.storage.tables.failures import translate, translated
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.quoting import can_be_listed, one_of
@@ -64,13 +65,15 @@ class Table:
     Rows carry a stable row id. The same id on two branches means two different rows.
     """
 
-    __slots__ = ("location", "native", "version")
+    __slots__ = ("directory", "location", "native", "version")
 
     def __init__(self, location: TableLocation, native: lance.LanceDataset) -> None:
         self.location = location
         self.native = native
         """The handle of the substrate, for this package only."""
         self.version = int(native.version)
+        self.directory: RowDirectory | None = None
+        """Knows where rows of small fragments are, for tables that are written here."""
 
     def __repr__(self) -> str:
         return f"Table({self.location.native_uri!r}, version={self.version})"
@@ -101,6 +104,13 @@ class Table:
         """What the table is made of, from metadata alone."""
         with self._reading("listing fragments"):
             return tuple(_describe_fragment(f.metadata) for f in self.native.get_fragments())
+
+    def newest_fragment(self) -> lance.FragmentMetadata | None:
+        """The fragment that was added last; None in a table without rows."""
+        with self._reading("listing fragments"):
+            # The wrapper makes an object for each fragment, however many there are.
+            fragments = self.native._ds.get_fragments()
+            return fragments[-1].metadata() if fragments else None
 
     def scan(
         self,
@@ -195,6 +205,10 @@ class Table:
         kind = self.schema.field(column).type
         wanted = pc.unique(keys.cast(kind)).drop_null()
         names = list(self.schema.names if columns is None else columns)
+        if self.directory is not None and column == KEY:
+            found = self.directory.find(self, wanted, names)
+            if found is not None:
+                return found
         most = max(_FEW_KEYS, int(self.count_rows() * _LIST_SHARE))
         if not can_be_listed(kind) or len(wanted) > most:
             return self._lookup_by_scan(column, wanted, names)

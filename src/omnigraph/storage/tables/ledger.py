@@ -1,12 +1,15 @@
 """A table made of a small *state* that is replaced and a *lineage* that only grows.
 
 The manifest of a graph is one. Publishing is one transaction that removes the fragment holding
-the state, adds a new one and adds the lineage rows of this publish. Two publishes on one base
-remove the same fragment, so exactly one of them wins; nothing is merged behind our back.
+the state and adds a new one. Two publishes on one base remove the same fragment, so exactly one
+of them wins; nothing is merged behind our back.
 
-Which fragments hold the state is told without reading a row: state files have a mark column that
-lineage files leave out. Should a foreign compaction pour both into one file, the values of the
-mark still tell the rows apart, and the next publish sorts them again.
+The newest lineage rows live in the file of the state and are written anew with it: a few rows
+more cost nothing, a second file costs as much as the first. Once there are too many of them they
+move to a file of their own, which is never touched again but to be merged with others.
+
+Which fragment holds the state is told without reading a row: its file has a mark column that
+lineage files leave out. Within it the values of the mark tell the rows apart.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ from omnigraph.storage.tables.stage import (
 STATE_MARK = "_state"
 _MARK = pa.field(STATE_MARK, pa.bool_())
 
-SMALL_FRAGMENTS = 32
+RECENT_LINEAGE = 32
+"""So many lineage rows stay in the file of the state."""
+SMALL_FRAGMENTS = 8
 """So many small lineage fragments are worth merging: reading and publishing slow down with them."""
 FULL_FRAGMENT_ROWS = 1024
 """A lineage fragment of this size is left alone, so that merging costs the same at any age."""
@@ -48,8 +53,8 @@ class LedgerState:
     table: Table
     rows: pa.Table
     fragment_ids: tuple[int, ...]
-    strays: pa.Table
-    """Lineage rows that share a file with state rows; normally none."""
+    recent: pa.Table
+    """The lineage rows that share a file with the state."""
 
 
 def stage_ledger(
@@ -85,9 +90,17 @@ def read_state(table: Table) -> LedgerState:
     return LedgerState(table, rows.filter(is_state), tuple(ids), rows.filter(pc.invert(is_state)))
 
 
-def written_state(table: Table, rows: pa.Table) -> LedgerState:
+def written_state(table: Table, rows: pa.Table, recent: pa.Table) -> LedgerState:
     """The state a publish has just written, known without reading it back."""
-    return LedgerState(table, rows, tuple(_state_fragments(table)), rows.slice(0, 0))
+    return LedgerState(table, rows, tuple(_state_fragments(table)), recent)
+
+
+def recent_after(
+    base: LedgerState, lineage: pa.Table, recent_lineage: int = RECENT_LINEAGE
+) -> pa.Table:
+    """The lineage rows that share the file of the state once `lineage` is added."""
+    grown = pa.concat_tables([base.recent, lineage])
+    return grown if grown.num_rows <= recent_lineage else grown.slice(0, 0)
 
 
 def read_lineage(
@@ -111,14 +124,15 @@ def stage_manifest(
     *,
     uuid: str,
     properties: Mapping[str, str],
+    recent_lineage: int = RECENT_LINEAGE,
 ) -> StagedTransaction:
     """Replace the state and add lineage rows, in one version that no other publish shares."""
     assert state.num_rows, "a ledger cannot lose its state"
-    table = base.table
-    grown = pa.concat_tables([lineage, base.strays]) if base.strays.num_rows else lineage
-    added = write_uncommitted(table, _with_mark(state, is_state=True))
-    if grown.num_rows:
-        added += write_uncommitted(table, grown)
+    table, recent = base.table, recent_after(base, lineage, recent_lineage)
+    marked = [_with_mark(state, is_state=True), _with_mark(recent, is_state=False)]
+    added = write_uncommitted(table, pa.concat_tables(marked).combine_chunks())
+    if not recent.num_rows and (base.recent.num_rows or lineage.num_rows):
+        added += write_uncommitted(table, pa.concat_tables([base.recent, lineage]))
     operation = strict_update(
         table,
         removed_ids=list(base.fragment_ids),
@@ -131,8 +145,8 @@ def stage_manifest(
         operation,
         uuid=uuid,
         properties=properties,
-        inserted=state.num_rows + grown.num_rows,
-        deleted=base.rows.num_rows + base.strays.num_rows,
+        inserted=state.num_rows + base.recent.num_rows + lineage.num_rows,
+        deleted=base.rows.num_rows + base.recent.num_rows,
     )
 
 

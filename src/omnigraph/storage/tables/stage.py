@@ -9,7 +9,7 @@ always touch a common fragment. A table without fragments is overwritten, which 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict
 from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.tables.directory import KEY, MOST_KEYS
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.fragments import (
     Rows,
@@ -32,6 +33,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.schemas import all_field_ids
 from omnigraph.storage.tables.wholeness import require_whole_deletions
 
+_SMALL_FRAGMENT_ROWS = 1024
 _OFFSET_BITS = 32
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
 
@@ -55,6 +57,9 @@ class StagedTransaction:
     native: Transaction = field(repr=False, compare=False)
     base: Table | None = field(repr=False, compare=False)
     """The table it was staged on; None when it creates the table."""
+    added_keys: pa.Array | None = field(default=None, repr=False, compare=False)
+    removed_keys: pa.Array | None = field(default=None, repr=False, compare=False)
+    """The ids of the rows added, in the order written, and of those removed; None if many."""
 
     @property
     def target_version(self) -> int:
@@ -83,8 +88,10 @@ def stage_changes(
     found = table.lookup(key, pa.concat_arrays([keys, doomed]), [key, ROW_ID, ROW_ADDRESS])
     if rows.num_rows == 0 and found.num_rows == 0:
         return None
-    written = _write_upserts(table, rows, keys, found, key) if len(keys) else []
-    return _stage_rows(table, written, found.column(ROW_ADDRESS), uuid, properties)
+    rows, carried = _replacing_first(rows, keys, found, key)
+    written = write_uncommitted(table, rows, carried_row_ids=carried) if len(keys) else []
+    staged = _stage_rows(table, written, found.column(ROW_ADDRESS), uuid, properties)
+    return _with_keys(staged, rows.column(key), found.column(key))
 
 
 def stage_insert(
@@ -105,7 +112,19 @@ def stage_insert(
     taken = pc.is_in(keys, value_set=existing.combine_chunks())
     if len(existing):
         raise KeyConflict(table_key, keys[pc.index(taken, True).as_py()].as_py())
-    return _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
+    staged = _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
+    return _with_keys(staged, rows.column(key), existing)
+
+
+def stage_fresh(
+    table: Table, rows: pa.Table, *, uuid: str, properties: Mapping[str, str]
+) -> StagedTransaction | None:
+    """Add rows under ids that were minted for them, so that none of them can be there."""
+    if not rows.num_rows:
+        return None
+    rows = _whole_rows(table, rows)
+    staged = _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
+    return _with_keys(staged, rows.column(KEY), rows.column(KEY).slice(0, 0))
 
 
 def stage_fragments(
@@ -235,16 +254,26 @@ def strict_update(
     )
 
 
-def _write_upserts(
-    table: Table, rows: pa.Table, keys: pa.Array, found: pa.Table, key: str
-) -> list[FragmentMetadata]:
-    """The rows written with those first that replace a row, under the ids of what they replace."""
+def _replacing_first(
+    rows: pa.Table, keys: pa.Array, found: pa.Table, key: str
+) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The rows with those first that replace a row, and the row ids of what they replace."""
     position = pc.index_in(keys, value_set=found.column(key).combine_chunks())
     carried = found.column(ROW_ID).take(position.drop_null())
     if 0 < len(carried) < len(keys):
         is_known = pc.is_valid(position)
         rows = pa.concat_tables([rows.filter(is_known), rows.filter(pc.invert(is_known))])
-    return write_uncommitted(table, rows, carried_row_ids=carried)
+    return rows, carried
+
+
+def _with_keys(
+    staged: StagedTransaction, added: pa.ChunkedArray, removed: pa.ChunkedArray
+) -> StagedTransaction:
+    if max(len(added), len(removed)) > MOST_KEYS:
+        return staged
+    return replace(
+        staged, added_keys=added.combine_chunks(), removed_keys=removed.combine_chunks()
+    )
 
 
 def _stage_rows(
@@ -258,12 +287,12 @@ def _stage_rows(
     carried = carried_rows(written)
     gone = 0 if removed_addresses is None else len(removed_addresses)
     assert carried <= gone, "a carried row id must belong to a row that is replaced"
-    base = [fragment.metadata for fragment in table.native.get_fragments()]
+    sentinel = _sentinel(table)
     operation: LanceOperation.BaseOperation
-    if base:
+    if sentinel is not None:
         kept, emptied = _without_rows(table, removed_addresses)
         operation = strict_update(
-            table, removed_ids=emptied, updated=kept, added=written, sentinel=_sentinel(base)
+            table, removed_ids=emptied, updated=kept, added=written, sentinel=sentinel
         )
     else:
         operation = LanceOperation.Overwrite(table.native.lance_schema, written)
@@ -278,12 +307,17 @@ def _stage_rows(
     )
 
 
-def _sentinel(base: Sequence[FragmentMetadata]) -> FragmentMetadata:
-    """The fragment every writer of this base names.
+def _sentinel(table: Table) -> FragmentMetadata | None:
+    """The fragment every writer of this version names; None where there is none.
 
-    The smallest, because a commit that carries row ids looks through every fragment it names.
+    A small one, because a commit that carries row ids looks through every fragment it names. The
+    newest mostly is; only if not, all of them are looked at for the smallest.
     """
-    return min(base, key=lambda fragment: (fragment.physical_rows, fragment.id))
+    newest = table.newest_fragment()
+    if newest is None or newest.physical_rows <= _SMALL_FRAGMENT_ROWS:
+        return newest
+    every = (fragment.metadata for fragment in table.native.get_fragments())
+    return min(every, key=lambda one: (one.physical_rows, one.id))
 
 
 def _stage_overwrite(

@@ -1,0 +1,148 @@
+"""Where the rows of a table's small fragments are, by their id, kept in memory.
+
+Every small write leaves a small fragment, and looking for an id in hundreds of them costs more
+than the write itself. A directory remembers the rows of those, follows the commits of this
+process, and is read anew after anybody else's. Large fragments are left to the index and the
+scan of the substrate.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from lance.fragment import RowIdSequence
+
+from omnigraph.storage.tables.quoting import one_of
+
+if TYPE_CHECKING:  # a table holds the directory, so one of the two must not import the other
+    from omnigraph.storage.tables.handle import Table
+    from omnigraph.storage.tables.stage import StagedTransaction
+
+KEY = "id"
+MOST_KEYS = 1_000
+"""A lookup of more keys than this is no small write, and scans."""
+SMALL_FRAGMENT_ROWS = 4_096
+MOST_ROWS = 200_000
+"""So many rows at most are remembered for one table: some tens of megabytes."""
+
+_ROW_ID, _ROW_ADDRESS = "_rowid", "_rowaddr"
+_OFFSET_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """The stable id of a row, and its fragment and offset."""
+
+    row_id: int
+    address: int
+
+    @property
+    def fragment(self) -> int:
+        return self.address >> _OFFSET_BITS
+
+
+class RowDirectory:
+    """Finds rows of one table at its newest version by id; safe to share between threads.
+
+    It holds one version at a time. Tables of other versions are told so and look for themselves.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._version: int | None = None
+        self._places: dict[str, RowPlace] = {}
+        self._large: tuple[int, ...] = ()
+
+    def find(self, table: Table, keys: pa.Array, columns: list[str]) -> pa.Table | None:
+        """The rows with these ids; None where the table must look for itself."""
+        if len(keys) > MOST_KEYS:
+            return None
+        wanted = keys.to_pylist()
+        located = self._locate(table, wanted)
+        if located is None:
+            return None
+        hits, large = located
+        parts = [_rows(table, keys, hits, columns)]
+        if large and len(hits) < len(wanted):
+            rest = pa.array([key for key in wanted if key not in hits], keys.type)
+            parts.append(table.scan(columns, one_of(KEY, rest), fragments=large))
+        return pa.concat_tables(parts)
+
+    def _locate(
+        self, table: Table, wanted: list[str]
+    ) -> tuple[Mapping[str, RowPlace], tuple[int, ...]] | None:
+        with self._lock:
+            if self._version is None or self._version < table.version:
+                self._read(table)
+            if self._version != table.version:
+                return None
+            places = self._places
+            if not places:
+                return None
+            return {key: places[key] for key in wanted if key in places}, self._large
+
+    def _read(self, table: Table) -> None:
+        """Take the version of the table, whatever was known before."""
+        small: list[int] = []
+        large: list[int] = []
+        rows = 0
+        for fragment in table.fragments():
+            rows += fragment.physical_rows
+            is_small = fragment.physical_rows <= SMALL_FRAGMENT_ROWS and rows <= MOST_ROWS
+            (small if is_small else large).append(fragment.id)
+        read = table.scan([KEY, _ROW_ID, _ROW_ADDRESS], fragments=small) if small else None
+        self._places = {} if read is None else _places(read)
+        self._large, self._version = tuple(large), table.version
+
+    def follow(self, staged: StagedTransaction, committed: Table) -> None:
+        """Take a commit of this process over, if it was small; else forget what is known."""
+        with self._lock:
+            added, removed = staged.added_keys, staged.removed_keys
+            if self._version != staged.read_version or added is None or removed is None:
+                self._version = None
+                return
+            for key in removed.to_pylist():
+                self._places.pop(key, None)
+            if len(added):
+                self._places.update(_newest_places(committed, added))
+            is_full = len(self._places) > MOST_ROWS
+            self._version = None if is_full else committed.version
+
+
+def _rows(
+    table: Table, keys: pa.Array, hits: Mapping[str, RowPlace], columns: list[str]
+) -> pa.Table:
+    if set(columns) <= {KEY, _ROW_ID, _ROW_ADDRESS}:
+        found = {
+            KEY: pa.array(list(hits), keys.type),
+            _ROW_ID: pa.array([place.row_id for place in hits.values()], pa.uint64()),
+            _ROW_ADDRESS: pa.array([place.address for place in hits.values()], pa.uint64()),
+        }
+        return pa.table({name: found[name] for name in columns})
+    if not hits:
+        return table.scan(columns, limit=0)
+    fragments = sorted({place.fragment for place in hits.values()})
+    return table.scan(columns, one_of(KEY, pa.array(list(hits), keys.type)), fragments=fragments)
+
+
+def _places(rows: pa.Table) -> dict[str, RowPlace]:
+    columns = (rows.column(name).to_pylist() for name in (KEY, _ROW_ID, _ROW_ADDRESS))
+    return {key: RowPlace(id, address) for key, id, address in zip(*columns, strict=True)}
+
+
+def _newest_places(table: Table, keys: pa.Array) -> Mapping[str, RowPlace]:
+    """The places of rows just committed, which are the newest fragment in the order given."""
+    newest = table.newest_fragment()
+    assert newest is not None, "rows were added"
+    assert newest.physical_rows == len(keys), "a small write adds one fragment"
+    assert newest.row_id_meta is not None, "every row has a stable id"
+    row_ids = RowIdSequence.from_inline_metadata(newest.row_id_meta)
+    base = newest.id << _OFFSET_BITS
+    return {
+        key: RowPlace(int(row_id), base + offset)
+        for offset, (key, row_id) in enumerate(zip(keys.to_pylist(), row_ids, strict=True))
+    }
