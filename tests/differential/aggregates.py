@@ -40,13 +40,28 @@ def same_value(value: Value) -> Hashable:
             return value
 
 
+def with_one_zero(value: Value) -> Value:
+    """The value with 0.0 for -0.0, in lists and objects too."""
+    match value:
+        case Rough():
+            return value
+        case float():
+            return value + 0.0
+        case tuple():
+            return tuple(map(with_one_zero, value))
+        case dict():
+            return {name: with_one_zero(item) for name, item in value.items()}
+        case _:
+            return value
+
+
 def group_rows(
     keyed: Iterable[tuple[tuple[Value, ...], object]],
 ) -> list[tuple[tuple[Value, ...], list]]:  # type: ignore[type-arg]
-    """Rows by key, in order of first appearance; NULL is a key like any other."""
+    """Rows by key, zeros without a sign; NULL is a key like any other."""
     groups: dict[Hashable, tuple[tuple[Value, ...], list]] = {}  # type: ignore[type-arg]
     for values, row in keyed:
-        groups.setdefault(same_value(values), (values, []))[1].append(row)
+        groups.setdefault(same_value(values), (with_one_zero(values), []))[1].append(row)
     return list(groups.values())
 
 
@@ -54,7 +69,7 @@ def aggregate(call: AggregateValue, given: Iterable[Value]) -> Value:
     """The aggregate of one group; NULLs are skipped."""
     values = [value for value in given if value is not None]
     if call.distinct:
-        values = [members[0] for _, members in group_rows(((v,), v) for v in values)]
+        values = [value for (value,), _ in group_rows(((v,), v) for v in values)]
     match call.function:
         case AggregateName.COUNT:
             return len(values)
@@ -68,9 +83,9 @@ def aggregate(call: AggregateValue, given: Iterable[Value]) -> Value:
             total = _sum(values)
             return total and Rough(total.value / len(values), total.slack / len(values))
         case AggregateName.MIN:
-            return min(values, key=exact, default=None)  # type: ignore[arg-type,type-var]
+            return with_one_zero(min(values, key=exact, default=None))  # type: ignore[arg-type,type-var]
         case AggregateName.MAX:
-            return max(values, key=exact, default=None)  # type: ignore[arg-type,type-var]
+            return with_one_zero(max(values, key=exact, default=None))  # type: ignore[arg-type,type-var]
         case _:
             assert_never(call.function)
 
@@ -86,9 +101,14 @@ def _whole_sum(call: AggregateValue, values: list[Value]) -> int | None:
 
 
 def _sum(values: list[Value]) -> Rough | None:
-    """The exact sum as the nearest float, and how far the order of additions may lead away."""
+    """The exact sum as the nearest float, and how far the order of additions may lead away.
+
+    Whole numbers are added exactly, in any order.
+    """
     if not values:
         return None
+    if all(isinstance(value, int) for value in values):
+        return Rough(float(sum(values)), 0.0)  # type: ignore[arg-type]
     numbers = [Fraction(exact(value)) for value in values]  # type: ignore[arg-type]
     slack = SCORE_SLACK if any(isinstance(value, Rough) for value in values) else SUM_SLACK
     return Rough(float(sum(numbers)), slack * max(1.0, math.fsum(abs(float(n)) for n in numbers)))

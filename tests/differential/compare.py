@@ -95,10 +95,11 @@ def _same(wanted: object, given: object, signed_zeros: bool) -> bool:  # noqa: F
 def _same_members(wanted: Bag, given: list[object], signed_zeros: bool) -> bool:  # noqa: FBT001
     left = list(given)
     for item in wanted:
-        same = next((other for other in left if _same(item, other, signed_zeros)), None)
-        if same is None and item is not None:
+        same = next((at for at, other in enumerate(left) if _same(item, other, signed_zeros)), None)
+        if same is None:
             return False
-        left.remove(same)
+        # By place: a zero equals the zero of the other sign.
+        del left[same]
     return not left
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import assert_never
 
-from differential.aggregates import Bag, aggregate, group_rows, same_value
+from differential.aggregates import Bag, aggregate, group_rows, same_value, with_one_zero
 from differential.data import GraphData, Value
 from differential.evaluate import Embedder, Evaluator, Rough
 from differential.matching import Matcher, Row
@@ -53,8 +53,8 @@ NOW = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)
 class Answer:
     """The rows of a read: groups in order, of which `offset` and `limit` cut a stretch.
 
-    `signed_zeros` says that 0.0 and -0.0 must come out as stored; where rows are merged because
-    they are equal, either may stand for both.
+    Zeros come out with the sign they are stored with, and as 0.0 where one value stands for several
+    that are equal; without `signed_zeros` nobody looks.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -95,12 +95,7 @@ def interpret(
             evaluator.kept[ranking] = offset + limit
     groups = reading.groups(root)
     answer = Answer(plan.columns, [[_rendered(row) for row in group] for group in groups])
-    return replace(
-        answer,
-        offset=offset,
-        limit=limit,
-        signed_zeros=isinstance(root, Project),
-    )
+    return replace(answer, offset=offset, limit=limit)
 
 
 @dataclass
@@ -178,8 +173,9 @@ class _Reading:
 
     def _by(self, key: SortKey) -> Comparison:
         value = _getter(self.evaluator, key.value)
-        sign = -1 if key.descending else 1
-        return lambda one, other: sign * _compare(value(one), value(other))
+        if key.descending:
+            return lambda one, other: _compare(value(other), value(one))
+        return lambda one, other: _compare(value(one), value(other))
 
     def _together(self, ranking: Ranking) -> list[Comparison]:
         """Level rows by the ranked node, so that its rows stand together.
@@ -208,7 +204,7 @@ class _Reading:
         return found
 
 
-Comparison = Callable[[Row, Row], int]
+Comparison = Callable[[Row, Row], int | None]
 
 
 def _getter(evaluator: Evaluator, operand: Operand) -> Callable[[Row], Value]:
@@ -218,43 +214,39 @@ def _getter(evaluator: Evaluator, operand: Operand) -> Callable[[Row], Value]:
 
 
 def _by_id(variable: str) -> Comparison:
-    def compare(one: Row, other: Row) -> int:
+    def compare(one: Row, other: Row) -> int | None:
         return _compare(*(getattr(row[variable], "id", None) for row in (one, other)))
 
     return compare
 
 
 def _by_column(name: str) -> Comparison:
-    """Both zeros are level: rows that differ in nothing else have become one."""
-
-    def value(row: Row) -> Value:
-        found = row[name]
-        return found + 0.0 if isinstance(found, float) else found
-
-    return lambda one, other: _compare(value(one), value(other))
+    return lambda one, other: _compare(one[name], other[name])
 
 
-def _compare(one: Value, other: Value) -> int:
-    """NULL is smaller than every value, and -0.0 stands before 0.0.
+def _compare(one: Value, other: Value) -> int | None:
+    """NULL is smaller than every value.
 
-    Rough numbers that could be equal are level.
+    None says that nobody can tell: rough numbers that are not equal but could be.
     """
     if one is None or other is None:
         return (one is not None) - (other is not None)
     if isinstance(one, Rough) and isinstance(other, Rough):
-        if abs(one.value - other.value) <= one.slack + other.slack:
-            return 0
+        if one.value != other.value and abs(one.value - other.value) <= one.slack + other.slack:
+            return None
         one, other = one.value, other.value
-    if one == other and isinstance(one, float) and isinstance(other, float):
-        one, other = math.copysign(1, one), math.copysign(1, other)
     return (one > other) - (one < other)  # type: ignore[operator]
 
 
 def _ordered(rows: list[Row], by: list[Comparison]) -> Groups:
-    """The rows sorted by each comparison in turn; rows that none tells apart share a group."""
+    """The rows sorted by each comparison in turn; rows that none tells apart share a group.
+
+    Where a comparison cannot tell, those after it do not matter: the engine may see a difference.
+    """
 
     def compare(one: Row, other: Row) -> int:
-        return next((found for part in by if (found := part(one, other))), 0)
+        found = next((found for part in by if (found := part(one, other)) != 0), 0)
+        return found or 0
 
     key = functools.cmp_to_key(compare)
     return [list(group) for _, group in groupby(sorted(rows, key=key), key=key)]
@@ -267,7 +259,8 @@ def _flat(groups: Groups) -> list[Row]:
 def _distinct(rows: list[Row]) -> list[Row]:
     found: dict[Hashable, Row] = {}
     for row in rows:
-        found.setdefault(same_value(tuple(row.values())), row)
+        plain = {name: with_one_zero(value) for name, value in row.items()}
+        found.setdefault(same_value(tuple(row.values())), plain)
     return list(found.values())
 
 

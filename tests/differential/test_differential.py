@@ -23,7 +23,11 @@ LEAST_SHARE_WITH_ROWS = 0.6
 
 
 def compare(seed: int, queries: int, place) -> None:
-    """Run the queries of one graph and stop at the first that differs."""
+    """Run the queries of one graph and stop at the first that differs.
+
+    Each runs with look-ups, with adjacencies, and with what the engine chooses itself.
+    """
+    print(f"seed {seed}: replay one with `python -m differential.replay {seed} NUMBER`")
     graph = make_graph(seed)
     engine = open_copy(graph, place)
     for number in range(queries):
@@ -32,21 +36,11 @@ def compare(seed: int, queries: int, place) -> None:
         assert problem is None, describe(graph, case, number, problem)
 
 
-KNOWN_DIFFERENCES = pytest.mark.xfail(
-    reason="a fused score in `return` is ranked among the rows at hand instead of all of them; "
-    "groups without `order` come in the order of the plan; an optional part that starts at "
-    "another implementer of an interface is refused. Few seeds meet one of these.",
-    strict=False,
-)
-
-
-@KNOWN_DIFFERENCES
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_queries_have_the_rows_they_should(seed, tmp_path):
     compare(seed, QUERIES, tmp_path)
 
 
-@KNOWN_DIFFERENCES
 @pytest.mark.parametrize("seed", TINY_SEEDS)
 def test_they_have_them_too_where_small_tables_count_as_large(seed, tmp_path, monkeypatch):
     """Replay what fails here with `--tiny`."""
@@ -61,7 +55,6 @@ def test_the_random_queries_use_the_whole_language():
     assert not [name for name in coverage.CONSTRUCTS if used[name] < 5]
 
 
-@KNOWN_DIFFERENCES
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", MANY_SEEDS)
 def test_many_more_random_queries_have_the_rows_they_should(seed, tmp_path):

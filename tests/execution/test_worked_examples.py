@@ -131,24 +131,9 @@ def test_the_interpreter_gives_the_expected_rows(run):
     expect(run, answered)
 
 
-ENGINE_RUNS = [
-    pytest.param(
-        run,
-        marks=pytest.mark.xfail(
-            reason="a fused score in `return` is ranked among the rows at hand, not among all",
-            strict=False,
-        )
-        if run.title.startswith("fusion: ")
-        else (),
-        id=run.title,
-    )
-    for run in RUNS
-]
-
-
 @pytest.mark.parametrize("batch_rows", [1, BATCH_ROWS], ids=["row by row", "at once"])
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
-@pytest.mark.parametrize("run", ENGINE_RUNS)
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.title)
 def test_the_engine_gives_the_expected_rows(run, variant, batch_rows, engine):
     def answered() -> None:
         plan = bound(run, engine.view.catalog)

@@ -157,7 +157,8 @@ def _containment(
     assert isinstance(right_type, PropertyType), "no object stands in a condition"
     if comparison.op is CompareOp.CONTAINS and left_type.is_list:
         if right_type.is_plain_scalar and compatible(left_type.element(), right_type):
-            return Compare(left, Comparator.HAS, round_constant(right, left_type.element()))
+            items = round_constant(left, right_type)
+            return Compare(items, Comparator.HAS, round_constant(right, left_type.element()))
     elif left_type.is_string and right_type.is_string:
         return Compare(left, _TEXTUAL[comparison.op], right)
     if left_type.is_blob:

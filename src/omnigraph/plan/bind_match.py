@@ -32,7 +32,7 @@ from omnigraph.plan.scope import (
     NodeVariable,
     bound_names,
 )
-from omnigraph.plan.walk import conjuncts
+from omnigraph.plan.walk import conjuncts, fused_scores, operands_of
 
 
 def bind_clauses(clauses: tuple[Clause, ...], block: Block) -> None:
@@ -55,8 +55,13 @@ def bind_clauses(clauses: tuple[Clause, ...], block: Block) -> None:
 
 def _bind_filter(clause: Filter, block: Block) -> None:
     predicate = bind_condition(clause.condition, MatchNames(block))
-    if predicate is not None:
-        block.filters.extend(conjuncts(predicate))
+    if predicate is None:
+        return
+    if fused_scores(operands_of(predicate)):
+        message = "rrf() ranks what the match has found, so no condition of the match can use it"
+        block.context.report("T21", message, clause.span, hint="return it, or order by it")
+        return
+    block.filters.extend(conjuncts(predicate))
 
 
 # --- nested blocks ----------------------------------------------------------------------------

@@ -94,8 +94,9 @@ def steps_of_pattern(pattern: Pattern) -> int:
 
 
 def _grouped(rows: Node, columns: tuple[OutputColumn, ...], order: Order) -> Node:
+    """Groups, always in order: that of their keys where no other is asked for."""
     groups = Aggregate(rows, columns)
-    if not order.keys:
+    if not groups.keys:
         return groups
     return Sort(groups, order.keys, tie_columns=tuple(key.name for key in groups.keys))
 

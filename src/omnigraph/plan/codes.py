@@ -26,7 +26,7 @@ TYPE_CODES: Mapping[str, str] = {
     "T18": "nearest() and a column alias are ordering keys of one query.",
     "T19": "search() or fuzzy() has an argument of the wrong kind.",
     "T20": "match_text() or bm25() has an argument of the wrong kind or the wrong direction.",
-    "T21": "rrf() has an argument of the wrong kind, the wrong direction, or no limit.",
+    "T21": "rrf() has a wrong argument or direction, no limit, or stands in a condition.",
     "T22": "An undirected traversal follows an edge whose two ends have different types.",
     "T23": "An edge variable is used as something else.",
     "T24": "A Blob is read as a value.",

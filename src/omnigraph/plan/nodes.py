@@ -221,7 +221,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Group by the key columns, in order of first appearance; no keys makes exactly one row.
+    """Group by the key columns, in no particular order; no keys makes exactly one row.
 
     `columns` is the output in projection order; those whose value is an `AggregateValue` are
     computed, the others are the keys.

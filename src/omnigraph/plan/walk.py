@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -123,6 +123,12 @@ def has_score(predicate: Predicate) -> bool:
         for operand in operands_of(predicate)
         for leaf in leaves_of(operand)
     )
+
+
+def fused_scores(values: Iterable[Output]) -> frozenset[FusedScore]:
+    """The fused scores that some values are made of; each ranks all rows of the match."""
+    leaves = (leaf for value in values for leaf in leaves_of(value))
+    return frozenset(leaf for leaf in leaves if isinstance(leaf, FusedScore))
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:

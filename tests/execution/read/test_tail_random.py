@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import struct
 from datetime import date
 
 import pytest
@@ -55,12 +54,9 @@ def as_json(value: object) -> object:
 
 
 def total(value: object) -> tuple:
-    """A key in the order of values: NULL first, floats by their bits."""
+    """A key in the order of values: NULL first, both zeros level."""
     if value is None:
         return (0,)
-    if isinstance(value, float):
-        bits = struct.unpack("<q", struct.pack("<d", value))[0]
-        return (1, bits if bits >= 0 else -(2**63) - bits - 1)
     if isinstance(value, str):
         return (1, value.encode())
     return (1, value)
@@ -118,10 +114,12 @@ def test_groups_and_aggregates(things, keys, functions, empty):
     groups: dict[tuple, list[dict]] = {} if keys else {(): []}
     for row in [] if empty else rows:
         groups.setdefault(tuple(group_key(row[key]) for key in keys), []).append(row)
-    # Groups appear in the order of their first rows, and rows come in the order of ids.
-    assert len(found) == len(groups)
-    for answer, (values, members) in zip(found, groups.items(), strict=True):
-        assert [group_key(answer[f"k{i}"]) for i in range(len(keys))] == list(values)
+    shown_keys = [tuple(group_key(row[f"k{i}"]) for i in range(len(keys))) for row in found]
+    assert sorted(shown_keys, key=repr) == sorted(groups, key=repr)
+    if "words" not in keys:
+        assert shown_keys == sorted(groups, key=lambda key: [total(value) for value in key])
+    for answer, values in zip(found, shown_keys, strict=True):
+        members = groups[values]
         for i, (function, column) in enumerate(functions):
             expected = compute(function, [member[column] for member in members])
             if isinstance(expected, float):

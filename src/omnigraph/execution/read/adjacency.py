@@ -10,10 +10,12 @@ import numpy as np
 from omnigraph.execution.read.arrays import (
     Codes,
     Longs,
-    codes_of,
     ranges,
 )
 from omnigraph.execution.read.numbering import EdgeNumbering, NodeNumbering
+
+_NODE_BITS = 32
+_NO_PAIRS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +40,45 @@ class Adjacency:
         """How many neighbours each node has, and all of them one node after another."""
         if len(self.starts) == 1:
             return np.zeros(len(nodes), dtype=np.int64), self.targets[:0]
+        if _is_run(nodes):
+            first, last = int(nodes[0]), int(nodes[-1]) + 1
+            bounds = self.starts[first : last + 1]
+            return np.diff(bounds), self.targets[bounds[0] : bounds[-1]]
         starts, counts = self.spans(nodes)
         return counts, self.targets[ranges(starts, counts)]
 
 
-def build_adjacency(sides: Sequence[tuple[Codes, Codes]], sources: int, targets: int) -> Adjacency:
+def _is_run(nodes: Codes) -> bool:
+    """Whether the nodes are numbers that follow each other; then so do their neighbours."""
+    if not len(nodes) or nodes[0] < 0 or nodes[-1] - nodes[0] != len(nodes) - 1:
+        return False
+    return bool((np.diff(nodes) == 1).all())
+
+
+def build_adjacency(sides: Sequence[tuple[Codes, Codes]], sources: int) -> Adjacency:
     """Neighbours from pairs of numbers, given in any number of parts; pairs with -1 are dropped.
 
     A pair with a missing end is an edge whose node is gone: it leads nowhere.
     """
-    keys = [
-        source[known].astype(np.int64) * targets + target[known]
-        for source, target in sides
-        for known in [(source >= 0) & (target >= 0)]
-    ]
-    ordered = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *keys]))
+    parts = [_packed(source, target) for source, target in sides]
+    ordered = parts[0] if len(parts) == 1 else np.concatenate([_NO_PAIRS, *parts])
+    ordered.sort()
     if len(ordered) > 1:
-        ordered = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
-    owners = ordered // max(1, targets)
+        fresh = ordered[1:] != ordered[:-1]
+        if not fresh.all():
+            ordered = ordered[np.concatenate([[True], fresh])]
     starts = np.zeros(sources + 1, dtype=np.int64)
-    np.cumsum(np.bincount(owners, minlength=sources), out=starts[1:])
-    return Adjacency(starts, codes_of(ordered - owners * targets))
+    np.cumsum(np.bincount(ordered >> _NODE_BITS, minlength=sources), out=starts[1:])
+    return Adjacency(starts, ordered.astype(np.int32))
+
+
+def _packed(sources: Codes, targets: Codes) -> Longs:
+    """Pairs as single integers that sort by source, then by target; those with -1 left out."""
+    pairs = sources.astype(np.int64)
+    pairs <<= _NODE_BITS
+    pairs |= targets
+    known = (sources >= 0) & (targets >= 0)
+    return pairs if known.all() else pairs[known]
 
 
 def ends_of_edges(

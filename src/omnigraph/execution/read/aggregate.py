@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +15,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.read.arrays import (
     Flags,
     Groups,
+    Integers,
     Longs,
     combine,
     distinct,
@@ -25,7 +26,7 @@ from omnigraph.execution.read.arrays import (
 from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.demand import Demand
 from omnigraph.execution.read.entities import Several
-from omnigraph.execution.read.keys import ValueCodes, ordinals
+from omnigraph.execution.read.keys import ValueCodes, ordinals, with_one_zero
 from omnigraph.execution.read.project import column_codes, output_values
 from omnigraph.execution.read.rows import Rows, joined, merged, weights_of
 from omnigraph.execution.read.sort import id_order, in_order
@@ -42,6 +43,8 @@ from omnigraph.plan.expressions import (
 from omnigraph.plan.nodes import Aggregate
 from omnigraph.plan.walk import variables_of
 from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, PropertyType, Scalar
+
+_EXACT_IN_DOUBLES = 1 << 53
 
 
 def demand_of(node: Aggregate) -> Demand:
@@ -72,7 +75,7 @@ def keeps_order(node: Aggregate) -> bool:
 def aggregated(
     context: Context, node: Aggregate, blocks: Iterator[Rows], schema: pa.Schema
 ) -> pa.Table:
-    """One row for each group, in order of first appearance; without keys exactly one."""
+    """One row for each group, in no particular order; without keys exactly one."""
     found = list(blocks)
     if not found:
         return _of_nothing(node, schema)
@@ -85,7 +88,7 @@ def aggregated(
     arrays = [
         _computed(values, groups, column.value)
         if isinstance(column.value, AggregateValue)
-        else output_values(first, column.value)
+        else with_one_zero(output_values(first, column.value))
         for column in node.columns
     ]
     return pa.table([a.cast(f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
@@ -204,35 +207,34 @@ def _sum(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
         numbers = np.asarray(array.drop_null().cast(pa.float64()))
         totals = np.bincount(of_row, numbers * weights, groups.count).astype(np.float64)
     else:
-        exact = _exact_sums(array.drop_null(), of_row, weights, groups.count)
+        exact = _exact_sums(np.asarray(array.drop_null()), of_row, weights, groups.count)
         if value.function is AggregateName.SUM_INT:
             return _whole_sums(exact, value, nothing)
-        totals = np.asarray(exact.cast(pl.Float64).to_numpy(), dtype=np.float64)
+        totals = exact.astype(np.float64)
     if value.function is AggregateName.AVG:
         totals = totals / np.maximum(counts, 1)
     return pa.array(totals, mask=nothing)
 
 
-def _exact_sums(numbers: pa.Array, of_row: Longs, weights: Longs, count: int) -> pl.Series:
-    """Sums of whole numbers in 128 bits, group by group."""
-    frame = pl.DataFrame(
-        {
-            "group": of_row,
-            "part": pl.Series(numbers).cast(pl.Int128) * pl.Series(weights).cast(pl.Int128),
-        }
-    )
-    everyone = pl.DataFrame({"group": np.arange(count, dtype=np.int64)})
-    totals = frame.group_by("group").agg(pl.col("part").sum())
-    return everyone.join(totals, on="group", how="left", maintain_order="left")["part"].fill_null(0)
+def _exact_sums(numbers: Integers, of_row: Longs, weights: Longs, count: int) -> npt.NDArray[Any]:
+    """Sums of whole numbers, group by group; integers of Python where 64 bits may not do."""
+    largest = max(abs(int(numbers.min())), abs(int(numbers.max()))) if len(numbers) else 0
+    total = largest * int(weights.sum())
+    if total < _EXACT_IN_DOUBLES:
+        return np.bincount(of_row, numbers * weights, count).astype(np.int64)
+    fits = total <= INTEGER_BOUNDS[Scalar.I64][1]
+    kind: type[Any] = np.int64 if fits else object
+    found = np.zeros(count, dtype=kind)
+    np.add.at(found, of_row, numbers.astype(kind) * weights.astype(kind))
+    return found
 
 
-def _whole_sums(exact: pl.Series, value: AggregateValue, nothing: Flags) -> pa.Array:
+def _whole_sums(exact: npt.NDArray[Any], value: AggregateValue, nothing: Flags) -> pa.Array:
     low, high = INTEGER_BOUNDS[value.type.scalar]
-    if len(exact) and not (exact.min() >= low and exact.max() <= high):  # type: ignore[operator]
+    if len(exact) and not (exact.min() >= low and exact.max() <= high):
         raise BadRequest(f"sum_int(): the sum exceeds {value.type.scalar}")
-    width = pl.UInt64 if value.type.scalar is Scalar.U64 else pl.Int64
-    found = exact.cast(width).to_arrow()
-    return pc.if_else(pa.array(nothing), pa.scalar(None, found.type), found)
+    width = np.uint64 if value.type.scalar is Scalar.U64 else np.int64
+    return pa.array(exact.astype(width), mask=nothing)
 
 
 def _extreme(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
@@ -247,7 +249,7 @@ def _extreme(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
     best = np.full(groups.count, -1, dtype=np.int64)
     backwards = np.argsort(order, kind="stable")[::-1]
     best[of_row[backwards]] = known[backwards]
-    return array.take(pa.array(best, mask=best < 0))
+    return with_one_zero(array.take(pa.array(best, mask=best < 0)))
 
 
 def _collect(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
@@ -259,7 +261,8 @@ def _collect(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
         pairs, domain = combine(
             [(groups.of_row[chosen], groups.count), (codes.codes[chosen], codes.size)], len(chosen)
         )
-        chosen = chosen[group(pairs, domain).first_row]
+        chosen = np.sort(chosen[group(pairs, domain).first_row])
+        array = with_one_zero(array)
     order = chosen[np.argsort(groups.of_row[chosen], kind="stable")]
     counts = np.bincount(groups.of_row[order], minlength=groups.count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

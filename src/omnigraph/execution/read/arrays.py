@@ -23,6 +23,7 @@ _DENSE_FACTOR = 4
 """A table of all possible keys pays when it is at most so many times larger than the rows."""
 _DENSE_ALWAYS = 1 << 16
 _LARGEST_KEY = 1 << 62
+_EXACT_IN_DOUBLES = 2.0**52
 
 
 def codes_of(values: Integers | Sequence[int]) -> Codes:
@@ -72,7 +73,7 @@ def found_in(ordered: Longs, values: Longs, guess: Longs | None = None) -> Flags
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows that belong together: groups are numbered in the order they first appear."""
+    """Rows that belong together, numbered in the order of their keys, and one row of each."""
 
     of_row: Longs
     first_row: Longs
@@ -87,40 +88,50 @@ def combine(columns: Sequence[tuple[Integers, int]], rows: int) -> tuple[Longs, 
 
     Each column comes with its number of codes; the missing code -1 is a value of its own.
     """
-    keys, domain = np.zeros(rows, dtype=np.int64), 1
-    for codes, size in columns:
+    if not columns:
+        return np.zeros(rows, dtype=np.int64), 1
+    keys, domain = columns[0][0].astype(np.int64) + 1, columns[0][1] + 1
+    for codes, size in columns[1:]:
         if domain * (size + 1) > _LARGEST_KEY:
             keys = np.unique(keys, return_inverse=True)[1].astype(np.int64)
             domain = rows
-        keys = keys * (size + 1) + (codes.astype(np.int64) + 1)
+        keys *= size + 1
+        keys += codes
+        keys += 1
         domain *= size + 1
     return keys, domain
 
 
+def separate(keys: Longs, sizes: Sequence[int]) -> list[Codes]:
+    """The columns of codes that `combine` made keys of, if it never had to number the keys anew."""
+    columns: list[Codes] = []
+    for size in reversed(sizes[1:]):
+        keys, codes = np.divmod(keys, size + 1)
+        columns.append(codes_of(codes - 1))
+    if sizes:
+        columns.append(codes_of(keys - 1))
+    return columns[::-1]
+
+
 def group(keys: Longs, domain: int) -> Groups:
-    """Number equal keys alike, in order of first appearance."""
-    if is_dense(domain, len(keys)):
-        return _group_dense(keys, domain)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(len(order))
-    return Groups(number[inverse], first[order].astype(np.int64))
-
-
-def _group_dense(keys: Longs, domain: int) -> Groups:
-    first = np.full(domain, len(keys), dtype=np.int64)
-    np.minimum.at(first, keys, np.arange(len(keys), dtype=np.int64))
-    rows = np.sort(first[first < len(keys)])
-    number = np.empty(domain, dtype=np.int64)
-    number[keys[rows]] = np.arange(len(rows), dtype=np.int64)
-    return Groups(number[keys], rows)
+    """Number equal keys alike; the row of each group is its first."""
+    if not is_dense(domain, len(keys)):
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        return Groups(inverse.astype(np.int64), first.astype(np.int64))
+    row_of_key = np.full(domain, MISSING, dtype=np.int64)
+    # Of several rows with one key the last written stays, so they are written backwards.
+    row_of_key[keys[::-1]] = np.arange(len(keys) - 1, -1, -1, dtype=np.int64)
+    occurs = row_of_key >= 0
+    number = np.cumsum(occurs) - 1
+    return Groups(number[keys], row_of_key[occurs])
 
 
 def sums(of_row: Longs, weights: Longs | None, count: int) -> Longs:
     """The sum of the weights of each group, exact; without weights every row counts one."""
     if weights is None:
         return np.bincount(of_row, minlength=count).astype(np.int64)
+    if float(weights.sum(dtype=np.float64)) < _EXACT_IN_DOUBLES:
+        return np.bincount(of_row, weights, count).astype(np.int64)
     total = np.zeros(count, dtype=np.int64)
     np.add.at(total, of_row, weights)
     return total

@@ -120,8 +120,8 @@ class Context:
                 sides.append((sources, targets))
             if step.direction is not Direction.OUT:
                 sides.append((targets, sources))
-        source_type, target_type = self.ends_of(steps[0])
-        return build_adjacency(sides, self.nodes(source_type).size, self.nodes(target_type).size)
+        source_type, _ = self.ends_of(steps[0])
+        return build_adjacency(sides, self.nodes(source_type).size)
 
     # --- what is at hand -------------------------------------------------------------------------
 

@@ -177,8 +177,10 @@ class Numbered(OneType):
         return self._numbering.find(ids)
 
     def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
+        if type_name not in self.types:
+            return np.full_like(codes, MISSING)
         assert self.size == numbering.size, "two versions of a table in one execution"
-        return codes if type_name in self.types else np.full_like(codes, MISSING)
+        return codes
 
 
 class Several:

@@ -79,7 +79,7 @@ class Frontier:
     def _adjacency(self, pairs: Pairs, ids: pa.Array) -> Adjacency:
         near = codes_of(np.asarray(pc.index_in(pairs.sources, value_set=ids).fill_null(MISSING)))
         far = self._numbered(pairs.targets)
-        return build_adjacency([(near, far)], len(ids), len(self.ids))
+        return build_adjacency([(near, far)], len(ids))
 
     def _numbered(self, ids: pa.Array) -> Codes:
         known = pc.is_in(ids, value_set=self.ids)
@@ -119,7 +119,7 @@ def _between_types(context: Context, way: Way, start: pa.Array) -> Found:
     ids = pc.unique(pairs.targets)
     near = codes_of(np.asarray(pc.index_in(pairs.sources, value_set=start).fill_null(MISSING)))
     far = codes_of(np.asarray(pc.index_in(pairs.targets, value_set=ids)))
-    found = build_adjacency([(near, far)], len(start), len(ids))
+    found = build_adjacency([(near, far)], len(start))
     starts = codes_of(np.repeat(np.arange(len(start)), np.diff(found.starts)))
     hops = np.ones(len(found.targets), dtype=np.int32)
     return Found(Reached(starts, found.targets, hops), ids)

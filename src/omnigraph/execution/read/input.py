@@ -24,13 +24,16 @@ class ReadInput:
     """Values and settings of one execution.
 
     `parameters` are coerced already and hold every declared one. `traversal` forces one way of
-    finding neighbours; AUTO chooses by counts. `topology` should outlive single reads: what it
-    holds makes the next one fast.
+    finding neighbours; AUTO chooses by counts, and looks up neighbours of at most
+    `indexed_max_frontier` nodes over at most `indexed_max_hops` hops. `topology` should outlive
+    single reads: what it holds makes the next one fast.
     """
 
     parameters: Mapping[str, object] = field(default_factory=dict)
     now: datetime.datetime = field(default_factory=_now)
     traversal: Traversal = Traversal.AUTO
+    indexed_max_frontier: int | None = None
+    indexed_max_hops: int | None = None
     embed: Embedder | None = None
     topology: Topology = field(default_factory=Topology)
     batch_rows: int = BATCH_ROWS

@@ -39,7 +39,7 @@ class Ordinals:
 
 
 def ordinals(values: pa.Array) -> Ordinals:
-    """Strings by their bytes, floats in IEEE total order, false before true."""
+    """Strings by their bytes, false before true; both zeros are level, NaN comes last."""
     known = None if not values.null_count else np.asarray(pc.is_valid(values))
     kind = values.type
     if pat.is_null(kind):
@@ -73,9 +73,31 @@ def _whole_numbers(values: pa.Array) -> Longs:
 
 
 def _total_order(values: pa.Array) -> Longs:
-    bits = np.asarray(values.cast(pa.float64()).fill_null(0.0)).view(np.int64)
+    numbers = np.asarray(values.cast(pa.float64()).fill_null(0.0)) + 0.0
+    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
     # Below zero, larger bits mean a smaller number.
     return np.asarray(np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits), dtype=np.int64)
+
+
+def with_one_zero(values: pa.Array) -> pa.Array:
+    """The values with 0.0 for -0.0, also inside lists and objects.
+
+    Where one value stands for several that are equal, it must not matter which of them it was.
+    """
+    kind = values.type
+    if pat.is_floating(kind):
+        return pc.add(values, pa.scalar(0, kind))
+    if pat.is_fixed_size_list(kind) and pat.is_floating(kind.value_type):
+        members = with_one_zero(values.values.slice(values.offset * kind.list_size))
+        members = members.slice(0, len(values) * kind.list_size)
+        return pa.FixedSizeListArray.from_arrays(members, type=kind, mask=values.is_null())
+    if pat.is_list(kind) and pat.is_floating(kind.value_type):
+        members = with_one_zero(values.values)
+        return pa.ListArray.from_arrays(values.offsets, members, type=kind, mask=values.is_null())
+    if pat.is_struct(kind):
+        members = [with_one_zero(member) for member in values.flatten()]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=values.is_null())
+    return values
 
 
 @dataclass(frozen=True, slots=True)

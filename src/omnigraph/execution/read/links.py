@@ -33,10 +33,11 @@ class Links:
 
     def kept(self, mask: Flags) -> Links:
         """Only the links the mask marks."""
-        owners = np.repeat(np.arange(len(self.sources)), self.counts)[mask]
+        kept_before: Longs = np.zeros(len(mask) + 1, dtype=np.int64)
+        np.cumsum(mask, out=kept_before[1:])
         extra = {name: column[mask] for name, column in self.extra.items()}
-        starts = starts_of(owners, len(self.sources))
-        return replace(self, starts=starts, targets=self.targets[mask], extra=extra)
+        targets = self.targets[mask]
+        return replace(self, starts=kept_before[self.starts], targets=targets, extra=extra)
 
     def retargeted(self, mapping: Codes) -> Links:
         """The same links with targets renamed; those renamed to -1 are dropped.

@@ -7,15 +7,18 @@ order they are stored in; each knows which two nodes it connects.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.execution.read.arrays import MISSING, Codes, Longs, codes_of, one_chunk
 from omnigraph.execution.read.reader import DST, ID, SRC, Reader, in_portions
 from omnigraph.execution.read.topology import Key, Topology
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _SPARSE = 4
 """Row ids spread over more than this many times the rows are looked up by bisection."""
@@ -74,11 +77,15 @@ class NodeNumbering:
 
     @cached_property
     def _series(self) -> pl.Series:
+        import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
+
         series = pl.Series(self.ids)
         return series.set_sorted()
 
     def find(self, ids: pa.Array) -> Codes:
         """The number of each id; -1 for ids this version does not have."""
+        import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
+
         if not self.size:
             return np.full(len(ids), MISSING, dtype=np.int32)
         if len(ids) * _BISECTION > self.size:
@@ -145,15 +152,17 @@ def _build_edges(reader: Reader) -> EdgeNumbering:
     """Read the ends a few batches at a time: their ids are freed once they are coded."""
     row_ids: list[Longs] = [np.zeros(0, dtype=np.int64)]
     ends: dict[str, list[pa.Array]] = {SRC: [], DST: []}
-    for batch in in_portions(reader.batches([SRC, DST]), _CODED_ROWS):
-        row_ids.append(batch.row_ids)
+    for batches in in_portions(reader.batches([SRC, DST]), _CODED_ROWS):
+        row_ids += [batch.row_ids for batch in batches]
         for end, parts in ends.items():
-            parts.append(pc.dictionary_encode(batch.column(end)))
+            ids = pa.chunked_array([batch.column(end) for batch in batches], pa.string())
+            parts.append(one_chunk(ids.dictionary_encode()))
     sources, targets = (_unified(parts) for parts in ends.values())
     return EdgeNumbering(np.concatenate(row_ids), sources, targets)
 
 
 def _unified(parts: list[pa.Array]) -> pa.DictionaryArray:
+    """Codes of one dictionary, from parts that have each their own."""
     kind = pa.dictionary(pa.int32(), pa.string())
-    encoded = pa.chunked_array(parts, kind).unify_dictionaries()
-    return one_chunk(encoded)
+    encoded = pa.chunked_array(parts, kind)
+    return one_chunk(encoded.unify_dictionaries() if len(parts) > 1 else encoded)

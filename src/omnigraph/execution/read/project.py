@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from omnigraph.execution.read.arrays import combine, group, one_chunk
 from omnigraph.execution.read.context import Context
-from omnigraph.execution.read.keys import ValueCodes, value_codes
+from omnigraph.execution.read.keys import ValueCodes, value_codes, with_one_zero
 from omnigraph.execution.read.rows import Rows
 from omnigraph.execution.read.values import Values
 from omnigraph.plan.expressions import (
@@ -91,12 +91,12 @@ def _objects(values: Values, output: ObjectValue) -> pa.Array:
 
 
 def distinct_table(table: pa.Table) -> pa.Table:
-    """The rows of a result without repeats, in order of first appearance."""
-    if table.num_rows < 2:
-        return table
+    """The rows of a result without repeats, in no particular order; zeros have no sign."""
     codes = [column_codes(one_chunk(column)) for column in table.columns]
     keys, domain = combine([(c.codes, c.size) for c in codes], table.num_rows)
-    return table.take(pa.array(group(keys, domain).first_row))
+    found = table.take(pa.array(group(keys, domain).first_row))
+    arrays = [with_one_zero(one_chunk(column)) for column in found.columns]
+    return pa.table(arrays, schema=table.schema)
 
 
 def column_codes(values: pa.Array) -> ValueCodes:

@@ -188,16 +188,16 @@ def together(parts: Sequence[Found]) -> Found:
     return Found(len(row_ids), row_ids, columns)
 
 
-def in_portions(batches: Iterable[Found], rows: int) -> Iterator[Found]:
-    """Batches put together until they have about so many rows."""
+def in_portions(batches: Iterable[Found], rows: int) -> Iterator[list[Found]]:
+    """Batches gathered until they have about so many rows."""
     waiting: list[Found] = []
     for batch in batches:
         waiting.append(batch)
         if sum(part.size for part in waiting) >= rows:
-            yield together(waiting)
+            yield waiting
             waiting = []
     if waiting:
-        yield together(waiting)
+        yield waiting
 
 
 def _both(one: str, other: str | None) -> str:

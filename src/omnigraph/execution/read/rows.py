@@ -16,6 +16,7 @@ from omnigraph.execution.read.arrays import (
     combine,
     group,
     is_dense,
+    separate,
     sums,
 )
 from omnigraph.execution.read.entities import Entities
@@ -157,23 +158,45 @@ def group_rows(rows: Rows) -> Groups:
 
 
 def _row_keys(rows: Rows) -> tuple[Longs, int]:
+    return combine(_key_columns(rows), rows.size)
+
+
+def _key_columns(rows: Rows) -> list[tuple[Integers, int]]:
+    """The columns of codes by name, then where the row belongs, each with its number of codes."""
     columns: list[tuple[Integers, int]] = [rows.sized(name) for name in sorted(rows.codes)]
     if rows.origin is not None:
         columns.append((rows.origin, int(rows.origin.max(initial=-1)) + 1))
-    return combine(columns, rows.size)
+    return columns
 
 
 def merged(rows: Rows) -> Rows:
-    """Equal rows as one, with their weights added, in order of first appearance."""
+    """Equal rows as one, with their weights added, in no particular order."""
     if rows.size < 2:
         return rows
-    groups = group_rows(rows)
+    if rows.weights is not None:
+        _require_countable(float(rows.weights.sum(dtype=np.float64)))
+    columns = _key_columns(rows)
+    keys, domain = combine(columns, rows.size)
+    if is_dense(domain, rows.size):
+        # Counting the keys tells which rows there are: none of them has to be looked at again.
+        counts = sums(keys, rows.weights, domain)
+        found = np.flatnonzero(counts)
+        if len(found) == rows.size:
+            return rows
+        return _from_keys(rows, found, [size for _, size in columns], counts[found])
+    groups = group(keys, domain)
     if groups.count == rows.size:
         return rows
-    if rows.weights is not None:
-        _require_countable(float(rows.weights.astype(np.float64).sum()))
     weights = sums(groups.of_row, rows.weights, groups.count)
     return replace(rows.take(groups.first_row), weights=weights)
+
+
+def _from_keys(rows: Rows, keys: Longs, sizes: Sequence[int], weights: Longs) -> Rows:
+    """The rows that some keys stand for, once each."""
+    columns = separate(keys, sizes)
+    origin = None if rows.origin is None else columns.pop()
+    codes = dict(zip(sorted(rows.codes), columns, strict=True))
+    return Rows(len(keys), codes, rows.entities, weights, origin)
 
 
 def merge_blocks(blocks: Iterable[Rows]) -> Iterator[Rows]:

@@ -26,6 +26,7 @@ from omnigraph.execution.read.rank import rank
 from omnigraph.execution.read.result import ReadResult
 from omnigraph.execution.read.rows import Rows, joined, merge_blocks
 from omnigraph.execution.read.scan import scan
+from omnigraph.execution.read.scores import fuse_over
 from omnigraph.execution.read.sort import sorted_rows
 from omnigraph.execution.read.tail import cut, sorted_table, window
 from omnigraph.execution.read.values import rows_kept
@@ -47,7 +48,7 @@ from omnigraph.plan.nodes import (
     Slice,
     Sort,
 )
-from omnigraph.plan.walk import leaves_of, operands_of, variables_of
+from omnigraph.plan.walk import fused_scores, variables_of
 from omnigraph.storage.snapshot import Snapshot
 
 
@@ -104,9 +105,8 @@ class _Run:
         return found
 
     def _project(self, node: Project, keep: int | None) -> Iterator[pa.RecordBatch]:
-        demand = Demand(_variables(operands_in(node.columns)))
-        blocks = self._ordered(node.child, demand, keep)
-        for block in self._ready(node, blocks):
+        values = tuple(operands_in(node.columns))
+        for block in self._ordered(node.child, Demand(_variables(values)), values, keep):
             for piece in block.pieces(self._context.input.batch_rows):
                 yield projected(self._context, piece, node.columns, self._schema)
 
@@ -117,7 +117,16 @@ class _Run:
         yield from self._batches(distinct_table(pa.Table.from_batches(batches, self._schema)))
 
     def _ready(self, node: Project | Aggregate, blocks: Iterator[Rows]) -> Iterator[Rows]:
-        return _whole_if_fused(operands_in(node.columns), blocks)
+        return self._fused(fused_scores(operands_in(node.columns)), blocks)
+
+    def _fused(self, scores: frozenset[FusedScore], blocks: Iterator[Rows]) -> Iterator[Rows]:
+        """The blocks of a whole match, passed on once all of them are ranked by the scores."""
+        if not scores:
+            return blocks
+        found = list(blocks)
+        if found:
+            fuse_over(self._context, scores, joined(found))
+        return iter(found)
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -132,20 +141,26 @@ class _Run:
     def _counted(self, node: Node, blocks: Iterator[Rows]) -> Iterator[Rows]:
         return self._context.profile.measured(node, blocks, lambda block: block.count)
 
-    def _ordered(self, node: Node, demand: Demand, keep: int | None) -> Iterator[Rows]:
-        """Rows below a projection: in order, at least the first `keep` of them."""
+    def _ordered(
+        self, node: Node, demand: Demand, values: Iterable[Operand], keep: int | None
+    ) -> Iterator[Rows]:
+        """Rows below a projection of these values: in order, at least the first `keep` of them."""
         match node:
             case Sort(child, keys, tie_break):
-                asked = demand.also(*tie_break, *_variables(key.value for key in keys))
-                blocks = _whole_if_fused((k.value for k in keys), self.rows(child, asked, None))
+                by = [key.value for key in keys]
+                asked = demand.also(*tie_break, *_variables(by))
+                blocks = self._fused(fused_scores([*values, *by]), self.rows(child, asked, None))
                 order = row_order(child, asked)
                 found = sorted_rows(self._context, blocks, keys, tie_break, order, keep)
             case Rank(child, ranking, keys, tie_break):
-                values: list[Operand] = [ranking, *(key.value for key in keys)]
-                asked = demand.also(*tie_break, *_variables(values))
-                found = rank(node, self._context, self.rows(child, asked, None), keep)
+                by = [key.value for key in keys]
+                asked = demand.also(*tie_break, *_variables([ranking, *by]))
+                # The ranking itself is fused where it orders the rows.
+                scores = fused_scores([*values, *by]) - {ranking}
+                blocks = self._fused(scores, self.rows(child, asked, None))
+                found = rank(node, self._context, blocks, keep)
             case _:
-                return self.rows(node, demand, None)
+                return self._fused(fused_scores(values), self.rows(node, demand, None))
         return self._measured(node, demand, found)
 
     def _rows(self, node: Node, demand: Demand, outer: Rows | None) -> Iterator[Rows]:
@@ -199,7 +214,7 @@ class _Run:
         return blocks
 
     def _kept(self, predicate: Predicate, blocks: Iterator[Rows]) -> Iterator[Rows]:
-        for block in _whole_if_fused(operands_of(predicate), blocks):
+        for block in blocks:
             yield rows_kept(self._context, block, predicate)
 
     def _joined(
@@ -216,11 +231,3 @@ def _variables(operands: Iterable[Operand]) -> frozenset[str]:
     for operand in operands:
         found |= variables_of(operand)
     return found
-
-
-def _whole_if_fused(operands: Iterable[Operand], blocks: Iterator[Rows]) -> Iterator[Rows]:
-    """One block of all rows where a fused score is needed: it ranks the whole match."""
-    if not any(isinstance(leaf, FusedScore) for o in operands for leaf in leaves_of(o)):
-        return blocks
-    found = list(blocks)
-    return iter([joined(found)] if found else [])

@@ -6,7 +6,7 @@ that have one and NULL for the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.arrays import Codes, Doubles, as_longs, codes_of
+from omnigraph.execution.read.arrays import Codes, Doubles, as_longs, codes_of, distinct
 from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.entities import Entities, parts_of
 from omnigraph.execution.read.reader import ID, Reader
 from omnigraph.execution.read.resolve import is_fixed
+from omnigraph.execution.read.rows import Rows
 from omnigraph.execution.search import fuse, text, vectors
 from omnigraph.plan.expressions import (
     Constant,
@@ -214,6 +215,14 @@ def _vector(context: Context, operand: VectorDistance, query: object) -> Sequenc
 
 
 # --- fusion ---------------------------------------------------------------------------------------
+
+
+def fuse_over(context: Context, operands: Iterable[FusedScore], rows: Rows) -> None:
+    """Rank the rows of a whole match by some fused scores, for values that are asked for later."""
+    for operand in operands:
+        entities = rows.entities[operand.variable]
+        codes = distinct(rows.codes[operand.variable], entities.size)
+        context.fused[operand] = fuse_rankings(context, operand, entities, codes, keep=None)
 
 
 def fuse_rankings(

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.execution.read.context import Context
+from omnigraph.execution.read.input import ReadInput
+from omnigraph.execution.read.numbering import node_key
 from omnigraph.execution.read.reader import DST, SRC, Reader
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.read.way import Way
@@ -27,6 +29,8 @@ _PER_CODED_EDGE = 2e-4
 _PER_SORTED_EDGE = 1e-4
 _PER_NUMBERED_NODE = 2e-4
 _PER_TABLE_READ = 1.5
+
+_NUMBERED_NODE_BYTES = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +113,30 @@ def walk_cost(context: Context, way: Way, frontier: int) -> float:
 
 def fetch_cost(context: Context, way: Way, nodes: float) -> float:
     """What reading so many target nodes by id costs; numbers would do instead."""
+    if context.has_nodes(way.target_type):
+        return _PER_LISTED_NODE * nodes
     rows = context.tables.node(way.target_type).row_count
     return min(_PER_FETCHED_NODE * nodes, _PER_SCANNED_ROW * rows + _PER_LISTED_NODE * nodes)
+
+
+def numbering_pays(context: Context, type_name: str, nodes: int) -> bool:
+    """Whether to find so many nodes of a type by number, even if that has to be made first.
+
+    Otherwise the search for them is noted: who is looked for again and again is numbered. Where
+    look-ups are forced, so are these.
+    """
+    if context.input.traversal is Traversal.INDEXED:
+        return False
+    if context.has_nodes(type_name):
+        return True
+    reader, topology = context.tables.node(type_name), context.topology
+    if reader.row_count * _NUMBERED_NODE_BYTES > topology.largest_entry_bytes:
+        return False
+    cost = _PER_LOOKUP + _PER_FETCHED_NODE * nodes
+    if topology.spent(node_key(reader)) + cost >= _PER_NUMBERED_NODE * reader.row_count:
+        return True
+    topology.spend(node_key(reader), cost)
+    return False
 
 
 def choose(context: Context, way: Way, frontier: int) -> Traversal:
@@ -121,11 +147,21 @@ def choose(context: Context, way: Way, frontier: int) -> Traversal:
     forced = context.input.traversal
     if forced is not Traversal.AUTO:
         return forced
+    if _is_beyond(context.input, way, frontier):
+        return Traversal.ADJACENCY
     build = build_cost(context, way)
     spent = context.topology.spent(context.adjacency_key(way.steps))
     if walk_cost(context, way, frontier) + spent < build:
         return Traversal.INDEXED
     return Traversal.ADJACENCY
+
+
+def _is_beyond(given: ReadInput, way: Way, frontier: int) -> bool:
+    """Whether the input does not want so many look-ups, whatever they would cost."""
+    most_nodes, most_hops = given.indexed_max_frontier, given.indexed_max_hops
+    return (most_nodes is not None and frontier > most_nodes) or (
+        most_hops is not None and way.hops.maximum > most_hops
+    )
 
 
 class Outgrown(Exception):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -12,8 +14,9 @@ from omnigraph.execution.read.links import Links, starts_of
 from omnigraph.execution.read.reader import ID
 from omnigraph.execution.read.rows import Rows
 from omnigraph.execution.read.scan import for_type, numbers_among, numbers_passing, select
-from omnigraph.execution.read.strategy import Budget
+from omnigraph.execution.read.strategy import Budget, numbering_pays
 from omnigraph.execution.read.way import Way
+from omnigraph.plan.expressions import Predicate
 from omnigraph.plan.nodes import Expand
 
 _FEW_TARGETS = 1_000
@@ -38,11 +41,26 @@ def targets_by_id(
         bound = rows.entities[node.target]
         return bound, bound.find(ids, way.target_type)
     budget.fetch(len(ids))
-    reader = context.tables.node(way.target_type)
     filters = for_type(node.target_filters, way.target_type)
+    if numbering_pays(context, way.target_type, len(ids)):
+        return _numbered_targets(node, way, context, filters, ids)
+    reader = context.tables.node(way.target_type)
     found = select(context, reader, node.target, filters, node.target_columns, (ID, ids))
     entities = listed(reader, found)
     return entities, entities.find(ids, way.target_type)
+
+
+def _numbered_targets(
+    node: Expand, way: Way, context: Context, filters: Sequence[Predicate], ids: pa.Array
+) -> tuple[Entities, Codes]:
+    """The same without a search: ids are found in memory, properties when they are asked for."""
+    type_name = way.target_type
+    codes = context.nodes(type_name).find(ids)
+    if filters:
+        some = np.sort(codes[codes >= 0])
+        passing = numbers_among(context, type_name, node.target, filters, some)
+        codes = np.where(np.isin(codes, passing), codes, MISSING).astype(np.int32)
+    return context.numbered(type_name), codes
 
 
 def links_from_pairs(

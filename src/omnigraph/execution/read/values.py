@@ -133,11 +133,7 @@ class Values:
 
     def _fused(self, operand: FusedScore, entities: Entities, codes: Codes) -> pa.Array:
         """A fused score says how an entity ranks among others: among those the match has."""
-        known = self.context.fused.get(operand)
-        if known is None:
-            known = scores.fuse_rankings(self.context, operand, entities, codes, keep=None)
-            self.context.fused[operand] = known
-        ranked, values = known
+        ranked, values = self.context.fused[operand]
         order = np.argsort(ranked, kind="stable")
         where = places(codes, ranked[order], entities.size)
         return take(pa.array(values[order]), where)
