@@ -30,8 +30,10 @@ class PendingTable:
 
     def put(self, rows: pa.Table, *, are_new: bool) -> None:
         """Add rows, replacing those with the same ids."""
-        kept = self.rows.filter(without(self.ids, column(rows, "id")))
-        self.rows = pa.concat_tables([kept, rows]).combine_chunks()
+        if self.rows.num_rows:
+            kept = self.rows.filter(without(self.ids, column(rows, "id")))
+            rows = pa.concat_tables([kept, rows]).combine_chunks()
+        self.rows = rows
         self.are_all_new = self.are_all_new and are_new
 
     def remove(self, ids: pa.Array) -> pa.Array:

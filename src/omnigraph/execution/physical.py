@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,6 +16,7 @@ from omnigraph.types.arrow import BLOB, entity_schema
 EntityTypes = NodeType | EdgeType
 
 
+@lru_cache(maxsize=1024)
 def logical_schema(type_: EntityTypes) -> pa.Schema:
     """The columns rows have while they are checked and changed."""
     return entity_schema(type_.kind, type_.properties)

@@ -112,5 +112,9 @@ def _parts(identity: TableIdentity) -> str:
     return f"{identity.stable_table_id:016x}:{identity.table_incarnation_id:016x}"
 
 
+_COLUMN_TYPES = [(field.name, field.type) for field in COLUMNS]
+
+
 def to_arrow(rows: list[Row]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=COLUMNS)
+    columns = [pa.array([row[name] for row in rows], type) for name, type in _COLUMN_TYPES]  # type: ignore[literal-required]
+    return pa.Table.from_arrays(columns, schema=COLUMNS)

@@ -28,7 +28,6 @@ from omnigraph.storage.tables.handle import Table, open_newest, open_table, tabl
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage import StagedTransaction
-from omnigraph.storage.tables.wholeness import require_whole_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +151,11 @@ def _not_landed(staged: StagedTransaction, newest: int, error: Exception | None)
 def _verified(staged: StagedTransaction, table: Table | None) -> CommittedVersion:
     """Read back what is at the target version, which must be this transaction.
 
-    `table` is the handle the commit gave; its version was never read from the file.
+    `table` is the handle the commit gave, if it gave one. It knows its version without having read
+    it: only reading the record shows that the file of the version is whole.
     """
     try:
-        if table is None:
-            table = open_table(staged.location, staged.target_version)
-        else:
-            require_whole_version(staged.location, staged.target_version)
+        table = table or open_table(staged.location, staged.target_version)
         record, row_count = read_record(table, table.version), table.count_rows()
     except OmniError as failure:
         raise OutcomeUnknown(

@@ -1,9 +1,14 @@
-"""Indices of a table: which there are, what they cover, and staging new ones."""
+"""Indices of a table: which there are, what they cover, and staging new ones.
+
+An index consists of segments, each of which covers some fragments. Segments are built outside of
+any window and become visible in one version; what they cover is narrowed then to the fragments
+that are still the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +19,11 @@ from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_indices
+
+SMALL_SEGMENT_ROWS = 10_000
+"""Segments up to this size are built anew together with whatever rows are new."""
+SEGMENT_DOMINANCE = 2
+"""A segment with more than so many times the new rows is left as it is beside a new one."""
 
 
 class IndexKind(StrEnum):
@@ -58,6 +68,31 @@ class TableIndex:
     def is_complete(self) -> bool:
         return self.unindexed_rows == 0
 
+    def serves(self, spec: IndexSpec) -> bool:
+        """Whether it is an index of this kind on this column, whatever it is called."""
+        return self.columns == (spec.column,) and self.kind.upper() == spec.kind
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """A segment to build: over which fragments, and which segments it makes superfluous."""
+
+    spec: IndexSpec
+    fragment_ids: tuple[int, ...]
+    uncovered: tuple[int, ...]
+    """Those of them that no segment covers yet."""
+    replaced: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSegment:
+    """A segment whose files are written and which no version refers to yet."""
+
+    native: Index
+    replaced: frozenset[str]
+    files: Mapping[int, tuple[str, ...]]
+    """The data files of every fragment it was built from, by which it is known again."""
+
 
 def describe_indices(table: Table) -> tuple[TableIndex, ...]:
     """Every index of the table with its coverage, from metadata alone."""
@@ -91,6 +126,77 @@ def inherited_coverage(table: Table) -> frozenset[int]:
     return frozenset[int]().union(*(s.fragment_ids for s in segments))
 
 
+def plan_segment(table: Table, spec: IndexSpec) -> SegmentPlan | None:
+    """What must be built for the index to cover every row; None if it does, or if there is none.
+
+    Only the rows that are not covered, and segments not much larger than those: an index has few
+    segments, and each row is indexed a few times in its life.
+    """
+    rows_of = {fragment.id: fragment.rows for fragment in table.fragments()}
+    known = next((index for index in describe_indices(table) if index.serves(spec)), None)
+    if known is None:
+        everywhere = tuple(rows_of)
+        return SegmentPlan(spec, everywhere, everywhere) if rows_of else None
+    covered = frozenset[int]().union(*(s.fragment_ids for s in known.segments))
+    uncovered = tuple(sorted(rows_of.keys() - covered))
+    if not uncovered:
+        return None
+    wanted, replaced = set(uncovered), set[str]()
+    rows = sum(rows_of[id] for id in uncovered)
+    for size, segment in sorted(
+        ((sum(rows_of.get(id, 0) for id in s.fragment_ids), s) for s in known.segments),
+        key=lambda pair: (pair[0], pair[1].uuid),
+    ):
+        if segment.is_inherited or size > max(SMALL_SEGMENT_ROWS, SEGMENT_DOMINANCE * rows):
+            continue
+        rows += size
+        wanted |= segment.fragment_ids & rows_of.keys()
+        replaced.add(segment.uuid)
+    named = IndexSpec(known.name, spec.column, spec.kind, spec.options)
+    return SegmentPlan(named, tuple(sorted(wanted)), uncovered, frozenset(replaced))
+
+
+def build_segment(table: Table, plan: SegmentPlan) -> BuiltSegment:
+    """The planned segment, written to files that nothing refers to."""
+    with (
+        translated(f"building the index {plan.spec.name} of {table!r}"),
+        observed_write("write_indices", table.location.native_uri),
+    ):
+        built = _build(table, plan.spec, plan.fragment_ids)
+    _require_whole(table, [built])
+    files = {id: files for id, files in _data_files(table).items() if id in plan.fragment_ids}
+    return BuiltSegment(built, plan.replaced, files)
+
+
+def stage_segments(
+    table: Table, segments: Sequence[BuiltSegment], *, uuid: str, properties: Mapping[str, str]
+) -> StagedTransaction | None:
+    """The version of this table in which the segments are in use.
+
+    The table may be newer than the one they were built from: a segment covers those of its
+    fragments that are still made of the same files. None if none of them covers anything.
+    """
+    live, present = _data_files(table), _segments(table)
+    added, removed = [], set[str]()
+    for segment in segments:
+        kept = {id for id, files in segment.files.items() if live.get(id) == files}
+        if kept:
+            # Declared to be a bitmap, which cannot be made; a set is taken as well.
+            narrowed = replace(segment.native, fragment_ids=kept)  # type: ignore[arg-type]
+            added.append(narrowed)
+            removed |= segment.replaced
+    if not added:
+        return None
+    operation = LanceOperation.CreateIndex(added, [s for s in present if s.uuid in removed])
+    return stage_operation(table, operation, uuid=uuid, properties=properties)
+
+
+def _data_files(table: Table) -> dict[int, tuple[str, ...]]:
+    with translated(f"listing the files of {table!r}"):
+        fragments = [fragment.metadata for fragment in table.native.get_fragments()]
+    return {f.id: tuple(str(file.path) for file in f.files) for f in fragments}
+
+
 def stage_indices(
     table: Table,
     specs: Sequence[IndexSpec],
@@ -108,15 +214,20 @@ def stage_indices(
     assert len(names) == len(specs), "two indices of one name"
     with translated(f"building indices of {table!r}"):
         with observed_write("write_indices", table.location.native_uri):
-            built = [_build(table, spec) for spec in specs]
+            everywhere = [fragment.id for fragment in table.fragments()]
+            built = [_build(table, spec, everywhere) for spec in specs]
         replaced = [old for old in _segments(table) if old.name in names]
-    sizes = {str(one.uuid): sum(file.size_bytes for file in one.files or ()) for one in built}
-    require_whole_indices(table.location, sizes)
+    _require_whole(table, built)
     operation = LanceOperation.CreateIndex(built, replaced)
     return stage_operation(table, operation, uuid=uuid, properties=properties)
 
 
-def _build(table: Table, spec: IndexSpec) -> Index:
+def _require_whole(table: Table, built: Sequence[Index]) -> None:
+    sizes = {str(one.uuid): sum(file.size_bytes for file in one.files or ()) for one in built}
+    require_whole_indices(table.location, sizes)
+
+
+def _build(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -> Index:
     options = dict(spec.options)
     if spec.kind is IndexKind.INVERTED:
         options.setdefault("with_position", True)
@@ -125,7 +236,7 @@ def _build(table: Table, spec: IndexSpec) -> Index:
         str(spec.kind),
         name=spec.name,
         replace=True,
-        fragment_ids=[fragment.id for fragment in table.fragments()],
+        fragment_ids=list(fragment_ids),
         **options,
     )
     if spec.kind is IndexKind.INVERTED:

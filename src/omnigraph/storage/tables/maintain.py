@@ -6,9 +6,10 @@ other writer of the table can be; a writer that slips in makes them fail, never 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lance import LanceOperation
 from lance.optimize import Compaction, CompactionOptions
 
 from omnigraph.errors import RetryableCommitConflict
@@ -17,9 +18,11 @@ from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.indices import inherited_coverage
 from omnigraph.storage.tables.ledger import is_ledger
+from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_indices, require_whole_rows
 
 ROWS_PER_FRAGMENT = 1 << 20
+AUTO_CLEANUP = "lance.auto_cleanup."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,23 @@ def optimize_indices(table: Table, names: Sequence[str] | None = None) -> int:
             fresh.native.optimize.optimize_indices(index_names=list(names))
         require_whole_indices(table.location, _index_sizes(fresh))
     return int(fresh.native.version)
+
+
+def auto_cleanup_keys(table: Table) -> tuple[str, ...]:
+    """The settings by which the table would remove versions behind our back."""
+    with translated(f"reading the settings of {table!r}"):
+        return tuple(sorted(k for k in table.native.config() if k.startswith(AUTO_CLEANUP)))
+
+
+def stage_without_auto_cleanup(
+    table: Table, *, uuid: str, properties: Mapping[str, str]
+) -> StagedTransaction | None:
+    """The table without those settings; None if it has none."""
+    keys = auto_cleanup_keys(table)
+    if not keys:
+        return None
+    operation = LanceOperation.UpdateConfig(LanceOperation.UpdateMap(dict.fromkeys(keys)))
+    return stage_operation(table, operation, uuid=uuid, properties=properties)
 
 
 def _index_sizes(table: Table) -> dict[str, int]:

@@ -127,11 +127,41 @@ def stage_fresh(
     return _with_keys(staged, rows.column(KEY), rows.column(KEY).slice(0, 0))
 
 
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """Rows marked as deleted in files nothing refers to yet: plain data, made on any machine."""
+
+    kept: tuple[str, ...]
+    """The fragments that have rows left, as JSON."""
+    emptied: tuple[int, ...]
+    rows: int
+
+    def __add__(self, other: Deletions) -> Deletions:
+        """Both; they must be about different fragments."""
+        return Deletions(
+            self.kept + other.kept, self.emptied + other.emptied, self.rows + other.rows
+        )
+
+
+NO_DELETIONS = Deletions((), (), 0)
+
+
+def delete_addresses(table: Table, addresses: pa.Array | pa.ChunkedArray) -> Deletions:
+    """Mark the rows at these addresses of this version as deleted, for `stage_fragments`.
+
+    Every fragment must be dealt with in one call: its marks are one file.
+    """
+    kept, emptied = _without_rows(table, addresses)
+    texts = tuple(json.dumps(fragment.to_json()) for fragment in kept)
+    return Deletions(texts, tuple(emptied), len(addresses))
+
+
 def stage_fragments(
     table: Table,
     fragments: Sequence[str],
     *,
     removed_addresses: pa.Array | pa.ChunkedArray | None = None,
+    deletions: Deletions = NO_DELETIONS,
     replace_all: bool = False,
     uuid: str,
     properties: Mapping[str, str],
@@ -139,11 +169,15 @@ def stage_fragments(
     """The same transaction from fragments written elsewhere by `write_fragments`.
 
     `removed_addresses` are the row addresses of every row that is deleted or replaced, as
-    `lookup` gives them at this version. With `replace_all` the fragments become the whole table.
+    `lookup` gives them at this version; `deletions` are such rows marked already. With
+    `replace_all` the fragments become the whole table.
     """
     written = parse_fragments(fragments)
     if replace_all:
         return _stage_overwrite(table, written, uuid, properties)
+    if deletions.rows:
+        assert removed_addresses is None, "rows are either marked already or not"
+        return _stage_rows(table, written, None, uuid, properties, deletions)
     if not written and (removed_addresses is None or not len(removed_addresses)):
         return None
     return _stage_rows(table, written, removed_addresses, uuid, properties)
@@ -271,9 +305,7 @@ def _with_keys(
 ) -> StagedTransaction:
     if max(len(added), len(removed)) > MOST_KEYS:
         return staged
-    return replace(
-        staged, added_keys=added.combine_chunks(), removed_keys=removed.combine_chunks()
-    )
+    return replace(staged, added_keys=added.combine_chunks(), removed_keys=removed.combine_chunks())
 
 
 def _stage_rows(
@@ -282,15 +314,17 @@ def _stage_rows(
     removed_addresses: pa.Array | pa.ChunkedArray | None,
     uuid: str,
     properties: Mapping[str, str],
+    deletions: Deletions = NO_DELETIONS,
 ) -> StagedTransaction:
     added = sum(fragment.physical_rows for fragment in written)
     carried = carried_rows(written)
-    gone = 0 if removed_addresses is None else len(removed_addresses)
+    gone = deletions.rows if removed_addresses is None else len(removed_addresses)
     assert carried <= gone, "a carried row id must belong to a row that is replaced"
     sentinel = _sentinel(table)
     operation: LanceOperation.BaseOperation
     if sentinel is not None:
         kept, emptied = _without_rows(table, removed_addresses)
+        kept, emptied = kept + parse_fragments(deletions.kept), emptied + [*deletions.emptied]
         operation = strict_update(
             table, removed_ids=emptied, updated=kept, added=written, sentinel=sentinel
         )

@@ -8,7 +8,6 @@ file whole or not at all and are not asked.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -27,10 +26,6 @@ INLINE_BLOB_BYTES = 1 << 16
 _PLAIN_BITMAP, _RUN_BITMAP = 12346, 12347
 _OFFSETS_FROM = 4
 _ARRAY_LIMIT, _BITS_BYTES = 4096, 8192
-
-_LAST_VERSION = (1 << 64) - 1
-"""Files of versions count down from here, so that a listing gives the newest first."""
-_END_MARK = b"LANC"
 
 
 def long_blob_bytes(rows: pa.Table | pa.RecordBatch) -> int:
@@ -95,25 +90,6 @@ def require_whole_indices(location: TableLocation, sizes: Mapping[str, int]) -> 
         found = sum(_size(file) for file in place.glob("*") if file.is_file())
         if found != expected:
             raise _cut_short(place, f"its files have {found} bytes", expected)
-
-
-def require_whole_version(location: TableLocation, version: int) -> None:
-    """Raise unless the file of this version, which ends with a mark, was written to its end."""
-    root = _local_folder(location)
-    if root is None:
-        return
-    place = root / "_versions" / f"{_LAST_VERSION - version:020d}.manifest"
-    try:
-        with place.open("rb") as file:
-            file.seek(-len(_END_MARK), os.SEEK_END)
-            is_whole = file.read() == _END_MARK
-    except OSError:
-        is_whole = False
-    if not is_whole:
-        raise StorageFailure(
-            StorageKind.CONFIGURATION,
-            f"{place} was cut short while it was written; no space left on the device?",
-        )
 
 
 def _local_folder(location: TableLocation) -> Path | None:

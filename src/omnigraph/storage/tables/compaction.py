@@ -1,0 +1,205 @@
+"""Merging the small fragments of a table into large ones, staged like any other write.
+
+The substrate's own compaction commits by itself, in two versions of its own naming, and rewrites
+B-trees on the way. Here the rows are written first, by its tasks but outside of any window, and
+become one version of ours afterwards. What was written stays good while others add rows: only a
+group of which a fragment has changed since is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lance import FragmentMetadata, LanceOperation
+from lance.optimize import CompactionTask
+
+from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.handle import Fragment, Table
+from omnigraph.storage.tables.indices import IndexKind, TableIndex, describe_indices
+from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
+from omnigraph.storage.tables.wholeness import require_whole_rows
+
+ROWS_PER_FRAGMENT = 1 << 20
+"""A fragment of this size is never merged with others."""
+SMALL_ROWS = 10_000
+"""Up to this many rows are merged with anything: copying them costs nothing."""
+DOMINANCE = 2
+"""A fragment with more than so many times the rows that would join it is not copied for them."""
+DELETED_SHARE = 0.1
+"""A fragment of which a larger share is deleted is written anew without those rows."""
+
+_TASK_OPTIONS: dict[str, object] = {
+    "target_rows_per_fragment": ROWS_PER_FRAGMENT,
+    "max_rows_per_group": 1024,
+    "materialize_deletions": True,
+    "materialize_deletions_threshold": 0.0,
+    "defer_index_remap": False,
+    "index_remap_mode": "Direct",
+    "enable_binary_copy": False,
+    "enable_binary_copy_force": False,
+    "binary_copy_read_batch_bytes": 16 << 20,
+    "excluded_fragment_ids": [],
+    "max_overlays_per_fragment": 10,
+    "data_storage_version": "2.2",
+    "has_eager_remappable_index": False,
+}
+"""What a task wants to be told; most of it concerns ways of compacting that are not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenGroup:
+    """Fragments and the larger ones that hold the same rows, durable and not yet visible."""
+
+    replaced: tuple[FragmentMetadata, ...]
+    written: tuple[FragmentMetadata, ...]
+
+
+def plan_groups(
+    table: Table, *, rows_per_fragment: int = ROWS_PER_FRAGMENT
+) -> tuple[tuple[int, ...], ...]:
+    """The runs of fragments worth merging, and single ones worth rid of their deleted rows.
+
+    Fragments covered by an index of the parent branch are left alone. So are runs that an index
+    by row ids covers in part: the substrate refuses to merge what such an index tells apart.
+    """
+    indices = describe_indices(table)
+    excluded = _inherited(indices)
+    groups = []
+    for run in _runs(table.fragments(), indices, excluded):
+        for packed in _packed(run, rows_per_fragment):
+            group = _worthwhile(packed)
+            if group:
+                groups.append(tuple(fragment.id for fragment in group))
+    return tuple(groups)
+
+
+def _inherited(indices: Iterable[TableIndex]) -> frozenset[int]:
+    segments = [s for index in indices for s in index.segments if s.is_inherited]
+    return frozenset[int]().union(*(segment.fragment_ids for segment in segments))
+
+
+def _runs(
+    fragments: Sequence[Fragment], indices: Sequence[TableIndex], excluded: frozenset[int]
+) -> Iterator[list[Fragment]]:
+    """Neighbours that may be merged with each other."""
+    by_row_id = [
+        segment
+        for index in indices
+        if index.kind.upper() != IndexKind.BTREE
+        for segment in index.segments
+    ]
+    run: list[Fragment] = []
+    last: object = None
+    for fragment in fragments:
+        mark = frozenset(s.uuid for s in by_row_id if fragment.id in s.fragment_ids)
+        if run and (mark != last or fragment.id in excluded):
+            yield run
+            run = []
+        if fragment.id not in excluded:
+            run.append(fragment)
+            last = mark
+    if run:
+        yield run
+
+
+def _packed(run: Sequence[Fragment], rows_per_fragment: int) -> Iterator[list[Fragment]]:
+    """The run cut where merging would give more than one full fragment."""
+    packed: list[Fragment] = []
+    rows = 0
+    for fragment in run:
+        is_full = fragment.rows >= rows_per_fragment
+        if packed and (is_full or rows + fragment.rows > rows_per_fragment):
+            yield packed
+            packed, rows = [], 0
+        packed.append(fragment)
+        rows += fragment.rows
+        if is_full:
+            yield packed
+            packed, rows = [], 0
+    if packed:
+        yield packed
+
+
+def _worthwhile(packed: Sequence[Fragment]) -> list[Fragment]:
+    """The part of a run that is worth being written anew; empty if none is.
+
+    A large fragment is not copied again and again for the few rows that follow it: merging waits
+    until enough of them are there, so that every row is copied a few times in its life and no
+    more.
+    """
+    group = list(packed)
+    while len(group) > 1 and _dominates(group[0], group[1:]):
+        group.pop(0)
+    return group if len(group) > 1 or _is_wasteful(group[0]) else []
+
+
+def _dominates(first: Fragment, rest: Sequence[Fragment]) -> bool:
+    if _is_wasteful(first):
+        return False
+    return first.rows > max(SMALL_ROWS, DOMINANCE * sum(fragment.rows for fragment in rest))
+
+
+def _is_wasteful(fragment: Fragment) -> bool:
+    return fragment.deleted_rows > DELETED_SHARE * fragment.physical_rows
+
+
+def write_groups(table: Table, groups: Sequence[Sequence[int]]) -> tuple[WrittenGroup, ...]:
+    """The rows of each group written into fresh files. Row ids and row versions stay."""
+    by_id = {f.fragment_id: f.metadata for f in table.native.get_fragments()}
+    return tuple(_write_group(table, [by_id[id] for id in group]) for group in groups)
+
+
+def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenGroup:
+    body = {
+        "task": {"fragments": [fragment.to_json() for fragment in replaced]},
+        "read_version": table.version,
+        "options": _TASK_OPTIONS,
+    }
+    with translated(f"compacting {table!r}"):
+        with observed_write("compact", table.location.native_uri):
+            task = CompactionTask.from_json(json.dumps(body))  # type: ignore[attr-defined]
+            result = task.execute(table.native)
+        written = tuple(result.new_fragments)
+    assert sum(f.physical_rows for f in written) == sum(f.num_rows for f in replaced)
+    require_whole_rows(table.location, written)
+    return WrittenGroup(tuple(replaced), written)
+
+
+def stage_rewrite(
+    table: Table, groups: Sequence[WrittenGroup], *, uuid: str, properties: Mapping[str, str]
+) -> StagedTransaction | None:
+    """The version of this table that shows the groups as they were written.
+
+    The table may be newer than the one they were written from; a group of which any fragment is
+    gone or has lost rows since is left out. None if all of them are.
+    """
+    live = {f.fragment_id: f.metadata.to_json() for f in table.native.get_fragments()}
+    kept = [g for g in groups if all(live.get(f.id) == f.to_json() for f in g.replaced)]
+    if not kept:
+        return None
+    next_id = _last_fragment_id(table) + 1
+    rewritten = []
+    for group in kept:
+        for fragment in group.written:
+            # Given here and not by the commit, which would name them only after indices were
+            # told what became of their fragments.
+            fragment.id, next_id = next_id, next_id + 1
+        rewritten.append(LanceOperation.RewriteGroup(list(group.replaced), list(group.written)))
+    operation = LanceOperation.Rewrite(rewritten, [])
+    return stage_operation(table, operation, uuid=uuid, properties=properties)
+
+
+def _last_fragment_id(table: Table) -> int:
+    """The greatest number any fragment has that is there or that an index still remembers.
+
+    An index does not forget fragments that are gone: one that took the number of such a fragment
+    would pass for covered.
+    """
+    known = [fragment.id for fragment in table.fragments()]
+    for index in describe_indices(table):
+        for segment in index.segments:
+            known += segment.fragment_ids
+    return max(known)

@@ -1,0 +1,131 @@
+"""Removing versions and files of a table that nothing needs any more.
+
+Which those are is for the caller to know. The substrate spares on its own what it can see to be
+needed: the newest version, the versions branches start at, and tagged ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lance.file import LanceFileSession
+
+from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.handle import Table, open_newest
+from omnigraph.storage.tables.location import TableLocation, is_flat_name
+
+_EVERY_FILE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How much went, or would go."""
+
+    versions: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(self.versions + other.versions, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreferencedFile:
+    """A file in the folder of a table that no version of it names."""
+
+    path: str
+    """Relative to the root of the table, whatever branch the file belongs to."""
+    size_bytes: int
+
+
+def list_versions(location: TableLocation) -> list[int]:
+    """The numbers of every version that is there, rising."""
+    table = open_newest(location)
+    with translated(f"listing the versions of {location}"):
+        return sorted(int(ref["version"]) for ref in table.native.version_refs())
+
+
+def tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]:
+    """The versions somebody put a tag on, each with its branch."""
+    table = open_newest(location.on_branch(None))
+    with translated(f"listing the tags of {location.uri}"):
+        tags = table.native.tags.list().values()
+    return {(tag["branch"], int(tag["version"])) for tag in tags}
+
+
+def removable(location: TableLocation, versions: Sequence[int]) -> Removed:
+    """What `remove_versions` would remove."""
+    if not versions:
+        return Removed()
+    table = open_newest(location)
+    with translated(f"looking for what {location} could do without"):
+        found = table.native.explain_cleanup_old_versions(
+            versions=list(versions), error_if_tagged_old_versions=False
+        )
+    return Removed(int(found.stats.old_versions), int(found.stats.bytes_removed))
+
+
+def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed:
+    """Remove these versions and every file that only they name."""
+    if not versions:
+        return Removed()
+    table = open_newest(location)
+    with (
+        translated(f"removing versions of {location}"),
+        observed_write("remove_versions", location.native_uri),
+    ):
+        done = table.native.cleanup_old_versions(
+            versions=list(versions), error_if_tagged_old_versions=False
+        )
+    return Removed(int(done.old_versions), int(done.bytes_removed))
+
+
+def unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
+    """Files of this branch that no version names, whoever wrote them and whenever.
+
+    A writer that is still preparing has such files as well.
+    """
+    table = open_newest(location)
+    with translated(f"looking for files of {location} that nothing names"):
+        found = table.native.explain_cleanup_old_versions(
+            versions=[table.version],
+            delete_unverified=True,
+            error_if_tagged_old_versions=False,
+            include_files=True,
+            max_files=_EVERY_FILE,
+        )
+    return [
+        UnreferencedFile(_below_root(table, file.path), int(file.size_bytes))
+        for file in found.candidate_files
+        if file.unverified
+    ]
+
+
+def remove_unreferenced(location: TableLocation, files: Iterable[UnreferencedFile]) -> int:
+    """Delete these files if no version has come to name them meanwhile; gives their bytes."""
+    wanted = {file.path: file for file in files}
+    if not wanted:
+        return 0
+    still = [file for file in unreferenced_files(location) if file.path in wanted]
+    probes.remove_files(location, [file.path for file in still])
+    return sum(file.size_bytes for file in still)
+
+
+def tree_names(location: TableLocation) -> tuple[str, ...]:
+    """The branches that have a folder, whether the table knows them or not."""
+    root = location.on_branch(None)
+    with translated(f"listing the branch folders of {root}"):
+        files = LanceFileSession(root.native_uri, storage_options=root.native_options)
+        found = files.list_with_delimiter("tree").common_prefixes
+    names = (str(prefix).rstrip("/").rpartition("/")[2] for prefix in found)
+    return tuple(sorted(name for name in names if is_flat_name(name)))
+
+
+def _below_root(table: Table, path: str) -> str:
+    """A path as the substrate gives it, without what leads to the root of the table."""
+    location = table.location
+    own_root = location.native_uri.rpartition("/")[2]
+    below = path[path.rindex(f"{own_root}/") + len(own_root) + 1 :]
+    return below if location.branch is None else f"tree/{location.branch}/{below}"
