@@ -122,7 +122,9 @@ def _rows(
             _ROW_ID: pa.array([place.row_id for place in hits.values()], pa.uint64()),
             _ROW_ADDRESS: pa.array([place.address for place in hits.values()], pa.uint64()),
         }
-        return pa.table({name: found[name] for name in columns})
+        fields = {KEY: table.schema.field(KEY)}
+        schema = pa.schema([fields.get(name, pa.field(name, pa.uint64())) for name in columns])
+        return pa.table([found[name] for name in columns], schema=schema)
     if not hits:
         return table.scan(columns, limit=0)
     fragments = sorted({place.fragment for place in hits.values()})

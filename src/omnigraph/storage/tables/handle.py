@@ -93,6 +93,8 @@ class Table:
 
     def newest_version(self) -> int:
         """The newest version there is now, on this table's branch."""
+        if probes.is_known_newest(self.location, self.version):
+            return self.version
         with translated(f"looking for the newest version of {self.location}"):
             return int(self.native.latest_version)
 
@@ -108,9 +110,10 @@ class Table:
     def newest_fragment(self) -> lance.FragmentMetadata | None:
         """The fragment that was added last; None in a table without rows."""
         with self._reading("listing fragments"):
-            # The wrapper makes an object for each fragment, however many there are.
-            fragments = self.native._ds.get_fragments()
-            return fragments[-1].metadata() if fragments else None
+            # Fragments are numbered in the order they come. Listing them all makes an object each.
+            ids = self.native._ds.fragment_ids()
+            fragment = self.native.get_fragment(max(ids)) if len(ids) else None
+            return None if fragment is None else fragment.metadata
 
     def scan(
         self,

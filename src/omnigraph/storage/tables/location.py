@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from urllib.parse import unquote, urlsplit
 
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -41,6 +42,14 @@ class TableLocation:
     def native_uri(self) -> str:
         """The address to open. A branch opened by its own address can be pickled and pinned."""
         return self.uri if self.branch is None else f"{self.uri}/tree/{self.branch}"
+
+    @property
+    def local_folder(self) -> str | None:
+        """The folder its files are in; None where they are on an object store."""
+        scheme, separator, rest = self.native_uri.partition("://")
+        if not separator:
+            return self.native_uri
+        return unquote(urlsplit(f"file://{rest}").path) if scheme == "file" else None
 
     @property
     def native_options(self) -> dict[str, str] | None:

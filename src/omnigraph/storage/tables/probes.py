@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from lance.file import LanceFileSession
 
@@ -11,6 +13,7 @@ from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.location import TableLocation
 
 _NEWEST_FIRST = (1 << 64) - 1
+NEWEST_NOTE = "_versions/latest_version_hint.json"
 
 
 def version_file(version: int) -> str:
@@ -26,6 +29,24 @@ def branch_file(branch: str) -> str:
 def version_exists(location: TableLocation, version: int) -> bool:
     with translated(f"looking for version {version} of {location}"):
         return bool(_files(location).contains(version_file(version)))
+
+
+def is_known_newest(location: TableLocation, version: int) -> bool:
+    """Whether two files show, without a listing, that no newer version exists.
+
+    Listing a local folder takes the longer the more versions it holds. Each commit leaves a note
+    of its number, so where the note names this version and the file of the next is missing, none
+    was committed since. It holds as long as versions are never removed past an outdated note,
+    which `cleanup` sees to. False says nothing; and on an object store a listing is one call.
+    """
+    folder = location.local_folder
+    if folder is None or os.path.lexists(f"{folder}/{version_file(version + 1)}"):
+        return False
+    try:
+        note = Path(folder, NEWEST_NOTE).read_bytes()
+    except OSError:
+        return False
+    return note == b'{"version":%d}' % version
 
 
 def has_versions(location: TableLocation) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -93,10 +92,8 @@ def require_whole_indices(location: TableLocation, sizes: Mapping[str, int]) -> 
 
 
 def _local_folder(location: TableLocation) -> Path | None:
-    address = urlsplit(location.native_uri)
-    if address.scheme == "file":
-        return Path(unquote(address.path))
-    return Path(location.native_uri) if "://" not in location.native_uri else None
+    folder = location.local_folder
+    return None if folder is None else Path(folder)
 
 
 def _blob_files(data_file: Path) -> Iterator[Path]:
