@@ -26,8 +26,8 @@ KEY = "id"
 MOST_KEYS = 1_000
 """A lookup of more keys than this is no small write, and scans."""
 SMALL_FRAGMENT_ROWS = 4_096
-MOST_ROWS = 200_000
-"""So many rows at most are remembered for one table: some tens of megabytes."""
+MOST_ROWS = 50_000
+"""So many rows at most are remembered for one table: some fifteen megabytes."""
 
 _ROW_ID, _ROW_ADDRESS = "_rowid", "_rowaddr"
 _OFFSET_BITS = 32
@@ -91,9 +91,12 @@ class RowDirectory:
         large: list[int] = []
         rows = 0
         for fragment in table.fragments():
-            rows += fragment.physical_rows
-            is_small = fragment.physical_rows <= SMALL_FRAGMENT_ROWS and rows <= MOST_ROWS
-            (small if is_small else large).append(fragment.id)
+            grown = rows + fragment.physical_rows
+            if fragment.physical_rows <= SMALL_FRAGMENT_ROWS and grown <= MOST_ROWS:
+                small.append(fragment.id)
+                rows = grown
+            else:
+                large.append(fragment.id)
         read = table.scan([KEY, _ROW_ID, _ROW_ADDRESS], fragments=small) if small else None
         self._places = {} if read is None else _places(read)
         self._large, self._version = tuple(large), table.version
@@ -109,6 +112,8 @@ class RowDirectory:
                 self._places.pop(key, None)
             if len(added):
                 self._places.update(_newest_places(committed, added))
+            left = committed.fragment_ids()
+            self._large = tuple(id for id in self._large if id in left)
             is_full = len(self._places) > MOST_ROWS
             self._version = None if is_full else committed.version
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -107,11 +107,16 @@ class Table:
         with self._reading("listing fragments"):
             return tuple(_describe_fragment(f.metadata) for f in self.native.get_fragments())
 
+    def fragment_ids(self) -> Collection[int]:
+        """The numbers of its fragments, which are given in the order they come."""
+        with self._reading("listing fragments"):
+            return self.native._ds.fragment_ids()
+
     def newest_fragment(self) -> lance.FragmentMetadata | None:
         """The fragment that was added last; None in a table without rows."""
         with self._reading("listing fragments"):
-            # Fragments are numbered in the order they come. Listing them all makes an object each.
-            ids = self.native._ds.fragment_ids()
+            # Listing all fragments would make an object of each.
+            ids = self.fragment_ids()
             fragment = self.native.get_fragment(max(ids)) if len(ids) else None
             return None if fragment is None else fragment.metadata
 

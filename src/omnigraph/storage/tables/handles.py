@@ -10,7 +10,7 @@ from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage import StagedTransaction
 
-KEPT_DIRECTORIES = 32
+KEPT_DIRECTORIES = 16
 KEPT_HANDLES = 256
 """A handle holds the list of its fragments; a large table's takes some hundred kilobytes."""
 
