@@ -11,13 +11,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.environments import make_peers, versions
 from bench.machine import machine_facts
-from bench.record import write_report
+from bench.prepared import Store
+from bench.record import keep, write_report
 from bench.report import markdown
 from bench.run import MINIMUM_SAMPLES, run_suite
-from bench.suite import Suite, find_suites
+from bench.suite import Environment, Suite, find_suites
 
 _RESULTS = Path(__file__).resolve().parent / "results"
+_KEPT = Path(__file__).resolve().parent / "RESULTS.md"
 
 
 def main(arguments: Sequence[str] | None = None, package: str = "bench.suites") -> int:
@@ -34,19 +37,33 @@ def main(arguments: Sequence[str] | None = None, package: str = "bench.suites") 
             f"no suite named {', '.join(unknown)}; there are {', '.join(suites)}", file=sys.stderr
         )
         return 2
+    if options.keep and options.quick:
+        print("figures of --quick are not worth keeping", file=sys.stderr)
+        return 2
     chosen = {name: suites[name] for name in options.names} if options.names else suites
     return _run(chosen, options)
 
 
 def _run(suites: Mapping[str, Suite], options: argparse.Namespace) -> int:
     sound = True
+    systems = [system for suite in suites.values() for system in suite.systems]
+    if options.peers and any(system.environment is Environment.PEERS for system in systems):
+        make_peers(_announce)
+    store = Store(fresh=options.fresh)
     for suite in suites.values():
-        packages = [package for system in suite.systems for package in system.requires]
-        machine = machine_facts(packages)
-        run = run_suite(suite, samples=options.samples, quick=options.quick, announce=_announce)
+        machine = machine_facts(versions(suite.systems))
+        run = run_suite(
+            suite,
+            samples=options.samples,
+            quick=options.quick,
+            announce=_announce,
+            store=store,
+        )
         print(markdown(run, machine), flush=True)
         page = write_report(run, machine, options.out)
         _announce(f"wrote {page.name} and its .json")
+        if options.keep and run.is_sound:
+            keep(run, machine, _KEPT)
         sound = sound and run.is_sound
     return 0 if sound else 1
 
@@ -61,6 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="list the suites and stop")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     parser.add_argument("--samples", type=_samples, default=MINIMUM_SAMPLES, metavar="N")
+    parser.add_argument(
+        "--no-peers", dest="peers", action="store_false", help="do not install peers"
+    )
+    parser.add_argument("--keep", action="store_true", help="write the headlines to RESULTS.md")
+    parser.add_argument("--fresh", action="store_true", help="prepare kept data again")
     parser.add_argument("--out", type=Path, default=_RESULTS, metavar="DIR", help="record folder")
     return parser
 

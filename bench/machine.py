@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from bench.suite import JsonValue
 _PACKAGES = ("click", "msgspec", "numpy", "obstore", "omnigraph", "polars", "pyarrow", "pylance")
 
 
-def machine_facts(extra_packages: Iterable[str] = ()) -> dict[str, JsonValue]:
-    """Cores, memory, system and versions, with `extra_packages` beside our own dependencies."""
+def machine_facts(extra: Mapping[str, str | None] | None = None) -> dict[str, JsonValue]:
+    """Cores, memory, system and versions, with `extra` versions beside our own dependencies."""
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "processor": _processor(),
@@ -28,7 +28,7 @@ def machine_facts(extra_packages: Iterable[str] = ()) -> dict[str, JsonValue]:
         "filesystem": _filesystem(Path(tempfile.gettempdir())),
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "packages": {name: _version(name) for name in sorted({*_PACKAGES, *extra_packages})},
+        "packages": {**{name: _version(name) for name in _PACKAGES}, **(extra or {})},
         "commit": _commit(),
     }
 

@@ -32,6 +32,7 @@ class Request:
     spec: Mapping[str, JsonValue]
     measures: frozenset[str]
     timeout_s: float
+    python: str = sys.executable
 
 
 def run_sample(request: Request) -> Outcome:
@@ -58,7 +59,7 @@ def run_prepare(request: Request, folder: Path) -> Failure | None:
 def _run_child(request: Request, control: Path, root: Path) -> dict[str, JsonValue] | Failure:
     spec = {**request.spec, "root": str(root)}
     (control / REQUEST).write_text(json.dumps({"entry": request.entry, "spec": spec}))
-    status = _wait(control, root, request.timeout_s)
+    status = _wait(request, control, root)
     output = (control / "output.txt").read_text(errors="replace")[-_OUTPUT_TAIL:]
     if status is None:
         message = f"no answer within {request.timeout_s:g} s"
@@ -73,11 +74,11 @@ def _run_child(request: Request, control: Path, root: Path) -> dict[str, JsonVal
     return report
 
 
-def _wait(control: Path, root: Path, timeout_s: float) -> int | None:
+def _wait(request: Request, control: Path, root: Path) -> int | None:
     """The exit status, or None if the time ran out; nothing the child started outlives this."""
     with (control / "output.txt").open("wb") as output:
         child = subprocess.Popen(
-            [sys.executable, "-m", "bench.child", str(control)],
+            [request.python, "-m", "bench.child", str(control)],
             cwd=root,
             env=_environment(),
             stdin=subprocess.DEVNULL,
@@ -86,7 +87,7 @@ def _wait(control: Path, root: Path, timeout_s: float) -> int | None:
             start_new_session=True,
         )
         try:
-            return child.wait(timeout_s)
+            return child.wait(request.timeout_s)
         except subprocess.TimeoutExpired:
             return None
         finally:

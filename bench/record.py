@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.outcome import Failure, Sample
-from bench.report import markdown
+from bench.report import markdown, short_markdown
 from bench.run import CaseRun, SuiteRun
 from bench.suite import JsonValue, Suite
 from bench.summary import Row, case_floor, case_rows, growth, headlines, verdicts
@@ -57,11 +57,24 @@ def write_report(run: SuiteRun, machine: Mapping[str, JsonValue], folder: Path) 
     return page
 
 
+def keep(run: SuiteRun, machine: Mapping[str, JsonValue], page: Path) -> None:
+    """Put the short report of a run in the place of an older one of the same suite.
+
+    A quick run and one that is not sound are refused: what is kept may be quoted.
+    """
+    if run.quick or not run.is_sound:
+        raise ValueError("only a sound run of the full sizes is worth keeping")
+    first, *sections = page.read_text().split("\n## ") if page.exists() else ["# Results"]
+    others = [text for text in sections if text.partition("\n")[0] != run.suite.name]
+    mine = short_markdown(run, machine).removeprefix("## ")
+    page.write_text("\n## ".join([first, *others]).rstrip() + f"\n\n## {mine}")
+
+
 def _case(suite: Suite, case: CaseRun) -> dict[str, object]:
     floors = {
         measure.name: floor.factor
         for measure in suite.measures
-        if (floor := case_floor(suite, case, measure.name)) is not None
+        if (floor := case_floor(case, measure.name)) is not None
     }
     return {
         "name": case.case.name,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bench.figures import Spread
 from bench.run import CaseRun, Disagreement, SuiteRun
-from bench.suite import JsonValue, Suite, Target
+from bench.suite import AnyTarget, CallsTarget, GrowthTarget, JsonValue, Suite, Target
 from bench.summary import (
     Growth,
     Headline,
@@ -25,6 +25,18 @@ _ABSENT = "–"
 def markdown(run: SuiteRun, machine: Mapping[str, JsonValue]) -> str:
     """The report of one suite: headlines, a table of ratios per case, targets, the machine."""
     return "\n\n".join(_blocks(run, machine)) + "\n"
+
+
+def short_markdown(run: SuiteRun, machine: Mapping[str, JsonValue]) -> str:
+    """What is worth keeping of a run: its ratios, its targets, the date and the machine."""
+    blocks = [
+        f"## {run.suite.name}",
+        f"{run.started:%Y-%m-%d}, {run.samples} samples. {run.suite.question}",
+        "\n".join(_headline(headline, run) for headline in headlines(run)),
+        "\n".join(_verdict(verdict) for verdict in verdicts(run)),
+        _machine_line(machine),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -79,7 +91,7 @@ def _setting(run: SuiteRun) -> str:
     return (
         f"{run.samples} samples, each system in a fresh process on a fresh folder, the order "
         f"mirrored between rounds. A ratio is the median over rounds with its range; noise is "
-        f"how far `{run.suite.baseline}` was from itself."
+        f"how far `{run.reference}` was from itself."
     )
 
 
@@ -162,12 +174,23 @@ def _verdict(verdict: Verdict) -> str:
         found = "not measured"
     else:
         found = f"{'met' if verdict.is_met else 'missed'} with {_amount(target, verdict.found)}"
+    what = "storage calls" if isinstance(target, CallsTarget) else target.measure
     limit = _amount(target, target.at_most)
-    return f"- target {target.system}, {target.measure} ≤ {limit} at {verdict.case}: {found}"
+    aim = None if isinstance(target, CallsTarget) else target.aim
+    wished = "" if aim is None else f" (aim {_amount(target, aim)})"
+    return f"- target {target.system}, {what} ≤ {limit}{wished} at {verdict.case}: {found}"
 
 
-def _amount(target: Target, value: float) -> str:
-    return show_seconds(value) if target.of is None else f"{show_ratio(value)} {target.of}"
+def _amount(target: AnyTarget, value: float) -> str:
+    match target:
+        case CallsTarget():
+            return show_count(value)
+        case GrowthTarget():
+            return show_ratio(value)
+        case Target(of=None):
+            return show_seconds(value)
+        case _:
+            return f"{show_ratio(value)} {target.of}"
 
 
 def _machine_line(machine: Mapping[str, JsonValue]) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
+from bench.environments import interpreter, missing_package
+from bench.inputs import Announce, Folders, Preparation, case_spec, tell_failure
 from bench.outcome import Failure, FailureKind, Sample
-from bench.process import Request, run_prepare, run_sample
+from bench.prepared import Store
+from bench.process import Request, run_sample
 from bench.schedule import Arm, arms_of, round_order
-from bench.suite import Case, JsonValue, Suite, System
+from bench.suite import Case, Environment, JsonValue, Suite, System
 
 MINIMUM_SAMPLES = 5
-Announce = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,11 @@ class CaseRun:
     disagreement: Disagreement | None = None
 
     @property
+    def reference(self) -> str:
+        """The system whose answers the others must give, and which runs against itself."""
+        return next((arm.system.name for arm in self.arms if arm.is_repeat), "")
+
+    @property
     def is_sound(self) -> bool:
         """True if there are samples to believe; a peer that is not installed does no harm."""
         kinds = {failure.kind for failure in self.failures.values()}
@@ -64,9 +68,19 @@ class SuiteRun:
     def is_sound(self) -> bool:
         return all(case.is_sound for case in self.cases)
 
+    @property
+    def reference(self) -> str:
+        """The system that ran against itself: the baseline, or what stood in for it."""
+        return (self.cases[0].reference if self.cases else "") or self.suite.baseline
+
 
 def run_suite(
-    suite: Suite, *, samples: int = MINIMUM_SAMPLES, quick: bool = False, announce: Announce
+    suite: Suite,
+    *,
+    samples: int = MINIMUM_SAMPLES,
+    quick: bool = False,
+    announce: Announce,
+    store: Store | None = None,
 ) -> SuiteRun:
     """Every case of `suite`. A disagreement ends the run, for no time after it means anything."""
     if samples < MINIMUM_SAMPLES:
@@ -74,7 +88,7 @@ def run_suite(
     started = datetime.now(UTC)
     cases: list[CaseRun] = []
     for case in suite.chosen_cases(quick=quick):
-        cases.append(_run_case(suite, case, samples, announce))
+        cases.append(_run_case(suite, case, samples, announce, store or Store()))
         if cases[-1].disagreement is not None:
             break
     return SuiteRun(suite, tuple(cases), samples, quick, started, datetime.now(UTC))
@@ -103,7 +117,8 @@ class _Rounds:
 
     suite: Suite
     case: Case
-    inputs: str | None
+    baseline: str
+    folders: Folders
     announce: Announce
     active: list[Arm]
     failures: dict[str, Failure]
@@ -122,46 +137,63 @@ class _Rounds:
 
     def check(self, samples: Mapping[str, Sample]) -> Disagreement | None:
         """Compare a round's answers with the first answer the baseline ever gave."""
-        baseline = self.suite.baseline
         if self.reference is None:
-            self.reference = samples.get(baseline)
+            self.reference = samples.get(self.baseline)
         if self.reference is None:
             return None
-        return find_disagreement(baseline, self.reference, samples)
+        return find_disagreement(self.baseline, self.reference, samples)
 
     def _request(self, system: System) -> Request:
-        spec: dict[str, JsonValue] = {
-            "suite": self.suite.name,
-            "case": self.case.name,
-            "system": system.name,
-            "inputs": self.inputs,
-            "parameters": {**self.case.parameters, **system.parameters},
-        }
+        spec = case_spec(self.suite, self.case, system)
+        spec["inputs"] = self.folders.inputs
+        spec["store"] = self.folders.stores.get(system.name)
         measures = frozenset(measure.name for measure in self.suite.measures)
-        return Request(system.entry, spec, measures, self.suite.timeout_s)
+        python = interpreter(system.environment)
+        return Request(system.entry, spec, measures, self.suite.timeout_s, python)
 
     def _drop(self, arm: Arm, failure: Failure) -> None:
         self.failures[arm.label] = failure
         self.active.remove(arm)
-        self.announce(f"  {arm.label}: {failure}")
-        if failure.output:
-            self.announce(failure.output.rstrip())
+        tell_failure(self.announce, arm.label, failure)
 
 
-def _run_case(suite: Suite, case: Case, samples: int, announce: Announce) -> CaseRun:
-    missing = {system.name: _missing(system) for system in suite.systems}
-    failures = {name: failure for name, failure in missing.items() if failure is not None}
+def _run_case(suite: Suite, case: Case, samples: int, announce: Announce, store: Store) -> CaseRun:
+    failures = _not_installed(suite)
+    baseline = _baseline(suite, failures)
     installed = [system for system in suite.systems if system.name not in failures]
-    arms = arms_of(installed, suite.baseline)
-    result = CaseRun(case, arms, failures=failures)
-    if suite.baseline in failures:
+    result = CaseRun(case, arms_of(installed, baseline or suite.baseline), failures=failures)
+    if baseline is None:
         return result
-    with _inputs(suite, case) as inputs:
-        if isinstance(inputs, Failure):
-            announce(f"  prepare: {inputs}\n{inputs.output.rstrip()}")
-            return replace(result, failures={**failures, "prepare": inputs})
-        rounds = _Rounds(suite, case, inputs, announce, list(arms), failures)
+    with ExitStack() as held:
+        folders = Preparation(suite, case, store, held, announce).of(installed)
+        failures = {**failures, **folders.failures}
+        if {"prepare", baseline} & folders.failures.keys():
+            return replace(result, failures=failures)
+        arms = [arm for arm in result.arms if arm.system.name not in failures]
+        rounds = _Rounds(suite, case, baseline, folders, announce, arms, failures)
         return _timed_rounds(result, rounds, samples)
+
+
+def _not_installed(suite: Suite) -> dict[str, Failure]:
+    missing = {system.name: missing_package(system) for system in suite.systems}
+    return {
+        name: Failure(FailureKind.NOT_INSTALLED, f"needs the package {package}")
+        for name, package in missing.items()
+        if package is not None
+    }
+
+
+def _baseline(suite: Suite, failures: Mapping[str, Failure]) -> str | None:
+    """The first baseline that is installed; for absent peers the first system that is.
+
+    Without its peers a suite has no ratios, but it still shows that it runs, and its seconds.
+    """
+    for name in suite.baselines:
+        if name not in failures:
+            return name
+    if any(suite.system(name).environment is Environment.PROJECT for name in suite.baselines):
+        return None
+    return next((system.name for system in suite.systems if system.name not in failures), None)
 
 
 def _timed_rounds(result: CaseRun, rounds: _Rounds, samples: int) -> CaseRun:
@@ -174,7 +206,7 @@ def _timed_rounds(result: CaseRun, rounds: _Rounds, samples: int) -> CaseRun:
         disagreement = rounds.check(taken)
         if disagreement is not None:
             return replace(result, failures=dict(rounds.failures), disagreement=disagreement)
-        if rounds.suite.baseline in rounds.failures:
+        if rounds.baseline in rounds.failures:
             return replace(result, failures=dict(rounds.failures))
         if index >= 0:
             timed.append(taken)
@@ -189,29 +221,3 @@ def _by_arm(
     arms: Sequence[Arm], rounds: Sequence[Mapping[str, Sample]]
 ) -> dict[str, tuple[Sample, ...]]:
     return {arm.label: tuple(taken[arm.label] for taken in rounds) for arm in arms}
-
-
-@contextmanager
-def _inputs(suite: Suite, case: Case) -> Iterator[str | Failure | None]:
-    """The folder that `prepare` filled, kept for the length of the case."""
-    if suite.prepare is None:
-        yield None
-        return
-    spec: dict[str, JsonValue] = {
-        "suite": suite.name,
-        "case": case.name,
-        "parameters": dict(case.parameters),
-    }
-    request = Request(suite.prepare, spec, frozenset(), suite.timeout_s)
-    with tempfile.TemporaryDirectory(prefix="bench-inputs-") as folder:
-        failure = run_prepare(request, Path(folder))
-        yield failure if failure is not None else folder
-
-
-def _missing(system: System) -> Failure | None:
-    for package in system.requires:
-        try:
-            version(package)
-        except PackageNotFoundError:
-            return Failure(FailureKind.NOT_INSTALLED, f"needs the package {package}")
-    return None

@@ -21,12 +21,21 @@ class Role(StrEnum):
     SUBSTRATE = "substrate"
 
 
+class Environment(StrEnum):
+    """Which Python runs a system."""
+
+    PROJECT = "project"
+    PEERS = "peers"
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """One way to do the job. `entry` is `module:function`, imported only in the child process.
 
     `requires` names installed distributions; a system lacking one is reported as not installed
     rather than as failed. `parameters` win over the case's parameters of the same name.
+    `prepare` (`module:function`) runs once per case, in the system's own environment, and fills
+    a folder that each of its samples then reads as `spec["store"]`.
     """
 
     name: str
@@ -34,6 +43,8 @@ class System:
     entry: str
     parameters: Parameters = field(default_factory=dict)
     requires: tuple[str, ...] = ()
+    environment: Environment = Environment.PROJECT
+    prepare: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +66,37 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A promise about one system: at most so many seconds, or so many times the baseline `of`."""
+    """A promise about one system: at most so many seconds, or so many times the baseline `of`.
+
+    `aim` is what we would like to reach beyond the promise.
+    """
 
     system: str
     measure: str
     at_most: float
     of: str | None = None
+    aim: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthTarget:
+    """A promise about the last case of a growing suite, as a ratio to the first."""
+
+    system: str
+    measure: str
+    at_most: float
+    aim: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallsTarget:
+    """A promise about the storage calls of a system, all kinds together, in every case."""
+
+    system: str
+    at_most: int
+
+
+AnyTarget = Target | GrowthTarget | CallsTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +105,9 @@ class Suite:
 
     The first of `baselines` is the one run against itself for the noise floor. `quick_cases`
     replace `cases` under `--quick`. `prepare` (`module:function`) runs once per case in its own
-    child and fills a folder that every sample then reads as `spec["inputs"]`. `axis` names what
-    grows from the first case to the last, and asks for a table of growth.
+    child and fills a folder that every sample then reads as `spec["inputs"]`. With `kept_by`, the
+    names of the parameters that decide what is prepared, such folders are kept for later runs.
+    `axis` names what grows from the first case to the last, and asks for a table of growth.
     """
 
     name: str
@@ -80,8 +117,9 @@ class Suite:
     baselines: tuple[str, ...]
     cases: tuple[Case, ...] = (Case("default"),)
     quick_cases: tuple[Case, ...] = ()
-    targets: tuple[Target, ...] = ()
+    targets: tuple[AnyTarget, ...] = ()
     prepare: str | None = None
+    kept_by: tuple[str, ...] = ()
     axis: str | None = None
     timeout_s: float = 600.0
 
@@ -95,10 +133,16 @@ class Suite:
         for baseline in self.baselines:
             _known("baseline", baseline, systems)
         for target in self.targets:
-            _known("target system", target.system, systems)
+            self._check(target, systems, measures)
+
+    def _check(self, target: AnyTarget, systems: frozenset[str], measures: frozenset[str]) -> None:
+        _known("target system", target.system, systems)
+        if not isinstance(target, CallsTarget):
             _known("target measure", target.measure, measures)
-            if target.of is not None:
-                _known("target baseline", target.of, frozenset(self.baselines))
+        if isinstance(target, Target) and target.of is not None:
+            _known("target baseline", target.of, frozenset(self.baselines))
+        if isinstance(target, GrowthTarget) and self.axis is None:
+            raise ValueError(f"suite {self.name!r} promises growth and has no axis")
 
     @property
     def baseline(self) -> str:

@@ -10,7 +10,7 @@ from bench.figures import NoiseFloor, Spread, noise_floor, p95, paired_ratio, sp
 from bench.outcome import Sample
 from bench.run import CaseRun, SuiteRun
 from bench.schedule import AGAIN
-from bench.suite import Measure, Suite, Target
+from bench.suite import AnyTarget, CallsTarget, GrowthTarget, Measure, Suite, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,13 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A target and what was found for it in one case; `found` is None if nothing could be."""
+    """A target and what was found for it in one case; `found` is None if nothing could be.
+
+    The case of a target for growth names the two cases it compares.
+    """
 
     case: str
-    target: Target
+    target: AnyTarget
     found: float | None
 
     @property
@@ -81,10 +84,10 @@ def case_rows(suite: Suite, case: CaseRun) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def case_floor(suite: Suite, case: CaseRun, measure: str) -> NoiseFloor | None:
+def case_floor(case: CaseRun, measure: str) -> NoiseFloor | None:
     """How far the baseline was from itself in `measure`, or None if it was not measured."""
-    first = _values(case.samples.get(suite.baseline, ()), measure)
-    again = _values(case.samples.get(suite.baseline + AGAIN, ()), measure)
+    first = _values(case.samples.get(case.reference, ()), measure)
+    again = _values(case.samples.get(case.reference + AGAIN, ()), measure)
     return noise_floor(first, again) if first is not None and again is not None else None
 
 
@@ -93,7 +96,7 @@ def headlines(run: SuiteRun) -> tuple[Headline, ...]:
     found = []
     for case in run.cases:
         for row in case_rows(run.suite, case):
-            floor = case_floor(run.suite, case, row.measure.name)
+            floor = case_floor(case, row.measure.name)
             for baseline, ratio in zip(run.suite.baselines, row.ratios, strict=True):
                 if ratio is not None and not row.is_repeat and row.label not in run.suite.baselines:
                     name = row.measure.name
@@ -102,12 +105,26 @@ def headlines(run: SuiteRun) -> tuple[Headline, ...]:
 
 
 def verdicts(run: SuiteRun) -> tuple[Verdict, ...]:
-    """Each target beside what was found, for every case that was run."""
-    return tuple(
+    """Each target beside what was found: for every case that was run, growth once for all."""
+    in_cases = [
         Verdict(case.case.name, target, _found(case, target))
         for case in run.cases
         for target in run.suite.targets
-    )
+        if not isinstance(target, GrowthTarget)
+    ]
+    grown = {(found.system, found.measure): found for found in growth(run)}
+    between = [
+        _grown(target, grown.get((target.system, target.measure)))
+        for target in run.suite.targets
+        if isinstance(target, GrowthTarget)
+    ]
+    return (*in_cases, *between)
+
+
+def _grown(target: GrowthTarget, found: Growth | None) -> Verdict:
+    if found is None:
+        return Verdict("the last ÷ the first case", target, None)
+    return Verdict(f"{found.last_case} ÷ {found.first_case}", target, found.ratio)
 
 
 def growth(run: SuiteRun) -> tuple[Growth, ...]:
@@ -164,8 +181,12 @@ def _median_calls(samples: tuple[Sample, ...]) -> dict[str, int]:
     return {name: int(median(sample.calls.get(name, 0) for sample in samples)) for name in names}
 
 
-def _found(case: CaseRun, target: Target) -> float | None:
-    values = _values(case.samples.get(target.system, ()), target.measure)
+def _found(case: CaseRun, target: Target | CallsTarget) -> float | None:
+    samples = case.samples.get(target.system, ())
+    if isinstance(target, CallsTarget):
+        calls = _median_calls(samples)
+        return float(sum(calls.values())) if calls else None
+    values = _values(samples, target.measure)
     if values is None:
         return None
     if target.of is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.suite import Case, Measure, Role, Suite, System, Target
+from bench.suite import CallsTarget, Case, Measure, Role, Suite, System, Target
 
 _KINDS = ("insert", "upsert", "node and edge", "update", "delete")
 
@@ -27,8 +27,9 @@ SUITE = Suite(
         Case(kind, {"kind": kind, "rows": 100, "warm_up": 2, "repetitions": 10}) for kind in _KINDS
     ),
     targets=(
-        Target("omnigraph", "commit", at_most=4.0, of="lance append"),
-        Target("omnigraph", "processor", at_most=4.0, of="lance append"),
+        Target("omnigraph", "commit", at_most=4.0, of="lance append", aim=2.0),
+        Target("omnigraph", "processor", at_most=4.0, of="lance append", aim=2.0),
+        CallsTarget("omnigraph", at_most=12),
     ),
     timeout_s=120,
 )

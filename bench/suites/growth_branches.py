@@ -1,8 +1,8 @@
-"""Work on one branch among many. The aim: 1.5 times the first case to create, 1.1 for `main`."""
+"""Work on one branch among many."""
 
 from __future__ import annotations
 
-from bench.suite import Case, Measure, Role, Suite, System
+from bench.suite import Case, GrowthTarget, Measure, Role, Suite, System
 
 SUITE = Suite(
     name="growth_branches",
@@ -26,6 +26,11 @@ SUITE = Suite(
     quick_cases=tuple(
         Case(f"{branches} branches", {"branches": branches, "repetitions": 3})
         for branches in (1, 20)
+    ),
+    targets=(
+        GrowthTarget("omnigraph", "main commit", at_most=1.5, aim=1.1),
+        GrowthTarget("omnigraph", "create", at_most=1.5, aim=1.2),
+        GrowthTarget("omnigraph", "first write", at_most=1.5, aim=1.2),
     ),
     axis="branches",
     timeout_s=300,

@@ -1,8 +1,8 @@
-"""A small commit on a long history. The aim: the last case costs at most 1.5 times the first."""
+"""A small commit on a long history."""
 
 from __future__ import annotations
 
-from bench.suite import Case, Measure, Role, Suite, System, Target
+from bench.suite import CallsTarget, Case, GrowthTarget, Measure, Role, Suite, System, Target
 
 SUITE = Suite(
     name="growth_history",
@@ -27,7 +27,12 @@ SUITE = Suite(
         Case(f"{commits} commits", {"commits": commits, "warm_up": 2, "repetitions": 6})
         for commits in (10, 50)
     ),
-    targets=(Target("omnigraph", "commit", at_most=4.0, of="lance append"),),
+    targets=(
+        Target("omnigraph", "commit", at_most=4.0, of="lance append", aim=2.0),
+        GrowthTarget("omnigraph", "commit", at_most=1.5, aim=1.2),
+        GrowthTarget("omnigraph", "processor", at_most=1.5, aim=1.2),
+        CallsTarget("omnigraph", at_most=12),
+    ),
     axis="commits",
     timeout_s=300,
 )

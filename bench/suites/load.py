@@ -23,7 +23,7 @@ SUITE = Suite(
         Case("100 k persons", {"seed": 7, "persons": 100_000}),
     ),
     quick_cases=(Case("10 k persons", {"seed": 7, "persons": 10_000}),),
-    targets=(Target("omnigraph", "load", at_most=4.0, of="lance"),),
+    targets=(Target("omnigraph", "load", at_most=4.0, of="lance", aim=2.0),),
     axis="persons",
     timeout_s=300,
 )

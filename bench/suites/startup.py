@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.suite import Case, Measure, Role, Suite, System
+from bench.suite import Case, Measure, Role, Suite, System, Target
 
 _ENTRY = "bench.systems.command:run"
 
@@ -25,5 +25,9 @@ SUITE = Suite(
     baselines=("python", "import click"),
     cases=(Case("warm files", {"repetitions": 10}),),
     quick_cases=(Case("warm files", {"repetitions": 3}),),
+    targets=(
+        Target("omnigraph --help", "wall", at_most=0.150),
+        Target("omnigraph version", "wall", at_most=0.150),
+    ),
     timeout_s=60,
 )

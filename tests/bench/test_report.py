@@ -1,5 +1,6 @@
 import json
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,11 +8,11 @@ import pytest
 
 from bench.machine import machine_facts
 from bench.outcome import Failure, FailureKind, Sample
-from bench.record import record, write_report
+from bench.record import keep, record, write_report
 from bench.report import markdown, show_count, show_ratio, show_seconds
 from bench.run import CaseRun, Disagreement, SuiteRun
 from bench.schedule import arms_of
-from bench.suite import Case, Measure, Role, Suite, System, Target
+from bench.suite import CallsTarget, Case, GrowthTarget, Measure, Role, Suite, System, Target
 from bench.summary import growth, headlines, verdicts
 
 SUITE = Suite(
@@ -167,13 +168,52 @@ def test_a_failure_is_named_on_the_page_and_leaves_the_others():
     ]
 
 
+def promising(*targets):
+    return replace(SOUND, suite=replace(SUITE, targets=targets))
+
+
+def test_growth_is_judged_once_and_calls_in_every_case():
+    run = promising(GrowthTarget("ours", "point", 2.5, aim=1.2), CallsTarget("ours", 12))
+    page = markdown(run, machine_facts())
+    assert "- target ours, point ≤ 2.5× (aim 1.2×) at large ÷ small: missed with 3×" in page
+    assert page.count("- target ours, storage calls ≤ 12 at") == 2
+    assert "- target ours, storage calls ≤ 12 at large: met with 5" in page
+
+
+def test_growth_that_was_not_measured_says_so():
+    run = promising(GrowthTarget("ours", "point", 1.5))
+    page = markdown(replace(run, cases=run.cases[:1]), machine_facts())
+    assert "point ≤ 1.5× at the last ÷ the first case: not measured" in page
+
+
+def test_a_kept_report_takes_the_place_of_the_one_before_and_of_no_other(tmp_path):
+    page = tmp_path / "RESULTS.md"
+    page.write_text("# Kept\n\nSome words.\n\n## other\n\nfigures\n\n## reads\n\nold figures\n")
+    for _ in range(2):
+        keep(SOUND, machine_facts(), page)
+    text = page.read_text()
+    assert text.startswith("# Kept\n\nSome words.\n\n## other\n\nfigures\n\n## reads\n\n2026-01-02")
+    assert text.count("## reads") == 1
+    assert "old figures" not in text
+    assert "- target ours, point ≤ 2.5× raw at small: met with 2× raw" in text
+
+
+@pytest.mark.parametrize(
+    "run", [replace(SOUND, quick=True), replace(SOUND, cases=(CaseRun(SUITE.cases[0], ()),))]
+)
+def test_neither_quick_nor_unsound_figures_are_kept(run, tmp_path):
+    with pytest.raises(ValueError, match="only a sound run of the full sizes"):
+        keep(run, machine_facts(), tmp_path / "RESULTS.md")
+    assert not (tmp_path / "RESULTS.md").exists()
+
+
 def test_quick_figures_say_so():
     page = markdown(suite_run(case_run(SUITE.cases[0], 1), quick=True), machine_facts())
     assert "not to be quoted" in page
 
 
 def test_the_record_holds_every_sample_and_the_machine_but_no_name_or_path(tmp_path):
-    page = write_report(SOUND, machine_facts(["pytest"]), tmp_path)
+    page = write_report(SOUND, machine_facts({"pytest": "9"}), tmp_path)
     assert page.name == "reads-20260102T030405Z.md"
     text = page.with_suffix(".json").read_text()
     kept = json.loads(text)

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from bench.machine import machine_facts
 from bench.outcome import FailureKind
 from bench.process import Request, run_sample
+from bench.report import markdown
 from bench.run import run_suite
 from bench.schedule import arms_of, round_order
-from bench.suite import Case, Measure, Role, Suite, System
+from bench.suite import Case, Environment, Measure, Role, Suite, System
+from bench.summary import headlines
 
 
 def system(name, entry, role=Role.OURS, **parameters):
@@ -216,6 +219,54 @@ def test_a_run_without_its_baseline_is_not_sound():
     case = run_one_case(suite(absent, system("other", "repeats")))
     assert case.samples == {}
     assert not case.is_sound
+
+
+def test_without_its_peers_a_suite_still_runs_and_has_no_ratios(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_PEERS_VENV", str(tmp_path / "absent"))
+    peer = System(
+        "peer",
+        Role.PEER,
+        "systems_under_test:raises",
+        requires=("no-such-package",),
+        environment=Environment.PEERS,
+        prepare="systems_under_test:raises",
+    )
+    result = run(suite(peer, system("ours", "repeats")))
+    (case,) = result.cases
+    assert result.is_sound
+    assert result.reference == "ours"
+    assert case.samples.keys() == {"ours", "ours (again)"}
+    assert headlines(result) == ()
+    page = markdown(result, machine_facts())
+    assert "- peer: not installed: needs the package no-such-package" in page
+
+
+def test_of_two_baselines_the_one_that_is_installed_is_the_reference(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_PEERS_VENV", str(tmp_path / "absent"))
+    absent = replace(
+        system("absent", "repeats", Role.PEER),
+        requires=("no-such-package",),
+        environment=Environment.PEERS,
+    )
+    declared = replace(
+        suite(absent, system("second", "repeats"), system("ours", "repeats")),
+        baselines=("absent", "second"),
+    )
+    result = run(declared)
+    assert result.reference == "second"
+    assert {(found.system, found.baseline) for found in headlines(result)} == {("ours", "second")}
+
+
+def test_a_store_is_filled_once_and_read_by_every_sample_of_its_system(tmp_path):
+    log = tmp_path / "log.jsonl"
+    reader = replace(system("base", "reads_store"), prepare="systems_under_test:prepare_store")
+    declared = suite(
+        reader,
+        prepare="systems_under_test:prepare",
+        cases=(Case("small", {"size": 7, "log": str(log)}),),
+    )
+    case = run_one_case(declared)
+    assert {sample.result_hash for sample in case.samples["base"]} == {"7"}
 
 
 def test_inputs_are_prepared_once_and_read_by_every_sample(tmp_path):

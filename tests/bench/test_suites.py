@@ -7,7 +7,17 @@ import pytest
 
 from bench.__main__ import main
 from bench.child import load_entry
-from bench.suite import Case, Measure, Role, Suite, System, Target, find_suites
+from bench.suite import (
+    CallsTarget,
+    Case,
+    GrowthTarget,
+    Measure,
+    Role,
+    Suite,
+    System,
+    Target,
+    find_suites,
+)
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -33,6 +43,8 @@ def declare(**changes):
         ({"targets": (Target("c", "work", 1.0),)}, "target system 'c' is not one of"),
         ({"targets": (Target("a", "play", 1.0),)}, "target measure 'play' is not one of"),
         ({"targets": (Target("b", "work", 1.0, of="b"),)}, "target baseline 'b' is not one of a"),
+        ({"targets": (GrowthTarget("b", "work", 1.5),)}, "promises growth and has no axis"),
+        ({"targets": (CallsTarget("c", 12),)}, "target system 'c' is not one of"),
     ],
 )
 def test_a_suite_that_contradicts_itself_is_refused(changes, complaint):
@@ -55,6 +67,24 @@ def test_every_suite_is_found_and_every_system_of_it_exists():
             assert callable(load_entry(system.entry))
         if suite.prepare is not None:
             assert callable(load_entry(suite.prepare))
+
+
+def test_every_suite_of_the_acceptance_has_its_targets():
+    suites = find_suites()
+    promised = {
+        name: {(type(target), getattr(target, "measure", None)) for target in suite.targets}
+        for name, suite in suites.items()
+    }
+    assert {(Target, "commit"), (CallsTarget, None)} <= promised["one_commit"]
+    for name in ("growth_history", "growth_types"):
+        assert {(Target, "commit"), (GrowthTarget, "commit")} <= promised[name]
+    assert (GrowthTarget, "main commit") in promised["growth_branches"]
+    assert (GrowthTarget, "all commits") in promised["writers"]
+    assert (Target, "load") in promised["load"]
+    assert (Target, "wall") in promised["startup"]
+    assert (Target, "q1–q7") in promised["social"]
+    assert {(Target, "1 hop"), (Target, "2 hops"), (Target, "point")} <= promised["neighbourhoods"]
+    assert (Target, "hybrid") in promised["retrieval"]
 
 
 def test_the_list_shows_every_question(capsys):
@@ -90,6 +120,16 @@ def test_a_suite_runs_from_the_command_line_to_its_records(tmp_path, capsys):
     assert "- **other**, work: **1×** `base` (1 – 1; noise 1×, no difference shown)" in shown
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md"]
     assert next(tmp_path.glob("*.md")).read_text() in shown
+
+
+def test_figures_of_a_quick_run_are_never_kept(tmp_path, capsys):
+    kept = Path(main.__globals__["__file__"]).parent / "RESULTS.md"
+    before = kept.read_bytes()
+    assert main(["sound", "--quick", "--keep"], package="suites_under_test") == 2
+    assert "not worth keeping" in capsys.readouterr().err
+    assert main(["sound", "--quick", "--out", str(tmp_path)], package="suites_under_test") == 0
+    assert main(["sound", "--out", str(tmp_path)], package="suites_under_test") == 0
+    assert kept.read_bytes() == before
 
 
 def test_a_disagreement_is_an_exit_status_and_a_record(tmp_path, capsys):

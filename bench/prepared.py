@@ -1,0 +1,95 @@
+"""Folders that are filled once and read by every sample: for one case, or kept between runs.
+
+A kept folder is named by a digest of all that decides its content: who fills it, the parameters,
+the sources of the generators and of the module that fills it, and the versions of what it stands
+on. A change to any of them makes a new folder; the old one is left for `--fresh` or for `rm`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from bench.outcome import Failure
+from bench.process import Request, run_prepare
+from bench.suite import JsonValue
+
+_HERE = Path(__file__).resolve().parent
+_KEPT = _HERE / "results" / ".prepared"
+_STANDS_ON = ("omnigraph", "pylance", "pyarrow", "numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Where kept folders are. `fresh` fills again what is there already."""
+
+    folder: Path = _KEPT
+    fresh: bool = False
+
+
+@contextmanager
+def prepared(
+    request: Request, store: Store, kept_by: Mapping[str, JsonValue] | None
+) -> Iterator[Path | Failure]:
+    """The folder that `request` fills; kept for later runs if told what its content depends on."""
+    if kept_by is None:
+        with tempfile.TemporaryDirectory(prefix="bench-inputs-") as folder:
+            failure = run_prepare(request, Path(folder))
+            yield failure if failure is not None else Path(folder)
+    else:
+        yield _kept(request, store, kept_by)
+
+
+def folder_name(entry: str, kept_by: Mapping[str, JsonValue]) -> str:
+    """The name of a kept folder: readable in front, and a digest of what decides its content."""
+    decides = {
+        "entry": entry,
+        "kept_by": dict(kept_by),
+        "sources": _digest_of_sources(entry),
+        "stands_on": {name: _version(name) for name in _STANDS_ON},
+    }
+    digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+    return f"{entry.rpartition('.')[2].replace(':', '-')}-{digest[:16]}"
+
+
+def _kept(request: Request, store: Store, kept_by: Mapping[str, JsonValue]) -> Path | Failure:
+    place = store.folder / folder_name(request.entry, kept_by)
+    if place.exists() and not store.fresh:
+        return place
+    store.folder.mkdir(parents=True, exist_ok=True)
+    # Filled beside its place and moved there whole, so an interrupted run leaves no half of it.
+    with tempfile.TemporaryDirectory(dir=store.folder, ignore_cleanup_errors=True) as beside:
+        filled = Path(beside) / "filled"
+        filled.mkdir()
+        failure = run_prepare(request, filled)
+        if failure is not None:
+            return failure
+        shutil.rmtree(place, ignore_errors=True)
+        filled.replace(place)
+    return place
+
+
+def _digest_of_sources(entry: str) -> str:
+    files = [file for file in (_HERE / "generators").rglob("*") if file.suffix != ".pyc"]
+    module = importlib.util.find_spec(entry.partition(":")[0])
+    if module is not None and module.origin is not None:
+        files.append(Path(module.origin))
+    digest = hashlib.sha256()
+    for file in sorted(file for file in files if file.is_file()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
