@@ -146,20 +146,27 @@ def help_text(path: str, command: click.Command) -> str:
 
 
 def cli_page() -> str:
-    sections = [
-        f"## `{path}`\n\n```text\n{help_text(path, command)}\n```"
+    sections = [f"## `omnigraph`\n\n```text\n{help_text('omnigraph', omnigraph)}\n```\n"]
+    sections += [
+        f"## `{path}`\n\n```text\n{help_text(path, command)}\n```\n"
         for path, command in commands(omnigraph, "omnigraph")
+        if not command.hidden
     ]
     return f"""# The command line
 
 {NOTE}
 Payloads go to stdout and nothing else does; notes, warnings and errors go to stderr. With `--json` stdout is one JSON
-document, on success and on failure.
+document, on success and on failure. Progress of long work is drawn on stderr where that is a terminal, unless `--quiet` is given.
+Files are written whole or not at all. `NO_COLOR` turns colours off; there are none outside terminals.
+
+A graph is named by an argument, `--store` or `--uri`, or comes from a profile (`--profile`, else `OMNIGRAPH_PROFILE`) or
+`defaults.store` of the operator's `config.yaml`. `--store`, `--uri`, `--profile`, `--as`, `--json`, `--quiet` and `--yes` may also stand
+before the verb. Deleting or overwriting a graph that is not on this machine asks first, or needs `--yes`.
 
 | Exit | When |
 |---|---|
 | 0 | success |
-| 1 | the command failed; `lint` found mistakes |
+| 1 | the command failed, or whoever read its output went away; `lint` found mistakes |
 | 2 | wrong usage |
 | 4 | the branch was not at the expected commit |
 | 130 | interrupted |

@@ -19,12 +19,16 @@ from omnigraph import errors
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
+    from omnigraph.graph.blobs import Blob, BlobStat
+    from omnigraph.graph.embedding import embed
     from omnigraph.graph.graph import Branch, Graph, GraphView, init, open
     from omnigraph.graph.query_result import QueryResult
     from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
     from omnigraph.settings import Settings
 
 _LAZY = {
+    "Blob": "omnigraph.graph.blobs",
+    "BlobStat": "omnigraph.graph.blobs",
     "Branch": "omnigraph.graph.graph",
     "Graph": "omnigraph.graph.graph",
     "GraphView": "omnigraph.graph.graph",
@@ -33,12 +37,15 @@ _LAZY = {
     "QueryResult": "omnigraph.graph.query_result",
     "Settings": "omnigraph.settings",
     "SnapshotInfo": "omnigraph.graph.results",
+    "embed": "omnigraph.graph.embedding",
     "init": "omnigraph.graph.graph",
     "open": "omnigraph.graph.graph",
 }
 
 __all__ = [
     "INTERNAL_SCHEMA_VERSION",
+    "Blob",
+    "BlobStat",
     "Branch",
     "Graph",
     "GraphView",
@@ -48,6 +55,7 @@ __all__ = [
     "Settings",
     "SnapshotInfo",
     "__version__",
+    "embed",
     "errors",
     "init",
     "open",

@@ -13,9 +13,11 @@ Sorted by what the caller can do next:
     │   ├── StampRefused            a graph written by another format version
     │   ├── ExternalBlobPolicy      an external blob address that is not allowed
     │   ├── BlobRangeNotSatisfiable a byte range outside the value
+    │   ├── MissingPackage          something only an optional package can do
     │   └── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
     ├── NotFoundError           name something else
     │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
+    │   ├── BlobIsNull              an entity without a value where a blob was asked for
     │   ├── GraphNotFound           no graph at this address
     │   ├── SchemaFilesMissing      a graph whose schema files are gone
     │   └── HistoricalVersionReclaimed, ChangeFeedGap   history that cleanup removed
@@ -337,6 +339,16 @@ class BlobRangeNotSatisfiable(InputError):
         return {"blob_range": {"start": self.start, "end": self.end, "length": self.length}}
 
 
+class MissingPackage(InputError):
+    """Something only a package can do that is not installed."""
+
+    code = "missing_package"
+
+    def __init__(self, package: str, what: str) -> None:
+        super().__init__(f"{what} needs the package '{package}', which is not installed")
+        self.package, self.what = package, what
+
+
 class ChangeCursorRejected(InputError):
     code = "change_cursor_rejected"
 
@@ -395,6 +407,16 @@ class EntityNotFound(NotFoundError):
     def __init__(self, type_key: str, id: str) -> None:
         super().__init__(f"{type_key} has no entity '{id}'")
         self.type_key, self.id = type_key, id
+
+
+class BlobIsNull(NotFoundError):
+    """An entity without a value where a blob was asked for; an empty blob is a value."""
+
+    code = "blob_is_null"
+
+    def __init__(self, type_key: str, id: str, property: str) -> None:
+        super().__init__(f"{type_key} '{id}' has no {property}")
+        self.type_key, self.id, self.property = type_key, id, property
 
 
 class GraphNotFound(NotFoundError):

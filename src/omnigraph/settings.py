@@ -20,6 +20,8 @@ T_co = TypeVar("T_co", covariant=True)
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 
+LOAD_ENGINES = ("spark", "local")
+
 
 class FenceMode(StrEnum):
     """How writers in different processes are kept apart."""
@@ -27,6 +29,14 @@ class FenceMode(StrEnum):
     AUTO = "auto"
     REQUIRED = "required"
     OFF = "off"
+
+
+class TraversalMode(StrEnum):
+    """How traversals find neighbours."""
+
+    AUTO = "auto"
+    INDEXED = "indexed"
+    CSR = "csr"
 
 
 class EmbedProvider(StrEnum):
@@ -59,6 +69,16 @@ def _parse_seconds(value: str) -> float:
     return seconds
 
 
+def _parse_term(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds >= 1):
+        raise ValueError("a number of seconds, 1 or more")
+    return seconds
+
+
 def _parse_milliseconds(value: str) -> float:
     """The number of seconds."""
     return _whole_number(value, 0, "a whole number of milliseconds, 0 or more") / 1000
@@ -73,6 +93,18 @@ def _parse_attempts(value: str) -> int:
     return _whole_number(value, 1, "a whole number, 1 or more")
 
 
+def _parse_limit(value: str) -> int | None:
+    return _whole_number(value, 0, "a whole number, 0 or more") if value else None
+
+
+def _parse_count(value: str) -> int:
+    return _whole_number(value, 0, "a whole number, 0 or more")
+
+
+def _parse_concurrency(value: str) -> int:
+    return int(value) if value.isascii() and value.isdigit() and int(value) else 8
+
+
 def _parse_mebibytes(value: str) -> int:
     """The number of bytes."""
     return _whole_number(value, 0, "a whole number of mebibytes, 0 or more") << 20
@@ -84,11 +116,25 @@ def _whole_number(value: str, least: int, accepted: str) -> int:
     return int(value)
 
 
+def _parse_load_engine(value: str) -> str:
+    word = value.lower()
+    if word not in LOAD_ENGINES:
+        raise ValueError(" or ".join(LOAD_ENGINES))
+    return word
+
+
 def _parse_provider(value: str) -> EmbedProvider:
     try:
         return EmbedProvider(value.lower())
     except ValueError:
         raise ValueError(", ".join(EmbedProvider)) from None
+
+
+def _parse_traversal_mode(value: str) -> TraversalMode:
+    try:
+        return TraversalMode(value.lower())
+    except ValueError:
+        raise ValueError(", ".join(TraversalMode)) from None
 
 
 def _parse_fence_mode(value: str) -> FenceMode:
@@ -138,12 +184,99 @@ WRITER_WAIT = Setting(
     "Seconds a writer waits for another one to finish before it gives up.",
     _parse_seconds,
 )
+LEASE_TERM = Setting(
+    "OMNIGRAPH_LEASE_TERM",
+    "30",
+    "On an object store, seconds without a sign of life after which another writer takes over. It "
+    "is renewed every third of that; all writers of a graph should be given the same.",
+    _parse_term,
+)
+MAINTENANCE_CONCURRENCY = Setting(
+    "OMNIGRAPH_MAINTENANCE_CONCURRENCY",
+    "8",
+    "How many tables maintenance works on at a time; anything but a positive number means `8`.",
+    _parse_concurrency,
+)
+CLEANUP_GRACE = Setting(
+    "OMNIGRAPH_CLEANUP_GRACE",
+    "86400",
+    "Seconds a write may take to prepare. Cleanup leaves files and forks alone that nothing refers "
+    "to for so long, and a write that took longer is refused.",
+    _parse_seconds,
+)
+AUTOPILOT = Setting(
+    "OMNIGRAPH_AUTOPILOT",
+    "false",
+    "`true` lets a graph that is open for writing maintain itself in the background.",
+    _parse_flag,
+)
+AUTOPILOT_INTERVAL = Setting(
+    "OMNIGRAPH_AUTOPILOT_INTERVAL",
+    "60",
+    "Seconds between two looks at whether maintenance is due.",
+    _parse_seconds,
+)
+AUTOPILOT_FRAGMENTS = Setting(
+    "OMNIGRAPH_AUTOPILOT_FRAGMENTS",
+    "64",
+    "Optimize when a table has so many fragments that could be merged; `0` never.",
+    _parse_count,
+)
+AUTOPILOT_UNINDEXED_ROWS = Setting(
+    "OMNIGRAPH_AUTOPILOT_UNINDEXED_ROWS",
+    "100000",
+    "Optimize when an index of a table does not cover so many rows; `0` never.",
+    _parse_count,
+)
+AUTOPILOT_VERSIONS = Setting(
+    "OMNIGRAPH_AUTOPILOT_VERSIONS",
+    "1000",
+    "Clean up when so many versions of a table could be removed; `0` never.",
+    _parse_count,
+)
+AUTOPILOT_MIB = Setting(
+    "OMNIGRAPH_AUTOPILOT_MIB",
+    "0",
+    "Clean up when so many mebibytes could be removed; `0` never.",
+    _parse_mebibytes,
+)
+AUTOPILOT_KEEP = Setting(
+    "OMNIGRAPH_AUTOPILOT_KEEP",
+    "10",
+    "How many commits of every branch such a cleanup leaves readable, at least.",
+    _parse_attempts,
+)
+AUTOPILOT_AGE = Setting(
+    "OMNIGRAPH_AUTOPILOT_AGE",
+    "604800",
+    "Seconds for which such a cleanup leaves every commit readable.",
+    _parse_seconds,
+)
 TEXT_CACHE_MIB = Setting(
     "OMNIGRAPH_TEXT_CACHE_MIB",
     "1024",
     "Memory for the words of searched text columns, in mebibytes. A column that needs more is read "
     "again for each search.",
     _parse_mebibytes,
+)
+TRAVERSAL_MODE = Setting(
+    "OMNIGRAPH_TRAVERSAL_MODE",
+    "auto",
+    "How traversals find neighbours: `indexed` looks them up hop by hop, `csr` reads them off an "
+    "adjacency kept in memory, `auto` takes what costs less. The rows are the same.",
+    _parse_traversal_mode,
+)
+EXPAND_INDEXED_MAX_FRONTIER = Setting(
+    "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER",
+    "",
+    "With `auto`, look-ups start from at most so many nodes; unset, their cost alone decides.",
+    _parse_limit,
+)
+EXPAND_INDEXED_MAX_HOPS = Setting(
+    "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS",
+    "",
+    "With `auto`, look-ups go at most so many hops; unset, their cost alone decides.",
+    _parse_limit,
 )
 EMBED_PROVIDER = Setting(
     "OMNIGRAPH_EMBED_PROVIDER",
@@ -239,9 +372,57 @@ AWS_ALLOW_HTTP = Setting(
     "AWS_ALLOW_HTTP", "false", "Allows plain HTTP whatever the endpoint says.", _parse_flag
 )
 
+HOME = Setting(
+    "OMNIGRAPH_HOME",
+    "~/.omnigraph",
+    "Folder of the operator's `config.yaml`; only the command line reads it.",
+    _parse_text,
+)
+PROFILE = Setting(
+    "OMNIGRAPH_PROFILE",
+    "",
+    "Profile a command takes when it is given neither a graph nor `--profile`.",
+    _parse_text,
+)
+
+SPARK_REMOTE = Setting(
+    "SPARK_REMOTE",
+    "",
+    "Address of a Spark Connect server (`sc://…`) that bulk work runs on. Needs the extra `connect`.",
+    _parse_text,
+)
+SPARK_MASTER = Setting(
+    "OMNIGRAPH_SPARK_MASTER",
+    "",
+    "Spark master that bulk work runs on, such as `spark://host:7077`; all cores of this machine "
+    "by default.",
+    _parse_text,
+)
+LOAD_ENGINE = Setting(
+    "OMNIGRAPH_LOAD_ENGINE",
+    "spark",
+    "Where `omnigraph load` runs when it is not given `--engine`: on `spark`, or `local`, in the "
+    "process itself.",
+    _parse_load_engine,
+)
+
 SETTINGS: tuple[Setting[object], ...] = (
     WRITER_FENCE,
     WRITER_WAIT,
+    LEASE_TERM,
+    MAINTENANCE_CONCURRENCY,
+    CLEANUP_GRACE,
+    AUTOPILOT,
+    AUTOPILOT_INTERVAL,
+    AUTOPILOT_FRAGMENTS,
+    AUTOPILOT_UNINDEXED_ROWS,
+    AUTOPILOT_VERSIONS,
+    AUTOPILOT_MIB,
+    AUTOPILOT_KEEP,
+    AUTOPILOT_AGE,
+    TRAVERSAL_MODE,
+    EXPAND_INDEXED_MAX_FRONTIER,
+    EXPAND_INDEXED_MAX_HOPS,
     TEXT_CACHE_MIB,
     EMBED_PROVIDER,
     EMBED_BASE_URL,
@@ -262,6 +443,11 @@ SETTINGS: tuple[Setting[object], ...] = (
     AWS_ENDPOINT_URL,
     AWS_S3_FORCE_PATH_STYLE,
     AWS_ALLOW_HTTP,
+    SPARK_REMOTE,
+    SPARK_MASTER,
+    LOAD_ENGINE,
+    HOME,
+    PROFILE,
 )
 
 
@@ -328,14 +514,78 @@ class EmbedSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TraversalSettings:
+    """How traversals find neighbours; the limits are those of look-ups, None for none."""
+
+    mode: TraversalMode = TraversalMode.AUTO
+    indexed_max_frontier: int | None = None
+    indexed_max_hops: int | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> TraversalSettings:
+        return cls(
+            mode=TRAVERSAL_MODE.read(environment),
+            indexed_max_frontier=EXPAND_INDEXED_MAX_FRONTIER.read(environment),
+            indexed_max_hops=EXPAND_INDEXED_MAX_HOPS.read(environment),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where bulk work runs."""
+
+    remote: str | None = None
+    master: str | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> SparkSettings:
+        return cls(SPARK_REMOTE.read(environment), SPARK_MASTER.read(environment))
+
+
+@dataclass(frozen=True, slots=True)
+class AutopilotSettings:
+    """When a graph maintains itself: thresholds, of which 0 never is reached."""
+
+    enabled: bool = False
+    interval_s: float = 60.0
+    fragments: int = 64
+    unindexed_rows: int = 100_000
+    versions: int = 1_000
+    bytes: int = 0
+    keep: int = 10
+    age_s: float = 604_800.0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> AutopilotSettings:
+        return cls(
+            enabled=AUTOPILOT.read(environment),
+            interval_s=AUTOPILOT_INTERVAL.read(environment),
+            fragments=AUTOPILOT_FRAGMENTS.read(environment),
+            unindexed_rows=AUTOPILOT_UNINDEXED_ROWS.read(environment),
+            versions=AUTOPILOT_VERSIONS.read(environment),
+            bytes=AUTOPILOT_MIB.read(environment),
+            keep=AUTOPILOT_KEEP.read(environment),
+            age_s=AUTOPILOT_AGE.read(environment),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment asks for, parsed and checked."""
 
     writer_fence: FenceMode = FenceMode.AUTO
     writer_wait_s: float = 30.0
+    lease_term_s: float = 30.0
+    maintenance_concurrency: int = 8
+    cleanup_grace_s: float = 86_400.0
+    autopilot: AutopilotSettings = AutopilotSettings()
     aws: AwsSettings = AwsSettings()
     embed: EmbedSettings = EmbedSettings()
     text_cache_bytes: int = 1 << 30
+    traversal: TraversalSettings = TraversalSettings()
+    spark: SparkSettings = SparkSettings()
+    load_engine: str = "spark"
+    """Where the command line loads by default; the library loads in its own process."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -347,7 +597,14 @@ class Settings:
         return cls(
             writer_fence=WRITER_FENCE.read(environment),
             writer_wait_s=WRITER_WAIT.read(environment),
+            lease_term_s=LEASE_TERM.read(environment),
+            maintenance_concurrency=MAINTENANCE_CONCURRENCY.read(environment),
+            cleanup_grace_s=CLEANUP_GRACE.read(environment),
+            autopilot=AutopilotSettings.from_environment(environment),
             aws=AwsSettings.from_environment(environment),
             embed=EmbedSettings.from_environment(environment),
             text_cache_bytes=TEXT_CACHE_MIB.read(environment),
+            traversal=TraversalSettings.from_environment(environment),
+            spark=SparkSettings.from_environment(environment),
+            load_engine=LOAD_ENGINE.read(environment),
         )

@@ -133,7 +133,8 @@ class CliDoor:
 
     def export(self, branch: str = "main", snapshot: str | None = None) -> list[dict]:
         extra = ("--snapshot", snapshot) if snapshot else ()
-        lines = self._run("export", *self._store, "--branch", branch, *extra)
+        where = extra or ("--branch", branch)
+        lines = self._run("export", *self._store, *where)
         return [json.loads(line) for line in lines.splitlines()]
 
     def snapshot(self, branch: str = "main") -> dict:

@@ -49,6 +49,23 @@ class OperatorConfig:
     default_graph: str | None = None
     path: Path | None = None
 
+    def wire(self) -> dict[str, object]:
+        """The file as it was understood, with the defaults of what it leaves out."""
+        return {
+            "path": str(self.path) if self.path else None,
+            "actor": self.actor,
+            "servers": dict(self.servers),
+            "clusters": dict(self.clusters),
+            "profiles": sorted(self.profiles),
+            "active_profile": active_profile(),
+            "output": self.output,
+            "table_max_column_width": self.table_max_column_width,
+            "table_cell_layout": self.table_cell_layout,
+            "default_server": self.default_server,
+            "default_store": self.default_store,
+            "default_graph": self.default_graph,
+        }
+
     def profile(self, name: str) -> Profile:
         found = self.profiles.get(name)
         if found is None:
@@ -60,8 +77,17 @@ class OperatorConfig:
 
 
 def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    given = environment.get("OMNIGRAPH_HOME", "").strip()
-    return Path(given).expanduser() if given else Path.home() / ".omnigraph"
+    """Where the operator's files are; the default where no home is known is never there."""
+    given = environment.get("OMNIGRAPH_HOME", "").strip() or "~/.omnigraph"
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:
+        return Path(given)
+
+
+def active_profile(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The profile the environment asks for."""
+    return environment.get("OMNIGRAPH_PROFILE", "").strip() or None
 
 
 def read_config(folder: Path, warn: Callable[[str], None]) -> OperatorConfig:

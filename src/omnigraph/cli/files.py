@@ -1,16 +1,38 @@
-"""Reading the files named on the command line; `-` means standard input."""
+"""The files named on the command line; `-` means standard input or output."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 if TYPE_CHECKING:
     from omnigraph.language.source import SourceText
+
+_taken: set[str] = set()
+
+
+def read_stdin() -> bytes:
+    """Everything on standard input, which can be had once."""
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed")
+    if "stdin" in _taken:
+        raise click.UsageError("standard input (-) can be read once")
+    _taken.add("stdin")
+    return sys.stdin.buffer.read()
+
+
+def read_stdin_line() -> str:
+    """One line of standard input."""
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed")
+    return sys.stdin.readline()
 
 
 def read_source(path: str) -> SourceText:
@@ -18,7 +40,7 @@ def read_source(path: str) -> SourceText:
     from omnigraph.language.source import SourceText
 
     if path == "-":
-        return SourceText.from_bytes(sys.stdin.buffer.read(), "<stdin>")
+        return SourceText.from_bytes(read_stdin(), "<stdin>")
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -54,3 +76,46 @@ def read_parameters(text: str | None, path: str | None) -> Mapping[str, object] 
     if value is not None and not isinstance(value, dict):
         raise click.ClickException("params must be a JSON object")
     return value
+
+
+@contextmanager
+def open_output(out: str | None) -> Iterator[BinaryIO]:
+    """A file to write to or, without one, stdout.
+
+    A file appears whole or not at all: whatever goes wrong on the way, one that was there stays
+    as it was.
+    """
+    if out is None or out == "-":
+        if sys.stdout is None:
+            raise click.ClickException("standard output is closed")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(out)
+    scratch: Path | None = None
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        scratch = Path(name)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        scratch.chmod(0o666 & ~_mask())
+        scratch.replace(target)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from error
+    finally:
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
+
+
+def write_whole(out: str | None, blocks: Iterable[bytes]) -> None:
+    """Write blocks to a file, whole or not at all, or to stdout."""
+    with open_output(out) as file:
+        for block in blocks:
+            file.write(block)
+
+
+def _mask() -> int:
+    """The permissions new files do not get; asking for it means setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

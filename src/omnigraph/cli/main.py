@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
+from omnigraph.cli.arguments import rewritten
 from omnigraph.cli.lazy import Entry, LazyGroup
+from omnigraph.cli.terminal import make_room, shown_progress
 from omnigraph.version import __version__
 
 EXIT_FAILURE = 1
@@ -21,29 +26,41 @@ ENTRIES = {
     "query": Entry(f"{_COMMANDS}.query", "query", "Run a read query."),
     "load": Entry(f"{_COMMANDS}.load", "load", "Load records as one commit."),
     "mutate": Entry(f"{_COMMANDS}.mutate", "mutate", "Run a mutation as one commit."),
+    "shell": Entry(f"{_COMMANDS}.shell", "shell", "Type queries at a prompt."),
     "export": Entry(f"{_COMMANDS}.export", "export", "Write a branch as JSON lines."),
+    "blob": Entry(f"{_COMMANDS}.blob", "blob", "Read blobs, which no query returns."),
     "snapshot": Entry(f"{_COMMANDS}.snapshot", "snapshot", "Show what makes up a branch."),
     "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list and delete branches."),
     "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
     "init": Entry(f"{_COMMANDS}.init", "init", "Create a graph."),
+    "optimize": Entry(f"{_COMMANDS}.optimize", "optimize", "Merge fragments and build indexes."),
+    "cleanup": Entry(f"{_COMMANDS}.cleanup", "cleanup", "Remove what only old commits need."),
+    "repair": Entry(f"{_COMMANDS}.repair", "repair", "Accept tables moved by something else."),
+    "verify": Entry(f"{_COMMANDS}.verify", "verify", "Look whether everything is in order."),
+    "maintain": Entry(f"{_COMMANDS}.maintain", "maintain", "Optimize and clean up when due."),
     "recover": Entry(f"{_COMMANDS}.recover", "recover", "Settle interrupted writes."),
     "recovery": Entry(f"{_COMMANDS}.recover", "recovery", "Look at interrupted writes."),
     "schema": Entry(f"{_COMMANDS}.schema", "schema", "Look at schemas and plan changes."),
     "lint": Entry(f"{_COMMANDS}.lint", "lint", "Check a query file against a schema."),
     "explain": Entry(f"{_COMMANDS}.explain", "explain", "Show the plan of a query."),
+    "embed": Entry(f"{_COMMANDS}.embed", "embed", "Embed the texts of records in a file."),
+    "login": Entry(f"{_COMMANDS}.login", "login", "Keep the token for a server."),
+    "logout": Entry(f"{_COMMANDS}.login", "logout", "Forget the token for a server."),
+    "config": Entry(f"{_COMMANDS}.config", "config", "Look at the operator's configuration."),
     "profile": Entry(f"{_COMMANDS}.profile", "profile", "Look at the operator's profiles."),
+    "completion": Entry(f"{_COMMANDS}.completion", "completion", "Complete words in the shell."),
     "version": Entry(f"{_COMMANDS}.version", "version", "Print the release and storage format."),
 }
 
 LEGEND = """\
 COMMANDS BY CAPABILITY
-  any      reach a graph: query, load, mutate, export, snapshot, branch *, commit *,
+  any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, commit *,
            schema show
   served   need a server: none yet
-  direct   reach a graph in storage, or files alone: init, recover, recovery *, schema plan,
-           schema lint, lint, explain
+  direct   reach a graph in storage, or files alone: init, optimize, cleanup, repair, verify,
+           maintain, recover, recovery *, schema plan, schema lint, lint, explain
   control  steer many graphs: none yet
-  local    need no graph: profile *, version
+  local    need no graph: embed, login, logout, config *, profile *, completion, version
 """
 
 
@@ -64,26 +81,50 @@ def omnigraph() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
-    code = run(argv)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that is no UTF-8 must not end a command that only wants to repeat it.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        sys.stdout.flush()
+        with shown_progress(quiet="--quiet" in argv):
+            code = run(argv)
+        code = code if _flush() else code or EXIT_FAILURE
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader went away; Python must not complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = code or EXIT_FAILURE
+        code = EXIT_FAILURE
+    # The command is over: what its code says must not change while the interpreter ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _flush()
     sys.exit(code)
+
+
+def _flush() -> bool:
+    """Whether everything printed arrived; Python must not complain again when it exits."""
+    arrived = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            arrived = False
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return arrived
 
 
 def run(argv: Sequence[str]) -> int:
     wants_json = "--json" in argv
     try:
-        result = omnigraph.main(list(argv), prog_name="omnigraph", standalone_mode=False)
+        arguments = rewritten(argv)
+        result = omnigraph.main(arguments, prog_name="omnigraph", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
         return _usage(error, wants_json=wants_json)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
+        make_room()
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -95,6 +136,12 @@ def run(argv: Sequence[str]) -> int:
     except Exception as error:
         from omnigraph.errors import CompileError, OmniError
 
+        if isinstance(error, OSError):
+            # What the engine reads and writes fails with errors of its own; this is stdout, or
+            # a file of the command line.
+            words = error.strerror or str(error)
+            said = f"{error.filename}: {words}" if error.filename else words
+            return _failure({"error": said, "code": "internal"}, f"error: {said}", wants_json)
         if not isinstance(error, OmniError):
             raise
         text = error.render() if isinstance(error, CompileError) else f"error: {error.message}"
@@ -113,11 +160,21 @@ def _usage(error: click.UsageError, *, wants_json: bool) -> int:
 
 
 def _failure(body: dict[str, object], text: str, wants_json: bool) -> int:
+    make_room()
     if wants_json:
         from omnigraph.cli.output import print_json
 
         print_json(body)
-        click.echo(f"error: {body['error']}", err=True)
+        click.echo(_colored(f"error: {body['error']}"), err=True)
     else:
-        click.echo(text, err=True)
+        click.echo(_colored(text), err=True)
     return EXIT_FAILURE
+
+
+def _colored(text: str) -> str:
+    """Draw attention to an error where somebody looks at a terminal and wants colours."""
+    is_seen = sys.stderr is not None and sys.stderr.isatty()
+    if not is_seen or os.environ.get("NO_COLOR") or not text.startswith("error"):
+        return text
+    word, colon, rest = text.partition(":")
+    return click.style(word + colon, fg="red", bold=True) + rest

@@ -6,12 +6,19 @@ import json
 
 import click
 
+from omnigraph.cli.terminal import make_room
+
 
 def print_json(document: object) -> None:
     """One JSON document: two-space indent, UTF-8 as it is, one newline at the end."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(json_text(document))
+
+
+def json_text(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def note(message: str) -> None:
     """A remark for the person at the terminal, never part of the payload."""
+    make_room()
     click.echo(message, err=True)

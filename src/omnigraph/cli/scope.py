@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from omnigraph.cli.config import OperatorConfig, config_folder, read_config
+from omnigraph.cli.config import OperatorConfig, active_profile, config_folder, read_config
 from omnigraph.cli.output import note
+from omnigraph.cli.terminal import make_room
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+_QUERY_NAME = re.compile(r"\w+")
+"""What a query can be called; anything else in its place is the address of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +45,37 @@ class Scope:
         settings = Settings.from_environment(os.environ)
         return open_graph(self.uri, read_only=read_only, actor=self.actor, settings=settings)
 
+    def quarantine(self, operation_id: str) -> str:
+        """Set aside an intent that keeps the graph from being opened."""
+        from omnigraph.graph.graph import quarantine
+        from omnigraph.settings import Settings
+
+        settings = Settings.from_environment(os.environ)
+        return quarantine(self.uri, operation_id, settings=settings)
+
     def echo(self, verb: str) -> None:
         """Say on stderr what is about to be changed, and where."""
         if not self.quiet:
             note(f"{verb} → {self.uri} (direct, {'local' if self.is_local else 'remote'})")
 
 
-def graph_options(*, positional: bool, writes: bool) -> Callable[[Command], Command]:
-    """The options by which every graph verb is addressed; the command gets a `Scope`."""
+def graph_options(
+    *, positional: bool, writes: bool, offline: str | None = None
+) -> Callable[[Command], Command]:
+    """The options by which every graph verb is addressed; the command gets a `Scope`.
+
+    With `offline`, the name of a parameter, a command that is given it works on files alone and
+    gets no scope: naming a graph besides is a mistake.
+    """
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def run(*args: object, **given: object) -> object:
+            _shift_address(given)
+            if offline is not None and given.get(offline):
+                _refuse_address(given, offline)
+                given["scope"] = None
+                return command(*args, **given)
             given["scope"] = resolve_scope(
                 [given.pop(name, None) for name in ("graph_uri", "uri", "store")],
                 given.pop("profile", None),
@@ -66,6 +90,22 @@ def graph_options(*, positional: bool, writes: bool) -> Callable[[Command], Comm
         return decorated  # type: ignore[return-value]
 
     return decorate
+
+
+def _shift_address(given: dict[str, object]) -> None:
+    """Let a command whose query needs no name take the address as its one argument."""
+    name = given.get("name")
+    if name and given.get("graph_uri") is None and not _QUERY_NAME.fullmatch(str(name)):
+        given["graph_uri"], given["name"] = name, None
+
+
+def _refuse_address(given: dict[str, object], offline: str) -> None:
+    named = [given.pop(name, None) for name in ("graph_uri", "uri", "store", "profile")]
+    if any(named):
+        flag = f"--{offline.removesuffix('_path').replace('_', '-')}"
+        raise click.UsageError(f"give a graph or {flag}, not both")
+    for name in ("actor", "quiet"):
+        given.pop(name, None)
 
 
 def _options(*, positional: bool, writes: bool) -> list[Callable[..., Callable[..., object]]]:
@@ -96,7 +136,7 @@ def resolve_scope(addresses: list[object], profile: object, actor: object, *, qu
 
 
 def _from_config(config: OperatorConfig, profile: object) -> str:
-    name = str(profile) if profile else os.environ.get("OMNIGRAPH_PROFILE", "").strip()
+    name = str(profile) if profile else active_profile()
     if name:
         store = config.profile(name).store
         if store is None:
@@ -115,8 +155,9 @@ def consent(scope: Scope, verb: str, *, yes: bool, as_json: bool) -> None:
     if scope.is_local or yes:
         return
     stdin = sys.stdin
-    if as_json or not stdin.isatty():
+    if as_json or stdin is None or not stdin.isatty():
         raise click.ClickException(f"{verb} on {scope.uri} needs --yes")
+    make_room()
     click.echo(f"{verb} on {scope.uri}: type yes to go on: ", err=True, nl=False)
     if stdin.readline().strip().lower() not in ("y", "yes"):
         raise click.ClickException("nothing was done")

@@ -6,17 +6,21 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.model import query_embedder
 from omnigraph.execution.embed.open import LazyEmbedder
-from omnigraph.execution.export import export_jsonl, export_records, export_types
 from omnigraph.execution.load import LoadMode
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
-from omnigraph.graph import loading, mutating, opening, querying, recovering
+from omnigraph.graph import blobs, loading, mutating, opening, recovering
+from omnigraph.graph.notebook import table_html
+from omnigraph.graph.pinned import GraphView as GraphView
+from omnigraph.graph.pinned import source_text
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import (
@@ -25,13 +29,26 @@ from omnigraph.graph.results import (
     PendingWrite,
     RecoveredWrite,
     SnapshotInfo,
-    TableInfo,
 )
+from omnigraph.graph.type_rows import TypeRows
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
-from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.explain import explain_text
+from omnigraph.maintenance.autopilot import Autopilot, MaintainResult, take_turn
+from omnigraph.maintenance.cleanup import cleanup, preview
+from omnigraph.maintenance.model import (
+    CleanupResult,
+    OptimizeResult,
+    PendingIndex,
+    RepairResult,
+    VerifyResult,
+)
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize
+from omnigraph.maintenance.quarantine import quarantine as set_aside
+from omnigraph.maintenance.repair import repair
+from omnigraph.maintenance.retention import Retention
+from omnigraph.maintenance.verify import verify
+from omnigraph.plan.lint import LintReport
 from omnigraph.settings import Settings
 from omnigraph.storage import branches
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
@@ -57,7 +74,7 @@ def init(
         settings: Instead of the defaults; see `Settings.from_environment`.
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.create_graph(root, _text(schema, "<schema>"), force=force)
+    opening.create_graph(root, source_text(schema, "<schema>"), force=force)
     return Graph(root, actor=actor)
 
 
@@ -68,80 +85,25 @@ def open(
     actor: str | None = None,
     settings: Settings | None = None,
 ) -> Graph:
-    """Open a graph. Read-only opening writes nothing, whatever state the graph is in."""
+    """Open a graph. Read-only opening writes nothing, whatever state the graph is in.
+
+    >>> omnigraph.open("people.omni", read_only=True).branches()
+    ['main']
+    """
     root = GraphRoot.at(str(uri), settings)
     opening.require_graph(root)
     return Graph(root, read_only=read_only, actor=actor)
 
 
-class GraphView:
-    """One immutable view of a graph: a branch head, a commit or an earlier version."""
+def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None = None) -> str:
+    """Set aside the intent of an interrupted write that cannot be read; gives where it is kept.
 
-    def __init__(self, view: View, settings: QuerySettings, snapshot: str | None = None) -> None:
-        self._view, self._settings, self._snapshot = view, settings, snapshot
-
-    @property
-    def catalog(self) -> Catalog:
-        return self._view.catalog
-
-    def query(
-        self,
-        query: str | SourceText,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-    ) -> QueryResult:
-        """Run a read query of a text on this view."""
-        now = datetime.datetime.now(datetime.UTC)
-        request = querying.QueryRequest(_text(query, "<query>"), name, params, now)
-        branch = None if self._snapshot else str(self._view.snapshot.branch)
-        target = {"branch": branch, "snapshot": self._snapshot}
-        return querying.query(self._view, request, self._settings, target)
-
-    def explain(
-        self,
-        query: str | SourceText,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-        *,
-        analyze: bool = False,
-    ) -> str:
-        """The plan of a query as text; with `analyze` it is run, and every operator measured."""
-        if analyze:
-            result = self.query(query, name, params)
-            return "\n".join(result.profile().lines())
-        plan = compile_plan(
-            _text(query, "<query>"), self.catalog, name, querying.statistics(self._view)
-        )
-        return explain_text(plan)
-
-    @property
-    def commit_id(self) -> str | None:
-        """The newest commit this view contains."""
-        return self._view.snapshot.head
-
-    def info(self) -> SnapshotInfo:
-        """Which version of which table this view is made of."""
-        snapshot = self._view.snapshot
-        tables = tuple(
-            TableInfo(key, entry.path, entry.version, entry.owner_branch, entry.row_count)
-            for key, entry in snapshot.entries.items()
-        )
-        return SnapshotInfo(
-            graph_branch=snapshot.branch,
-            snapshot_id=snapshot.id,
-            graph_commit_id=snapshot.head,
-            graph_manifest_version=snapshot.manifest_version,
-            internal_schema_version=snapshot.manifest.stamp,
-            tables=tables,
-        )
-
-    def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
-        """Every record, edges before nodes, each type by ascending id."""
-        return export_records(self._view.snapshot, export_types(self.catalog, types))
-
-    def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
-        """The same as blocks of JSON lines."""
-        return export_jsonl(self._view.snapshot, export_types(self.catalog, types))
+    A graph with such an intent cannot be opened for writing. It is moved only if every table is
+    where the graph shows it, so that nothing is lost.
+    """
+    root = GraphRoot.at(str(uri), settings)
+    opening.require_graph(root)
+    return set_aside(root, operation_id)
 
 
 class Graph:
@@ -157,8 +119,11 @@ class Graph:
         self._views = Views(root)
         self.read_only, self.actor = read_only, actor
         embedder = LazyEmbedder(root.settings.embed)
-        self._settings = QuerySettings(Topology(), query_embedder(embedder))
+        self._settings = QuerySettings(
+            Topology(), query_embedder(embedder), root.settings.traversal
+        )
         limit_memory(root.settings.text_cache_bytes)
+        self._autopilot = Autopilot(self._views, root.settings.autopilot)
         self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)
         if not read_only:
@@ -177,14 +142,31 @@ class Graph:
         self.close()
 
     def close(self) -> None:
-        """Nothing stays open between calls; here for `with`."""
+        """Wait for maintenance that runs in the background; nothing else stays open."""
+        self._autopilot.wait()
 
     def __repr__(self) -> str:
         return f"Graph({self.uri!r})"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Another process opens the graph for itself, with the same settings."""
+        return _reopened, (self.uri, self.read_only, self.actor, self.settings)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the branches, and the types with how many rows each has on `main`."""
+        tables = [table.wire() for table in self.snapshot().tables]
+        rows = [(t["type_name"], t["entity_kind"], t["entity_count"]) for t in tables]
+        note = f"{self.uri}; branches: {', '.join(self.branches())}"
+        return table_html(("type", "kind", "rows"), rows, note)
+
     @property
     def uri(self) -> str:
         return self._views.root.uri
+
+    @property
+    def settings(self) -> Settings:
+        """What this handle was opened with."""
+        return self._views.root.settings
 
     # --- schema ----------------------------------------------------------------------------------
 
@@ -197,6 +179,18 @@ class Graph:
     def catalog(self) -> Catalog:
         return self._views.newest(MAIN).catalog
 
+    def plan_schema(
+        self, schema: str | SourceText, *, allow_data_loss: bool = False
+    ) -> MigrationPlan:
+        """The steps from the accepted schema to another one; changes nothing.
+
+        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
+        >>> [step.describe() for step in graph.plan_schema(wanted).steps]
+        ['add property Person.nick: String?']
+        """
+        desired = compile_schema(source_text(schema, "<schema>"))
+        return plan_migration(self.catalog, desired, allow_data_loss=allow_data_loss)
+
     # --- reading ---------------------------------------------------------------------------------
 
     def query(
@@ -207,7 +201,12 @@ class Graph:
         *,
         branch: str = MAIN,
     ) -> QueryResult:
-        """Run a read query of a text on a branch as it is now."""
+        """Run a read query of a text on a branch as it is now.
+
+        >>> older = "query q($a: I32) { match { $p: Person  $p.age > $a } return { $p.name } }"
+        >>> graph.query(older, params={"a": 30}).rows
+        [{'p.name': 'Ada'}]
+        """
         return self.at(branch=branch).query(query, name, params)
 
     def explain(
@@ -219,8 +218,43 @@ class Graph:
         branch: str = MAIN,
         analyze: bool = False,
     ) -> str:
-        """The plan of a query; with `analyze` also what every operator did and took."""
+        """The plan of a query; with `analyze` also what every operator did and took.
+
+        >>> print(graph.explain("query q() { match { $p: Person } return { $p.name } }"))
+        query q()
+        Project  columns: $p.name
+        └─ Sort  by: ids of p
+           └─ Scan  $p: Person  read: name
+        """
         return self.at(branch=branch).explain(query, name, params, analyze=analyze)
+
+    def lint(self, queries: str | SourceText) -> LintReport:
+        """Every query of a text checked against the schema, without running any.
+
+        >>> graph.lint("query q() { match { $p: Persn } return { $p.name } }").status
+        'error'
+        """
+        return self.at().lint(queries)
+
+    def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = None,
+        branch: str = MAIN,
+        start: int | None = None,
+        length: int | None = None,
+    ) -> blobs.Blob:
+        """The blob of one entity as a branch is now, or a range of it.
+
+        Nothing is read before its bytes are asked for: `blob.stat` costs no payload. `kind` is
+        "node" or "edge", for a name that both have.
+        """
+        return self.at(branch=branch).read_blob(
+            type_name, entity_id, property, kind=kind, start=start, length=length
+        )
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -237,16 +271,21 @@ class Graph:
         """Run a mutation of a query text as one commit.
 
         With `expected_head` the branch must be at that commit, else `PreconditionFailed`.
+
+        >>> graph.mutate('query q() { insert Person { name: "Cy" } }').affected_nodes
+        1
         """
         self._require_writable()
         request = mutating.MutationRequest(
-            _text(query, "<query>"), name, params, branch, actor or self.actor, expected_head
+            source_text(query, "<query>"), name, params, branch, actor or self.actor, expected_head
         )
-        return mutating.mutate(self._views, request)
+        result = mutating.mutate(self._views, request)
+        self._autopilot.wrote()
+        return result
 
     def load(
         self,
-        records: loading.Records,
+        records: loading.Input,
         mode: LoadMode | str,
         *,
         branch: str = MAIN,
@@ -254,24 +293,47 @@ class Graph:
         expected_head: str | None = None,
         actor: str | None = None,
         engine: str = "local",
+        **bulk: Any,  # noqa: ANN401 - the fields of BulkOptions
     ) -> LoadResult:
-        """Load a file of JSON lines, its bytes, or records, as one commit or not at all.
+        """Load rows as one commit or not at all.
 
-        With `base`, a branch that does not exist is created from it first.
+        Args:
+            records: A file of JSON lines, its bytes, or records; with the pipeline also several
+                files, folders and patterns, Parquet and CSV, an Arrow table or a Spark data frame.
+            mode: `append`, `merge` or `overwrite`.
+            branch: The branch to load into.
+            base: Create the branch from this one first, if it does not exist.
+            expected_head: Only if the branch is at this commit.
+            actor: Who the commit is recorded for.
+            engine: `local`, in this process, or `spark`.
+            bulk: `type` and `columns` say which type the rows of a table are of and which column
+                holds what; `format`; `partial` keeps what a record of a merge leaves out;
+                `on_error="skip"` goes on without bad rows; `rejects` is a file for them;
+                `session` and `spark_conf` choose the Spark session.
         """
         self._require_writable()
-        if engine != "local":
-            raise BadRequest(f"engine '{engine}' is not known; use 'local'")
-        data, file = loading.read_records(records)
-        request = loading.LoadRequest(
-            data, file, _mode(mode), branch, base, actor or self.actor, expected_head
-        )
-        return loading.load(self._views, request)
+        options = loading.BulkOptions(**bulk)
+        head = (_mode(mode), branch, base, actor or self.actor, expected_head)
+        if loading.needs_pipeline(records, engine, options):
+            from omnigraph.graph import bulk_loading  # noqa: PLC0415 - loads the whole pipeline
+
+            request = loading.LoadRequest(b"", None, *head)
+            result = bulk_loading.bulk_load(self._views, records, request, engine, options)
+        else:
+            data, file = loading.read_records(records)
+            result = loading.load(self._views, loading.LoadRequest(data, file, *head))
+        self._autopilot.wrote()
+        return result
 
     # --- branches --------------------------------------------------------------------------------
 
     def branches(self) -> list[str]:
-        """The names of all branches, `main` first."""
+        """The names of all branches, `main` first.
+
+        >>> _ = graph.create_branch("review")
+        >>> graph.branches()
+        ['main', 'review']
+        """
         return [str(name) for name in list_names(self._views.root.store)]
 
     def create_branch(
@@ -296,7 +358,11 @@ class Graph:
     # --- history ---------------------------------------------------------------------------------
 
     def commits(self, branch: str = MAIN) -> tuple[Commit, ...]:
-        """Every commit a branch can see, newest first."""
+        """Every commit a branch can see, newest first.
+
+        >>> [commit.actor_id for commit in graph.commits()]
+        ['maria', None]
+        """
         return self._views.commits(branch)
 
     def commit(self, commit_id: str, branch: str = MAIN) -> Commit:
@@ -304,7 +370,11 @@ class Graph:
         return self._views.commit(commit_id, branch)
 
     def snapshot(self, branch: str = MAIN) -> SnapshotInfo:
-        """Which version of which table makes up a branch now."""
+        """Which version of which table makes up a branch now.
+
+        >>> {table.table_key: table.row_count for table in graph.snapshot().tables}
+        {'edge:Knows': 1, 'node:Person': 2}
+        """
         return self._pinned(self._views.newest(branch)).info()
 
     def at(
@@ -318,6 +388,10 @@ class Graph:
         """The graph as it was: after a commit, at a snapshot id or a manifest version.
 
         With none of them, the branch as it is now, pinned.
+
+        >>> before = graph.at(commit=graph.commits()[-1].commit_id)
+        >>> list(before.export())
+        []
         """
         given = [value for value in (commit, snapshot, version) if value is not None]
         if len(given) > 1:
@@ -341,11 +415,74 @@ class Graph:
             raise BadRequest(f"'{snapshot_id}' is no snapshot id")
         return self._views.at_version(int(version), name)
 
+    def nodes(self, type_name: str, *, branch: str = MAIN) -> TypeRows:
+        """The nodes of a type as a branch is now: `.to_arrow()`, `.to_spark()`."""
+        return self._pinned(self._views.newest(branch)).nodes(type_name)
+
+    def edges(self, type_name: str, *, branch: str = MAIN) -> TypeRows:
+        """The edges of a type as a branch is now: `.to_arrow()`, `.to_spark()`."""
+        return self._pinned(self._views.newest(branch)).edges(type_name)
+
     def export(
         self, types: Sequence[str] | None = None, *, branch: str = MAIN
     ) -> Iterator[dict[str, object]]:
-        """Every record of a branch as it is now."""
+        """Every record of a branch as it is now.
+
+        >>> next(graph.export(["Knows"]))
+        {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
+        """
         return self._pinned(self._views.newest(branch)).export(types)
+
+    # --- maintenance -----------------------------------------------------------------------------
+
+    def optimize(self, *, branch: str = MAIN, actor: str | None = None) -> OptimizeResult:
+        """Merge small fragments and build missing indexes of the tables a branch owns.
+
+        At most one commit, none if there was nothing to do. Never deletes a version.
+        """
+        self._require_writable()
+        return optimize(self._views, OptimizeOptions(branch, actor))
+
+    def ensure_indices(
+        self, *, branch: str = MAIN, actor: str | None = None
+    ) -> tuple[PendingIndex, ...]:
+        """Build what is missing of the declared indexes; gives those that cannot be built yet."""
+        self._require_writable()
+        options = OptimizeOptions(branch, actor, indexes_only=True)
+        return optimize(self._views, options).pending_indexes
+
+    def repair(self, *, confirm: bool = False, force: bool = False) -> RepairResult:
+        """Look for tables that somebody moved ahead of the graph; with `confirm`, accept them.
+
+        Without `force` only what provably changed no row is accepted.
+        """
+        self._require_writable()
+        return repair(self._views.root, confirm=confirm, force=force)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: datetime.timedelta | None = None,
+        confirm: bool = False,
+    ) -> CleanupResult:
+        """Remove what only commits beyond both limits need; without `confirm`, say what.
+
+        Every branch keeps its newest `keep` commits and those younger than `older_than`.
+        """
+        self._require_writable()
+        age = None if older_than is None else older_than.total_seconds()
+        clean = cleanup if confirm else preview
+        return clean(self._views.root, Retention(keep, age))
+
+    def verify(self, *, deep: bool = False) -> VerifyResult:
+        """Everything about the graph that is not as it must be; `deep` reads every row."""
+        return verify(self._views, deep=deep)
+
+    def maintain(self) -> MaintainResult:
+        """Optimize and clean up if the policy of the settings says that it is due."""
+        self._require_writable()
+        return take_turn(self._views, self._views.root.settings.autopilot)
 
     # --- recovery --------------------------------------------------------------------------------
 
@@ -402,6 +539,26 @@ class Branch:
     ) -> QueryResult:
         return self.graph.query(query, name, params, branch=self.name)
 
+    def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = None,
+        start: int | None = None,
+        length: int | None = None,
+    ) -> blobs.Blob:
+        return self.graph.read_blob(
+            type_name,
+            entity_id,
+            property,
+            kind=kind,
+            branch=self.name,
+            start=start,
+            length=length,
+        )
+
     def load(self, records: loading.Records, mode: LoadMode | str) -> LoadResult:
         return self.graph.load(records, mode, branch=self.name)
 
@@ -422,8 +579,8 @@ class Branch:
         self.graph.delete_branch(self.name)
 
 
-def _text(text: str | SourceText, name: str) -> SourceText:
-    return text if isinstance(text, SourceText) else SourceText(text, name)
+def _reopened(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
+    return open(uri, read_only=read_only, actor=actor, settings=settings)
 
 
 def _mode(mode: LoadMode | str) -> LoadMode:

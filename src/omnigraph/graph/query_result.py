@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
+from omnigraph.errors import BadRequest, MissingPackage
 from omnigraph.execution.read.result import ReadResult
+from omnigraph.graph.drawing import Svg, draw_rows
+from omnigraph.graph.notebook import table_html
 from omnigraph.plan.explain import Step
 from omnigraph.plan.nodes import ReadPlan
 from omnigraph.types.to_json import result_rows
@@ -22,6 +27,12 @@ _SHOWN_ROWS = 50
 
 class QueryResult:
     """Rows of one snapshot. Iterating gives dictionaries of plain Python values.
+
+    >>> result = graph.query("query q() { match { $p: Person } return { $p.name, $p.age } }")
+    >>> result.columns, len(result), next(iter(result))
+    (['p.name', 'p.age'], 2, {'p.name': 'Ada', 'p.age': 36})
+    >>> result.to_arrow().column_names
+    ['p.name', 'p.age']
 
     Rows are made as they are asked for: `batches()` streams a result of any size once, every
     other form holds all of it and can be asked for again.
@@ -36,6 +47,7 @@ class QueryResult:
     ) -> None:
         self.plan, self.target, self.commit_id = plan, dict(target), commit_id
         self._read = read
+        self._is_streamed = False
 
     @property
     def query_name(self) -> str:
@@ -47,7 +59,15 @@ class QueryResult:
 
     @cached_property
     def _table(self) -> pa.Table:
+        self._require_unread()
         return self._read.to_arrow()
+
+    def _require_unread(self) -> None:
+        if self._is_streamed:
+            raise BadRequest(
+                "the rows were streamed and are gone; run the query again, or ask for `to_arrow()` "
+                "before `batches()`, `write_arrow()` or `write_parquet()`"
+            )
 
     @cached_property
     def rows(self) -> list[dict[str, object]]:
@@ -61,11 +81,12 @@ class QueryResult:
         return int(self._table.num_rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows piece by piece, without holding them all."""
+        """The rows piece by piece, once, without holding them all."""
         if "_table" in self.__dict__:
-            yield from self._table.to_batches()
-        else:
-            yield from self._read.batches()
+            return iter(self._table.to_batches())
+        self._require_unread()
+        self._is_streamed = True
+        return self._read.batches()
 
     def to_arrow(self) -> pa.Table:
         return self._table
@@ -78,12 +99,36 @@ class QueryResult:
         return frame
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is not a dependency
-        """The rows as a pandas frame; pandas must be installed."""
+        """The rows as a pandas frame.
+
+        Raises:
+            MissingPackage: pandas is not installed; nothing else here needs it.
+        """
+        if find_spec("pandas") is None:
+            raise MissingPackage("pandas", "to_pandas()")
         return self._table.to_pandas()
+
+    def write_arrow(self, target: str | Path | BinaryIO) -> None:
+        """Write the rows as an Arrow IPC file, batch by batch."""
+        with _writable(target) as file, pa.ipc.new_file(file, self._read.schema) as writer:
+            for batch in self.batches():
+                writer.write_batch(batch)
+
+    def write_parquet(self, target: str | Path | BinaryIO) -> None:
+        """Write the rows as a Parquet file, batch by batch."""
+        from pyarrow import parquet  # noqa: PLC0415 - slow to load, and only for this
+
+        with (
+            _writable(target) as file,
+            parquet.ParquetWriter(file, self._read.schema, compression="zstd") as writer,
+        ):
+            for batch in self.batches():
+                writer.write_batch(batch)
 
     def profile(self) -> Step:
         """The plan with the rows and milliseconds of every operator, once all rows are read."""
-        assert self._table is not None, "reading everything completes the profile"
+        if not self._is_streamed:
+            assert self._table is not None, "reading everything completes the profile"
         return self._read.profile.step()
 
     def wire(self, *, javascript: bool = False) -> dict[str, object]:
@@ -103,11 +148,18 @@ class QueryResult:
 
     def _repr_html_(self) -> str:
         """A table for notebooks: the first rows, and how many there are."""
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         shown = result_rows(self._table.slice(0, _SHOWN_ROWS))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(v))}</td>" for v in row.values()) + "</tr>"
-            for row in shown
-        )
         note = f"{len(self)} rows" + (f", {_SHOWN_ROWS} shown" if len(self) > _SHOWN_ROWS else "")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{note}</p>"
+        return table_html(self.columns, (row.values() for row in shown), note)
+
+    def plot(self, source: str | None = None, target: str | None = None) -> Svg:
+        """The rows as a drawing, each an arrow between the values of two columns.
+
+        Without names, the first two columns are taken. Notebooks show the drawing; as a string it
+        is a whole SVG document. At most 300 nodes and 2,000 arrows are drawn.
+        """
+        return draw_rows(self._table, source, target)
+
+
+def _writable(target: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
+    return Path(target).open("wb") if isinstance(target, str | Path) else nullcontext(target)

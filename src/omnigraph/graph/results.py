@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from omnigraph.errors import RowProblem
+from omnigraph.graph.notebook import table_html
 from omnigraph.storage.manifest.commits import Commit as Commit
 
 
@@ -31,8 +34,23 @@ class MutationResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedRows:
+    """What a load left out: how many reasons there were, and the first of them."""
+
+    total: int = 0
+    first: tuple[RowProblem, ...] = ()
+
+    def wire(self) -> dict[str, object]:
+        return {"total": self.total, "rows": [problem.wire() for problem in self.first]}
+
+
+@dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load read and wrote; counts are of input records, by type name."""
+    """What a load read and wrote; counts are of input records, by type name.
+
+    A load by the tasks of the pipeline also says how much it read, how long each of its stages
+    took, and what it left out when it was asked to go on without bad rows.
+    """
 
     branch: str
     base_branch: str | None
@@ -43,10 +61,24 @@ class LoadResult:
     edges: Mapping[str, int]
     actor_id: str | None
     commit: Commit
+    spark_app_id: str | None = None
+    stages: tuple[Mapping[str, object], ...] = ()
+    rows: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+    skipped: SkippedRows = SkippedRows()
 
     @property
     def total_entities(self) -> int:
         return sum(self.nodes.values()) + sum(self.edges.values())
+
+    @property
+    def rows_per_second(self) -> float | None:
+        return round(self.rows / self.seconds, 1) if self.rows and self.seconds else None
+
+    def measured(self, **measures: Any) -> LoadResult:  # noqa: ANN401 - fields of this class
+        """The same with what the pipeline measured."""
+        return replace(self, **measures)
 
     def wire(self) -> dict[str, object]:
         return {
@@ -60,6 +92,18 @@ class LoadResult:
             "total_entities": self.total_entities,
             "actor_id": self.actor_id,
             "commit": self.commit.wire(),
+            **(self._measures() if self.seconds is not None else {}),
+        }
+
+    def _measures(self) -> dict[str, object]:
+        return {
+            "spark_app_id": self.spark_app_id,
+            "stages": [dict(stage) for stage in self.stages],
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "seconds": round(self.seconds or 0, 3),
+            "rows_per_second": self.rows_per_second,
+            "skipped": self.skipped.wire(),
         }
 
 
@@ -110,6 +154,12 @@ class SnapshotInfo:
             "internal_schema_version": self.internal_schema_version,
             "tables": [table.wire() for table in self.tables],
         }
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: what the snapshot is made of, and which one it is."""
+        rows = [(t.table_key, t.manifest_version, t.row_count) for t in self.tables]
+        note = f"branch {self.graph_branch} at {self.snapshot_id}"
+        return table_html(("table", "version", "rows"), rows, note)
 
 
 @dataclass(frozen=True, slots=True)

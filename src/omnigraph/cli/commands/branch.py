@@ -15,7 +15,7 @@ def branch() -> None:
 
 @branch.command("create")
 @click.argument("name")
-@graph_options(positional=False, writes=True)
+@graph_options(positional=True, writes=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
 @click.option("--commit", metavar="ID", help="Start at this commit instead of the head.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -46,7 +46,7 @@ def list_(scope: Scope, as_json: bool) -> None:
 
 @branch.command("delete")
 @click.argument("name")
-@graph_options(positional=False, writes=True)
+@graph_options(positional=True, writes=True)
 @click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: Scope, name: str, yes: bool, as_json: bool) -> None:

@@ -35,7 +35,7 @@ def list_(scope: Scope, branch: str, limit: int | None, as_json: bool) -> None:
 
 @commit.command("show")
 @click.argument("commit_id")
-@graph_options(positional=False, writes=False)
+@graph_options(positional=True, writes=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(scope: Scope, commit_id: str, as_json: bool) -> None:
     """Show one commit, wherever it was made."""

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from omnigraph.cli.files import read_source
 from omnigraph.cli.output import print_json
+from omnigraph.cli.scope import Scope, graph_options
+
+if TYPE_CHECKING:
+    from omnigraph.catalog.model import Catalog
 
 
 @click.command()
+@graph_options(positional=True, writes=False, offline="schema_path")
 @click.option("--query", "query_path", required=True, metavar="FILE", help="The queries (.gq).")
-@click.option("--schema", "schema_path", required=True, metavar="FILE", help="The schema (.pg).")
+@click.option("--schema", "schema_path", metavar="FILE", help="A schema (.pg) instead of a graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def lint(query_path: str, schema_path: str, as_json: bool) -> int:
-    """Check every query of a file against a schema, without a graph.
+def lint(scope: Scope | None, query_path: str, schema_path: str | None, as_json: bool) -> int:
+    """Check every query of a file against the schema of a graph, or a schema file.
 
-    Exits with 1 when a query has mistakes; warnings alone do not fail.
+    Exits with 1 when a query has mistakes; warnings alone do not fail. FILE may be - for
+    standard input.
     """
-    from omnigraph.plan.compile import compile_catalog
     from omnigraph.plan.lint import lint_queries
 
-    catalog = compile_catalog(read_source(schema_path))
-    report = lint_queries(read_source(query_path), catalog, {"kind": "file", "path": schema_path})
+    catalog, origin = _schema(scope, schema_path)
+    report = lint_queries(read_source(query_path), catalog, origin)
     if as_json:
         print_json(report.json())
     else:
         for line in report.lines():
             click.echo(line)
     return report.exit_code
+
+
+def _schema(scope: Scope | None, schema_path: str | None) -> tuple[Catalog, dict[str, object]]:
+    from omnigraph.plan.compile import compile_catalog
+
+    if scope is not None:
+        graph = scope.open(read_only=True)
+        return graph.catalog, {"kind": "graph", "uri": graph.uri}
+    assert schema_path is not None, "without a scope there is a schema"
+    return compile_catalog(read_source(schema_path)), {"kind": "file", "path": schema_path}

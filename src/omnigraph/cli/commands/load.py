@@ -3,47 +3,157 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.output import print_json
+from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
+from omnigraph.cli.terminal import wants_progress
+from omnigraph.progress import Progress, listening
+from omnigraph.settings import LOAD_ENGINES
+
+if TYPE_CHECKING:
+    from omnigraph.graph.results import LoadResult
 
 MODES = ("append", "merge", "overwrite")
+FORMATS = ("jsonl", "parquet", "csv")
+SHOWN_SKIPPED = 10
 
 
 @click.command()
 @graph_options(positional=True, writes=True)
-@click.option("--data", "data_path", required=True, metavar="PATH", help="JSON lines; - for stdin.")
+@click.option(
+    "--data",
+    "places",
+    required=True,
+    multiple=True,
+    metavar="PATH",
+    help="A file, folder or pattern; repeatable. - for JSON lines on stdin.",
+)
 @click.option("--mode", required=True, type=click.Choice(MODES), help="How rows meet stored ones.")
 @click.option("--branch", default="main", show_default=True, help="The branch to load into.")
 @click.option("--from", "base", metavar="BRANCH", help="Create the branch from this one first.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
+@click.option("--engine", type=click.Choice(LOAD_ENGINES), help="Where the load runs.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="By the name otherwise.")
+@click.option("--type", "type_name", metavar="T", help="The type of the rows of a table.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="P=C",
+    help="Property P is column C; also for id, from and to. Repeatable.",
+)
+@click.option("--partial", is_flag=True, help="Merge: keep what a record leaves out.")
+@click.option(
+    "--on-error",
+    type=click.Choice(("fail", "skip")),
+    default="fail",
+    show_default=True,
+    help="Refuse bad rows, or go on without them.",
+)
+@click.option("--rejects", metavar="PATH", help="Write every refused record to this file.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--yes", is_flag=True, help="Overwrite a graph elsewhere without being asked.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def load(
     scope: Scope,
-    data_path: str,
+    places: tuple[str, ...],
     mode: str,
     branch: str,
     base: str | None,
     expected: str | None,
+    engine: str | None,
+    format_: str | None,
+    type_name: str | None,
+    columns: tuple[str, ...],
+    partial: bool,
+    on_error: str,
+    rejects: str | None,
+    spark_conf: tuple[str, ...],
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Load a file of records as one commit, or not at all."""
+    """Load rows as one commit, or not at all.
+
+    Records of any types may be mixed in files of JSON lines, also compressed (.gz, .zst). Parquet
+    and CSV hold the rows of one type.
+    """
+    from omnigraph.pipeline.session import parse_options
+
     if mode == "overwrite":
         consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo(f"load ({mode})")
-    records = sys.stdin.buffer.read() if data_path == "-" else data_path
-    result = graph.load(records, mode, branch=branch, base=base, expected_head=expected)
+    with _stage_log(quiet=scope.quiet or as_json):
+        result = graph.load(
+            _records(places),
+            mode,
+            branch=branch,
+            base=base,
+            expected_head=expected,
+            engine=engine or graph.settings.load_engine,
+            format=format_,
+            type=type_name,
+            columns=_columns(columns),
+            partial=partial,
+            on_error=on_error,
+            rejects=rejects,
+            spark_conf=parse_options(spark_conf),
+        )
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
+    else:
+        _show(result, rejects)
+
+
+def _records(places: tuple[str, ...]) -> bytes | str | list[str]:
+    if "-" not in places:
+        return places[0] if len(places) == 1 else list(places)
+    if len(places) > 1:
+        raise click.UsageError("stdin cannot be loaded together with files")
+    return sys.stdin.buffer.read()
+
+
+def _columns(given: tuple[str, ...]) -> dict[str, str]:
+    columns = {}
+    for one in given:
+        name, sign, column = one.partition("=")
+        if not (name and sign and column):
+            raise click.UsageError(f"--column {one}: write PROPERTY=COLUMN")
+        columns[name] = column
+    return columns
+
+
+@contextmanager
+def _stage_log(*, quiet: bool) -> Iterator[None]:
+    """One line on stderr when a stage ends, where no progress line is drawn."""
+    if quiet or wants_progress(sys.stderr):
+        yield
         return
+
+    def log(news: Progress) -> None:
+        if news.is_over and news.unit == "tasks":
+            note(f"{news.what}: {news.total or news.done} tasks")
+
+    with listening(log):
+        yield
+
+
+def _show(result: LoadResult, rejects: str | None) -> None:
     if result.branch_created:
         click.echo(f"created branch {result.branch} from {result.base_branch}")
     click.echo(
         f"loaded {sum(result.nodes.values())} nodes and {sum(result.edges.values())} edges "
         f"into {result.branch} ({result.engine}, commit {result.commit.commit_id})"
     )
+    if result.seconds is not None and result.rows is not None:
+        pace = f", {result.rows_per_second:,.0f} rows/s" if result.rows_per_second else ""
+        note(f"{result.rows:,} rows, {result.bytes or 0:,} bytes, {result.seconds:.1f} s{pace}")
+    if result.skipped.total:
+        note(f"left out {result.skipped.total} rows" + (f", see {rejects}" if rejects else ""))
+        for problem in result.skipped.first[:SHOWN_SKIPPED]:
+            note(f"  {problem}")

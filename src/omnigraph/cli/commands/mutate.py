@@ -11,7 +11,7 @@ from omnigraph.cli.scope import Scope, graph_options
 
 @click.command()
 @click.argument("name", required=False)
-@graph_options(positional=False, writes=True)
+@graph_options(positional=True, writes=True)
 @click.option("--query", "query_path", metavar="FILE", help="The queries (.gq); - for stdin.")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")

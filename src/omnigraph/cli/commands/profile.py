@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
-from omnigraph.cli.config import OperatorConfig, Profile, config_folder, read_config
+from omnigraph.cli.config import (
+    OperatorConfig,
+    Profile,
+    active_profile,
+    config_folder,
+    read_config,
+)
 from omnigraph.cli.output import note, print_json
 
 
@@ -36,7 +40,7 @@ def list_(as_json: bool) -> None:
 def show(name: str | None, as_json: bool) -> None:
     """Show one profile, the active one, or the defaults."""
     config = _config()
-    body = _shown(config, name or _active())
+    body = _shown(config, name or active_profile())
     if as_json:
         print_json(body)
         return
@@ -46,10 +50,6 @@ def show(name: str | None, as_json: bool) -> None:
 
 def _config() -> OperatorConfig:
     return read_config(config_folder(), lambda message: note(f"warning: {message}"))
-
-
-def _active() -> str | None:
-    return os.environ.get("OMNIGRAPH_PROFILE", "").strip() or None
 
 
 def _kind(one: Profile) -> tuple[str, str | None]:
@@ -70,7 +70,7 @@ def _summary(one: Profile) -> dict[str, object]:
         "valid": one.problem is None,
         "error": one.problem,
         "default_graph": one.default_graph,
-        "active": one.name == _active(),
+        "active": one.name == active_profile(),
     }
 
 

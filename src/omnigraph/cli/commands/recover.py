@@ -11,9 +11,20 @@ from omnigraph.cli.scope import Scope, graph_options
 @click.command()
 @graph_options(positional=True, writes=True)
 @click.option("--check", is_flag=True, help="Only say what would be done.")
+@click.option(
+    "--quarantine",
+    metavar="ID",
+    help="Set aside the record of this write, which cannot be read; needs --confirm.",
+)
+@click.option("--confirm", is_flag=True, help="Really set it aside.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def recover(scope: Scope, check: bool, as_json: bool) -> None:
+def recover(
+    scope: Scope, check: bool, quarantine: str | None, confirm: bool, as_json: bool
+) -> None:
     """Settle writes that were interrupted; every writer does this by itself as well."""
+    if quarantine is not None:
+        _set_aside(scope, quarantine, confirm=confirm, as_json=as_json)
+        return
     if check:
         _print_pending(scope, as_json=as_json)
         return
@@ -27,6 +38,17 @@ def recover(scope: Scope, check: bool, as_json: bool) -> None:
         click.echo(f"{one.operation_id}  {one.decision}  {one.commit_id or '-'}")
     if not settled:
         click.echo("nothing to recover")
+
+
+def _set_aside(scope: Scope, operation_id: str, *, confirm: bool, as_json: bool) -> None:
+    if not confirm:
+        raise click.UsageError("--quarantine stops a write from ever being settled: add --confirm")
+    scope.echo("recover --quarantine")
+    place = scope.quarantine(operation_id)
+    if as_json:
+        print_json({"uri": scope.uri, "operation_id": operation_id, "kept_at": place})
+        return
+    click.echo(f"{operation_id} is kept at {place}")
 
 
 @click.group()

@@ -27,24 +27,39 @@ def show(scope: Scope, as_json: bool) -> None:
 
 
 @schema.command()
-@click.option("--from", "from_path", required=True, metavar="FILE", help="The schema as it is.")
+@graph_options(positional=True, writes=False, offline="from_path")
+@click.option("--from", "from_path", metavar="FILE", help="A schema file instead of a graph.")
 @click.option("--schema", "schema_path", required=True, metavar="FILE", help="As it should be.")
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def plan(from_path: str, schema_path: str, allow_data_loss: bool, as_json: bool) -> None:
-    """Show the steps from one schema file to another; changes nothing.
+def plan(
+    scope: Scope | None,
+    from_path: str | None,
+    schema_path: str,
+    allow_data_loss: bool,
+    as_json: bool,
+) -> None:
+    """Show the steps from the schema of a graph, or a schema file, to another; changes nothing.
 
-    What is worth knowing before taking them stands on stderr, or in `notes` with --json.
+    What is worth knowing before taking them stands on stderr, or in `notes` with --json. FILE may
+    be - for standard input.
     """
     from omnigraph.catalog.build import compile_schema
     from omnigraph.catalog.evolve import plan_migration
     from omnigraph.plan.compile import compile_catalog
 
-    accepted = compile_catalog(read_source(from_path))
-    desired = compile_schema(read_source(schema_path))
-    migration = plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
+    if scope is not None:
+        graph = scope.open(read_only=True)
+        origin = {"uri": graph.uri}
+        migration = graph.plan_schema(read_source(schema_path), allow_data_loss=allow_data_loss)
+    else:
+        assert from_path is not None, "without a scope there is a file"
+        origin = {"from": from_path}
+        accepted = compile_catalog(read_source(from_path))
+        desired = compile_schema(read_source(schema_path))
+        migration = plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
     if as_json:
-        print_json({"from": from_path, **migration.json()})
+        print_json({**origin, **migration.json()})
         return
     for step in migration.steps:
         click.echo(f"- {step.describe()}")
@@ -54,6 +69,9 @@ def plan(from_path: str, schema_path: str, allow_data_loss: bool, as_json: bool)
         note(f"{found.severity} {found.code}: {found.message}")
     if not migration.supported:
         note("not supported: the changes marked above cannot be applied")
+
+
+schema.add_command(click.Command("get", params=show.params, callback=show.callback, hidden=True))
 
 
 @schema.command()

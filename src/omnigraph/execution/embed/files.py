@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.model import Embedder, TextRole
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
+from omnigraph.progress import working
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
@@ -50,6 +54,8 @@ class EmbedRequest:
     selectors: tuple[Selector, ...] = ()
     is_clean: bool = False
     is_reembed_all: bool = False
+    is_resumable: bool = False
+    """Keep what was embedded when the run fails, and start from what an earlier one kept."""
 
     @property
     def mode(self) -> EmbedMode:
@@ -101,20 +107,86 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
         EmbeddingFailed: the provider did not answer properly.
     """
     _check(request)
-    run = _Run(request, embedder)
-    scratch = request.output.with_name(f"{request.output.name}.tmp")
+    run, kept = (
+        _Run(request, embedder),
+        _Kept(request, None if embedder is None else embedder.model),
+    )
+    is_done = False
     try:
         request.output.parent.mkdir(parents=True, exist_ok=True)
-        with scratch.open("wb") as file:
-            file.writelines(line + b"\n" for line in run.lines())
+        with kept.begin() as file:
+            for index, line in enumerate(run.lines(kept.lines())):
+                if index >= kept.count:
+                    file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        scratch.replace(request.output)
+        kept.scratch.replace(request.output)
+        is_done = True
     except OSError as error:
         raise BadRequest(f"cannot write {request.output}: {error.strerror}") from None
     finally:
-        scratch.unlink(missing_ok=True)
+        kept.end(is_done=is_done)
     return run.summary()
+
+
+class _Kept:
+    """What a run has written so far, beside its output, and what an earlier one has left there.
+
+    A record in is a line out, so a later run goes on behind the lines there are, if they were
+    made by the same request from the same input.
+    """
+
+    def __init__(self, request: EmbedRequest, model: str | None) -> None:
+        self._request, self._model = request, model
+        self.scratch = request.output.with_name(f"{request.output.name}.tmp")
+        self._mark = request.output.with_name(f"{request.output.name}.tmp.sum")
+        self.count = 0
+        """How many lines an earlier run has left."""
+
+    def begin(self) -> BinaryIO:
+        """The file to write, which starts behind the lines there are."""
+        if not self._request.is_resumable:
+            return self.scratch.open("wb")
+        identity = self._identity()
+        is_mine = self._mark.exists() and self._mark.read_text() == identity
+        if not (is_mine and self.scratch.exists()):
+            self._mark.write_text(identity)
+            return self.scratch.open("wb")
+        file = self.scratch.open("r+b")
+        whole = 0
+        for line in file:
+            if line.endswith(b"\n"):
+                self.count, whole = self.count + 1, whole + len(line)
+        # What follows the last whole line was being written when the run ended.
+        file.seek(whole)
+        file.truncate()
+        return file
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines an earlier run has left."""
+        if not self.count:
+            return
+        with self.scratch.open("rb") as file:
+            for line in islice(file, self.count):
+                yield line.rstrip(b"\n")
+
+    def end(self, *, is_done: bool) -> None:
+        if is_done or not self._request.is_resumable:
+            self.scratch.unlink(missing_ok=True)
+            self._mark.unlink(missing_ok=True)
+
+    def _identity(self) -> str:
+        request = self._request
+        digest = hashlib.sha256()
+        try:
+            with request.input.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+        except OSError as error:
+            raise BadRequest(f"cannot read {request.input}: {error.strerror}") from None
+        asked = (request.spec, request.types, request.selectors, request.mode, self._model)
+        digest.update(repr(asked).encode())
+        return digest.hexdigest()
 
 
 def _check(request: EmbedRequest) -> None:
@@ -148,16 +220,21 @@ class _Run:
             model=None if self._embedder is None else self._embedder.model,
         )
 
-    def lines(self) -> Iterator[bytes]:
-        """The lines of the output; a record that is not changed keeps its line as it is."""
-        for number, line in _lines(self._request.input):
-            self._records += 1
-            try:
-                yield self._line(line)
-            except (ValueRefused, ValueError) as problem:
-                raise BadRequest(f"{self._request.input}:{number}: {problem}") from None
+    def lines(self, made: Iterator[bytes]) -> Iterator[bytes]:
+        """The lines of the output; a record that is not changed keeps its line as it is.
 
-    def _line(self, line: bytes) -> bytes:
+        `made` are the first of them, from an earlier run.
+        """
+        with working("embedding", unit="records") as work:
+            for number, line in _lines(self._request.input):
+                self._records += 1
+                try:
+                    yield self._line(line, next(made, None))
+                except (ValueRefused, ValueError) as problem:
+                    raise BadRequest(f"{self._request.input}:{number}: {problem}") from None
+                work.advance()
+
+    def _line(self, line: bytes, made: bytes | None) -> bytes:
         record = parse_json(line)
         if not isinstance(record, dict):
             raise ValueError("a record is a JSON object")
@@ -171,6 +248,11 @@ class _Run:
         if target is None or not self._is_selected(type_name, data):
             return line
         self._selected += 1
+        if made is not None:
+            if made != line:
+                self._embedded += self._mode is not EmbedMode.CLEAN
+                self._cleaned += self._mode is EmbedMode.CLEAN
+            return made
         return _written(record) if self._change(type_name, data, target) else line
 
     def _is_selected(self, type_name: str, data: Mapping[str, object]) -> bool:

@@ -48,6 +48,11 @@ def read_spec(path: Path) -> EmbedSpec:
         raise BadRequest(f"{path}: {refused.reason}") from None
 
 
+def parse_spec(value: Mapping[str, object]) -> EmbedSpec:
+    """The spec given as the content of its file."""
+    return _spec(dict(value), "the spec")
+
+
 def read_manifest(path: Path) -> SeedManifest:
     """The manifest in a YAML or JSON file; its paths start from the folder of the file.
 

@@ -1,0 +1,51 @@
+"""`omnigraph login` and `omnigraph logout`."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.config import config_folder, read_config
+from omnigraph.cli.files import read_stdin_line
+from omnigraph.cli.output import note, print_json
+
+
+@click.command()
+@click.argument("name")
+@click.option("--token", metavar="T", help="The token; without it, one line of stdin is read.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def login(name: str, token: str | None, as_json: bool) -> None:
+    """Keep the token for server NAME in the operator's credentials file.
+
+    A token given as an argument can be seen by others on this machine while the command runs.
+    """
+    from omnigraph.cli.credentials import check_name, store_token
+
+    check_name(name)
+    config = read_config(config_folder(), lambda message: note(f"warning: {message}"))
+    given = (read_stdin_line() if token is None else token).strip()
+    if not given:
+        raise click.ClickException("the token is empty; nothing was kept")
+    path = config_folder() / "credentials"
+    store_token(path, name, given)
+    declared = name in config.servers
+    if not declared:
+        note(f"no server '{name}' is declared in the configuration yet")
+    if as_json:
+        print_json({"server": name, "credentials_path": str(path), "declared": declared})
+    else:
+        click.echo(f"kept a token for {name} in {path}")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def logout(name: str, as_json: bool) -> None:
+    """Forget the token for server NAME; nothing happens if there is none."""
+    from omnigraph.cli.credentials import remove_token
+
+    path = config_folder() / "credentials"
+    remove_token(path, name)
+    if as_json:
+        print_json({"server": name, "credentials_path": str(path)})
+    else:
+        click.echo(f"no token for {name} is kept in {path}")

@@ -1,0 +1,44 @@
+"""`omnigraph optimize`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.output import print_json
+from omnigraph.cli.scope import Scope, graph_options
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.model import OptimizedTable
+
+
+@click.command()
+@graph_options(positional=True, writes=True)
+@click.option("--branch", default="main", show_default=True, help="Whose tables to optimize.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def optimize(scope: Scope, branch: str, as_json: bool) -> None:
+    """Merge small fragments and build missing indexes; at most one commit, no row changes."""
+    graph = scope.open(read_only=False)
+    scope.echo("optimize")
+    result = graph.optimize(branch=branch)
+    if as_json:
+        print_json({"uri": graph.uri, **result.wire()})
+        return
+    for table in result.tables:
+        click.echo(f"{table.table_key}  {_described(table)}")
+        for pending in table.pending_indexes:
+            click.echo(f"  index on {pending.property} is pending: {pending.reason}")
+
+
+def _described(table: OptimizedTable) -> str:
+    if table.skipped is not None:
+        return (
+            f"skipped: {table.skipped}, the graph shows version {table.manifest_version} and the "
+            f"newest is {table.lance_head_version}; see `omnigraph repair`"
+        )
+    if not table.committed:
+        return "nothing to do"
+    if not table.fragments_removed:
+        return "indexes brought up to date"
+    return f"{table.fragments_removed} fragments became {table.fragments_added}"

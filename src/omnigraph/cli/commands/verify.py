@@ -1,0 +1,32 @@
+"""`omnigraph verify`."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.output import print_json
+from omnigraph.cli.scope import Scope, graph_options
+
+
+@click.command()
+@graph_options(positional=True, writes=False)
+@click.option("--deep", is_flag=True, help="Read every row as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def verify(scope: Scope, deep: bool, as_json: bool) -> int:
+    """Look whether everything is in order on every branch; changes nothing.
+
+    Exits with 1 if something is wrong. What is merely worth knowing is shown and changes nothing.
+    """
+    graph = scope.open(read_only=True)
+    result = graph.verify(deep=deep)
+    if as_json:
+        print_json({"uri": graph.uri, **result.wire()})
+        return 0 if result.is_sound else 1
+    for one in result.findings:
+        place = "  ".join(part for part in (one.branch, one.table_key) if part)
+        click.echo(f"{one.check}  {place}  {one.message}")
+    for one in result.notes:
+        click.echo(f"note: {one.table_key + '  ' if one.table_key else ''}{one.message}")
+    looked = ", ".join(f"{count:,} {what}" for what, count in sorted(result.checked.items()))
+    click.echo(f"{'in order' if result.is_sound else 'not in order'}: {looked}")
+    return 0 if result.is_sound else 1

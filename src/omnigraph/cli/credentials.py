@@ -1,0 +1,108 @@
+"""The operator's tokens, one section for each server, readable by nobody else.
+
+[lab]
+token = example
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from omnigraph.errors import BadRequest
+
+_SECTION = re.compile(r"\[(?P<name>[^\]\n]+)\]\s*")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_OTHERS = 0o077
+
+
+def read_token(path: Path, server: str) -> str | None:
+    """The token kept for a server, if there is one.
+
+    Raises:
+        BadRequest: others may read the file; then no token is taken from it.
+    """
+    for name, lines in _sections(_read(path)):
+        if name == server:
+            for line in lines:
+                key, equals, value = line.partition("=")
+                if equals and key.strip() == "token":
+                    return value.strip().strip("\"'").strip() or None
+    return None
+
+
+def store_token(path: Path, server: str, token: str) -> None:
+    """Keep a token for a server in place of the one before; every other line stays as it is."""
+    check_name(server)
+    if not token or any(character in token for character in "\r\n"):
+        raise BadRequest("a token is one line of text")
+    kept = _without(_read(path), server)
+    if kept and not kept.endswith("\n"):
+        kept += "\n"
+    _write(path, f"{kept}[{server}]\ntoken = {token}\n")
+
+
+def remove_token(path: Path, server: str) -> None:
+    """Forget the token of a server, if there is one."""
+    check_name(server)
+    text = _read(path)
+    kept = _without(text, server)
+    if kept != text:
+        _write(path, kept)
+
+
+def check_name(server: str) -> None:
+    if not _NAME.fullmatch(server):
+        raise BadRequest(f"'{server}' cannot be the name of a server")
+
+
+def _read(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        if mode & _OTHERS:
+            raise BadRequest(f"{path} can be read by others; run: chmod 600 {path}")
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"cannot read {path}: {error}") from error
+
+
+def _sections(text: str) -> list[tuple[str | None, list[str]]]:
+    """The lines of the file by section, each with its end; comments belong where they stand."""
+    found: list[tuple[str | None, list[str]]] = [(None, [])]
+    for line in text.splitlines(keepends=True):
+        header = _SECTION.fullmatch(line.strip())
+        if header:
+            found.append((header["name"].strip(), [line]))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def _without(text: str, server: str) -> str:
+    """The text without the section of a server; comments in it may be about the next one."""
+    return "".join(
+        line
+        for name, lines in _sections(text)
+        for line in lines
+        if name != server or line.lstrip().startswith("#")
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, scratch = tempfile.mkstemp(prefix=".credentials.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(scratch).replace(path)
+        finally:
+            Path(scratch).unlink(missing_ok=True)
+    except OSError as error:
+        raise BadRequest(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,215 @@
+"""The shell: statements typed at a prompt or piped in, run one after the other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
+from omnigraph.cli.output import json_text, note
+from omnigraph.cli.rows import Answer, as_csv, as_jsonl, as_kv, as_table
+from omnigraph.cli.shell_input import Completer, as_query, statements, words_of
+from omnigraph.errors import CompileError, OmniError
+
+if TYPE_CHECKING:
+    from omnigraph.graph.graph import Graph
+    from omnigraph.graph.query_result import QueryResult
+
+PROMPT, MORE = "omnigraph> ", "       ...> "
+
+
+class _Quit(Exception):
+    """The person wants to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """A command that starts with a dot."""
+
+    usage: str
+    meaning: str
+    run: Callable[[Shell, str], None]
+
+
+class Shell:
+    """A graph, the branch that is being worked on, and how rows are shown."""
+
+    def __init__(self, graph: Graph, config: OperatorConfig, branch: str) -> None:
+        self.graph, self.config, self.branch = graph, config, branch
+        self.format = config.output
+        self.params: dict[str, object] | None = None
+
+    def run(self, statement: str) -> bool:
+        """Run one statement and say whether it worked; mistakes are shown, not raised."""
+        try:
+            if statement.startswith("."):
+                self._command(statement)
+            else:
+                self._query(as_query(statement))
+        except CompileError as error:
+            note(error.render())
+            return False
+        except OmniError as error:
+            note(f"error: {error.message}")
+            return False
+        except click.ClickException as error:
+            note(f"error: {error.format_message()}")
+            return False
+        return True
+
+    def completer(self) -> Completer:
+        """Completes names as the schema of the graph has them now."""
+        return Completer(COMMANDS, lambda: words_of(self.graph.catalog))
+
+    def _command(self, statement: str) -> None:
+        name, _, rest = statement.partition(" ")
+        command = COMMANDS.get(name)
+        if command is None:
+            raise click.ClickException(f"there is no command '{name}'; .help lists them")
+        command.run(self, rest.strip())
+
+    def _query(self, text: str) -> None:
+        view = self.graph.at(branch=self.branch)
+        if view.explain_json(text)["kind"] == "read":
+            self.show(view.query(text, None, self.params))
+            return
+        done = self.graph.mutate(text, None, self.params, branch=self.branch)
+        click.echo(
+            f"changed {done.branch} via {done.query_name}: "
+            f"{done.affected_nodes} nodes, {done.affected_edges} edges"
+        )
+
+    def show(self, result: QueryResult) -> None:
+        for line in self._lines(result):
+            click.echo(line)
+
+    def _lines(self, result: QueryResult) -> Iterator[str]:
+        document = result.wire()
+        if self.format == "json":
+            return iter([json_text(document)])
+        answer = Answer(document, result.columns, result.rows)
+        width, layout = self.config.table_max_column_width, self.config.table_cell_layout
+        return {
+            "jsonl": lambda: as_jsonl(answer),
+            "csv": lambda: as_csv(answer),
+            "kv": lambda: as_kv(answer),
+            "table": lambda: as_table(answer, width, layout),
+        }[self.format]()
+
+
+def _help(shell: Shell, rest: str) -> None:  # noqa: ARG001
+    width = max(len(command.usage) for command in COMMANDS.values())
+    for command in COMMANDS.values():
+        click.echo(f"{command.usage.ljust(width)}  {command.meaning}")
+    click.echo("\nAnything else is a query, or the body of one: match { … } return { … }")
+
+
+def _schema(shell: Shell, rest: str) -> None:  # noqa: ARG001
+    click.echo(shell.graph.schema.rstrip("\n"))
+
+
+def _types(shell: Shell, rest: str) -> None:  # noqa: ARG001
+    for table in shell.graph.snapshot(shell.branch).tables:
+        click.echo(f"{table.table_key}  {table.row_count} rows")
+
+
+def _branch(shell: Shell, rest: str) -> None:
+    if rest:
+        shell.graph.snapshot(rest)
+        shell.branch = rest
+    for name in shell.graph.branches():
+        click.echo(f"{'*' if name == shell.branch else ' '} {name}")
+
+
+def _commits(shell: Shell, rest: str) -> None:
+    if rest and not rest.isdigit():
+        raise click.ClickException("how many commits is a number")
+    for one in shell.graph.commits(shell.branch)[: int(rest or 10)]:
+        click.echo(f"{one.commit_id}  {one.branch}  {one.actor_id or '-'}")
+
+
+def _format(shell: Shell, rest: str) -> None:
+    if rest:
+        if rest not in OUTPUT_FORMATS:
+            raise click.ClickException(f"a format is one of {', '.join(OUTPUT_FORMATS)}")
+        shell.format = rest
+    click.echo(shell.format)
+
+
+def _params(shell: Shell, rest: str) -> None:
+    from omnigraph.cli.files import read_parameters
+
+    if rest:
+        given = read_parameters(rest, None)
+        shell.params = dict(given) if given else None
+    click.echo(json_text(shell.params))
+
+
+def _explain(shell: Shell, rest: str) -> None:
+    if not rest:
+        raise click.ClickException("give the query after .explain, on the same line")
+    click.echo(shell.graph.at(branch=shell.branch).explain(as_query(rest)))
+
+
+def _quit(shell: Shell, rest: str) -> None:  # noqa: ARG001
+    raise _Quit
+
+
+COMMANDS = {
+    ".help": ShellCommand(".help", "list these commands", _help),
+    ".schema": ShellCommand(".schema", "print the schema", _schema),
+    ".types": ShellCommand(".types", "count the rows of every type", _types),
+    ".branch": ShellCommand(".branch [NAME]", "list the branches, or work on another", _branch),
+    ".commits": ShellCommand(".commits [N]", "show the newest commits", _commits),
+    ".format": ShellCommand(".format [F]", "show or set how rows are printed", _format),
+    ".params": ShellCommand(".params [JSON]", "show or set the parameters of queries", _params),
+    ".explain": ShellCommand(".explain QUERY", "show the plan of a query", _explain),
+    ".quit": ShellCommand(".quit", "leave; so does the end of the input", _quit),
+}
+
+
+def run_interactively(shell: Shell, read_line: Callable[[str], str] = input) -> None:
+    """Prompt until the person leaves. An interrupt drops what is being typed or run."""
+    note(f"{shell.graph.uri} on {shell.branch}; .help for help")
+    while True:
+        try:
+            for statement in statements(_typed(read_line)):
+                shell.run(statement)
+        except KeyboardInterrupt:
+            click.echo("", err=True)
+            continue
+        except _Quit:
+            pass
+        return
+
+
+def _typed(read_line: Callable[[str], str]) -> Iterator[str]:
+    from omnigraph.cli.shell_input import is_whole
+
+    waiting = ""
+    while True:
+        try:
+            line = read_line(MORE if waiting else PROMPT)
+        except EOFError:
+            click.echo("", err=True)
+            return
+        waiting += line + "\n"
+        if is_whole(waiting):
+            waiting = ""
+        yield line
+
+
+def run_script(shell: Shell) -> int:
+    """Run what is piped in up to the first mistake; the exit code."""
+    assert sys.stdin is not None, "the caller has looked"
+    try:
+        for statement in statements(iter(sys.stdin)):
+            if not shell.run(statement):
+                return 1
+    except _Quit:
+        pass
+    return 0

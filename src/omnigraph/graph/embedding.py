@@ -1,0 +1,95 @@
+"""Embedding the texts of records in files, with the provider the settings name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph.errors import BadRequest
+from omnigraph.execution.embed.files import (
+    EmbedRequest,
+    EmbedSummary,
+    embed_file,
+    parse_selector,
+)
+from omnigraph.execution.embed.open import open_embedder
+from omnigraph.execution.embed.pace import PacedEmbedder
+from omnigraph.execution.embed.spec import EmbedSpec, parse_spec, read_manifest, read_spec
+from omnigraph.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    input: Path
+    output: Path
+    spec: EmbedSpec
+
+
+def embed(
+    *,
+    seed: str | Path | None = None,
+    input: str | Path | None = None,
+    output: str | Path | None = None,
+    spec: str | Path | Mapping[str, object] | None = None,
+    clean: bool = False,
+    reembed_all: bool = False,
+    types: Sequence[str] = (),
+    select: Sequence[str] = (),
+    resume: bool = False,
+    per_minute: float | None = None,
+    settings: Settings | None = None,
+) -> EmbedSummary:
+    """Embed the texts of records in a file of JSON lines and write all of them to another.
+
+    Args:
+        seed: A manifest that names input, output and spec; instead of those three.
+        input: The records.
+        output: Where they go; may be the input itself. It appears whole or not at all.
+        spec: A JSON file, or its content, that says which fields make which vector.
+        clean: Take vectors away instead; asks no provider.
+        reembed_all: Embed every selected record, not only those without a vector.
+        types: Only records of these types.
+        select: Only records with a field that reads so, each `[Type:]field=value`.
+        resume: Keep what was embedded when it fails, and go on from there the next time.
+        per_minute: Ask the provider at most so often.
+        settings: Who is asked; the process environment by default.
+    """
+    files = _files(seed, input, output, spec)
+    request = EmbedRequest(
+        files.input,
+        files.output,
+        files.spec,
+        types=tuple(types),
+        selectors=tuple(parse_selector(text) for text in select),
+        is_clean=clean,
+        is_reembed_all=reembed_all,
+        is_resumable=resume,
+    )
+    if clean:
+        return embed_file(request, None)
+    if per_minute is not None and not per_minute > 0:
+        raise BadRequest("per_minute must be more than 0")
+    chosen = settings or Settings.from_environment(os.environ)
+    embedder = open_embedder(chosen.embed)
+    if per_minute is not None:
+        embedder = PacedEmbedder(embedder, per_minute)
+    return embed_file(request, embedder)
+
+
+def _files(
+    seed: str | Path | None,
+    source: str | Path | None,
+    output: str | Path | None,
+    spec: str | Path | Mapping[str, object] | None,
+) -> _Files:
+    if seed is not None:
+        if source is not None or output is not None or spec is not None:
+            raise BadRequest("a seed manifest names input, output and spec itself")
+        manifest = read_manifest(Path(seed))
+        return _Files(manifest.input, manifest.output, manifest.spec)
+    if source is None or output is None or spec is None:
+        raise BadRequest("give a seed manifest, or all of input, output and spec")
+    parsed = parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
+    return _Files(Path(source), Path(output), parsed)

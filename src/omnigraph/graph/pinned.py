@@ -1,0 +1,133 @@
+"""One immutable view of a graph, and everything that can be read from it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.execution.export import export_jsonl, export_records, export_types
+from omnigraph.graph import blobs, querying
+from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.querying import QuerySettings
+from omnigraph.graph.results import SnapshotInfo, TableInfo
+from omnigraph.graph.type_rows import TypeRows
+from omnigraph.graph.view import View
+from omnigraph.language.source import SourceText
+from omnigraph.plan.compile import compile_plan
+from omnigraph.plan.explain import explain_json, explain_text
+from omnigraph.plan.lint import LintReport, lint_queries
+
+
+class GraphView:
+    """One immutable view of a graph: a branch head, a commit or an earlier version."""
+
+    def __init__(self, view: View, settings: QuerySettings, snapshot: str | None = None) -> None:
+        self._view, self._settings, self._snapshot = view, settings, snapshot
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._view.catalog
+
+    @property
+    def view(self) -> View:
+        """The snapshot and its schema, for code that reads tables itself."""
+        return self._view
+
+    def nodes(self, type_name: str) -> TypeRows:
+        """The nodes of a type, to be read as a whole."""
+        return TypeRows(self._view, self.catalog.nodes.get(type_name), type_name)
+
+    def edges(self, type_name: str) -> TypeRows:
+        """The edges of a type, to be read as a whole."""
+        return TypeRows(self._view, self.catalog.find_edge(type_name), type_name)
+
+    def query(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> QueryResult:
+        """Run a read query of a text on this view."""
+        now = datetime.datetime.now(datetime.UTC)
+        request = querying.QueryRequest(source_text(query, "<query>"), name, params, now)
+        branch = None if self._snapshot else str(self._view.snapshot.branch)
+        target = {"branch": branch, "snapshot": self._snapshot}
+        return querying.query(self._view, request, self._settings, target)
+
+    def explain(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query as text; with `analyze` it is run, and every operator measured."""
+        if analyze:
+            result = self.query(query, name, params)
+            return "\n".join(result.profile().lines())
+        plan = compile_plan(
+            source_text(query, "<query>"), self.catalog, name, querying.statistics(self._view)
+        )
+        return explain_text(plan)
+
+    def explain_json(self, query: str | SourceText, name: str | None = None) -> dict[str, object]:
+        """The plan of a query as a JSON document."""
+        statistics = querying.statistics(self._view)
+        return explain_json(
+            compile_plan(source_text(query, "<query>"), self.catalog, name, statistics)
+        )
+
+    def lint(self, queries: str | SourceText) -> LintReport:
+        """Every query of a text checked against the schema of this view, without running any."""
+        origin = {"kind": "graph", "uri": self._view.snapshot.root.uri}
+        return lint_queries(source_text(queries, "<query>"), self.catalog, origin)
+
+    def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = None,
+        start: int | None = None,
+        length: int | None = None,
+    ) -> blobs.Blob:
+        """The blob of one entity in this view, or a range of it; nothing is read yet."""
+        selector = blobs.BlobSelector(type_name, entity_id, property, kind)
+        return blobs.read_blob(self._view, selector, start, length)
+
+    @property
+    def commit_id(self) -> str | None:
+        """The newest commit this view contains."""
+        return self._view.snapshot.head
+
+    def info(self) -> SnapshotInfo:
+        """Which version of which table this view is made of."""
+        snapshot = self._view.snapshot
+        tables = tuple(
+            TableInfo(key, entry.path, entry.version, entry.owner_branch, entry.row_count)
+            for key, entry in snapshot.entries.items()
+        )
+        return SnapshotInfo(
+            graph_branch=snapshot.branch,
+            snapshot_id=snapshot.id,
+            graph_commit_id=snapshot.head,
+            graph_manifest_version=snapshot.manifest_version,
+            internal_schema_version=snapshot.manifest.stamp,
+            tables=tables,
+        )
+
+    def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
+        """Every record, edges before nodes, each type by ascending id."""
+        return export_records(self._view.snapshot, export_types(self.catalog, types))
+
+    def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
+        """The same as blocks of JSON lines."""
+        return export_jsonl(self._view.snapshot, export_types(self.catalog, types))
+
+
+def source_text(text: str | SourceText, name: str) -> SourceText:
+    """The text with a name for messages, unless it has one."""
+    return text if isinstance(text, SourceText) else SourceText(text, name)

@@ -1,0 +1,99 @@
+"""Settings that say how traversals find neighbours, through the library and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import BadRequest
+from omnigraph.settings import Settings
+
+SCHEMA = "node Person { name: String @key }\nedge Knows: Person -> Person"
+NAMES = [f"p{number}" for number in range(40)]
+FRIENDS = "query q() { match { $a: Person  $a knows{1,3} $b } return { $a.name, $b.name } }"
+ONE = 'query q() { match { $a: Person { name: "p1" }  $a knows $b } return { $b.name } }'
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("people") / "people.omni"
+    records: list[dict] = [{"type": "Person", "data": {"name": name}} for name in NAMES]
+    records += [{"edge": "Knows", "from": a, "to": b} for a, b in pairwise(NAMES)]
+    omnigraph.init(path, SCHEMA).load(records, "append")
+    return path
+
+
+def opened(place: Path, **environment: str) -> omnigraph.Graph:
+    settings = Settings.from_environment(environment)
+    return omnigraph.open(place, read_only=True, settings=settings)
+
+
+def way(graph: omnigraph.Graph, query: str) -> str:
+    """How the neighbours of the query were found."""
+    profile = graph.query(query).profile()
+    steps = [profile]
+    while steps:
+        step = steps.pop()
+        if "traversal" in step.facts:
+            return str(step.facts["traversal"])
+        steps += step.children
+    raise AssertionError("the plan has no expansion")
+
+
+@pytest.mark.parametrize("query", [FRIENDS, ONE], ids=["three hops", "one node"])
+def test_a_forced_way_is_taken_and_gives_the_same_rows(place: Path, query: str) -> None:
+    indexed = opened(place, OMNIGRAPH_TRAVERSAL_MODE="indexed")
+    csr = opened(place, OMNIGRAPH_TRAVERSAL_MODE="CSR")
+    assert (way(indexed, query), way(csr, query)) == ("indexed", "adjacency")
+    assert indexed.query(query).rows == csr.query(query).rows == opened(place).query(query).rows
+
+
+@pytest.mark.parametrize("name", ["MAX_FRONTIER", "MAX_HOPS"])
+def test_look_ups_end_at_their_limits(place: Path, name: str) -> None:
+    setting = f"OMNIGRAPH_EXPAND_INDEXED_{name}"
+    assert way(opened(place, **{setting: "0"}), ONE) == "adjacency"
+    assert way(opened(place, **{setting: "100"}), ONE) == way(opened(place), ONE)
+
+
+def test_a_limit_does_not_touch_a_forced_way(place: Path) -> None:
+    graph = opened(
+        place, OMNIGRAPH_TRAVERSAL_MODE="indexed", OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER="0"
+    )
+    assert way(graph, FRIENDS) == "indexed"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("OMNIGRAPH_TRAVERSAL_MODE", "fast", "auto, indexed, csr"),
+        ("OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER", "many", "a whole number"),
+        ("OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS", "-1", "a whole number"),
+    ],
+)
+def test_a_value_that_is_none_is_refused_by_name(name: str, value: str, accepted: str) -> None:
+    with pytest.raises(BadRequest, match=f"{name} must be {accepted}"):
+        Settings.from_environment({name: value})
+
+
+def test_the_command_obeys_its_environment(place: Path) -> None:
+    command = [sys.executable, "-m", "omnigraph.cli", "explain", str(place), "-e", FRIENDS]
+    found = {}
+    for mode in ("indexed", "csr", "never"):
+        done = subprocess.run(
+            [*command, "--analyze", "--json"],
+            capture_output=True,
+            env={**os.environ, "OMNIGRAPH_TRAVERSAL_MODE": mode},
+            check=False,
+            timeout=60,
+        )
+        json.loads(done.stdout)
+        found[mode] = re.findall(rb'"(?:traversal|code)": "(\w+)"', done.stdout)
+    assert found == {"indexed": [b"indexed"], "csr": [b"adjacency"], "never": [b"bad_request"]}

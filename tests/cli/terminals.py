@@ -1,0 +1,79 @@
+"""A command on a terminal of its own, and what it draws there."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PATIENCE_S = 60.0
+_OWN_IT = """\
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that typing Ctrl-C interrupts
+os.execv(sys.executable, [sys.executable, "-m", "omnigraph.cli", *sys.argv[1:]])
+"""
+
+
+class Terminal:
+    """What a person at a terminal can do: read the screen, type, wait for the end."""
+
+    def __init__(self, screen: int, process: subprocess.Popen[bytes]) -> None:
+        self._screen, self.process = screen, process
+        self.seen, self._at = b"", 0
+
+    def type(self, text: str) -> None:
+        os.write(self._screen, text.encode())
+
+    def wait_for(self, text: str) -> None:
+        """Read until this is on the screen, behind what was waited for before."""
+        wanted, deadline = text.encode(), time.monotonic() + PATIENCE_S
+        while wanted not in self.seen[self._at :]:
+            is_late = time.monotonic() > deadline
+            assert not is_late and self._read(), f"{text!r} never came: {self.seen!r}"  # noqa: PT018
+        self._at = self.seen.index(wanted, self._at) + len(wanted)
+
+    def end(self) -> int:
+        """Wait until the command ends; its exit code."""
+        while self._read():
+            pass
+        return self.process.wait(PATIENCE_S)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._screen], [], [], PATIENCE_S)
+        if not ready:
+            return False
+        try:
+            data = os.read(self._screen, 1 << 16)
+        except OSError:  # the other end is gone
+            return False
+        self.seen += data
+        return bool(data)
+
+
+@contextmanager
+def on_a_terminal(*arguments: str, home: Path, **environment: str) -> Iterator[Terminal]:
+    """Run the command with a terminal for stdin, stdout and stderr."""
+    screen, child = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _OWN_IT, *arguments],
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        start_new_session=True,
+        env={**os.environ, "OMNIGRAPH_HOME": str(home), "TERM": "xterm", **environment},
+    )
+    os.close(child)
+    try:
+        yield Terminal(screen, process)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        os.close(screen)

@@ -1,0 +1,218 @@
+"""What scripts rely on, for every command there is: one JSON document, exit codes, no effects."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import omnigraph as library
+from omnigraph.cli.main import omnigraph as root
+
+SCHEMA = "node Artist { slug: String @key  name: String  photo: Blob? }"
+COUNT = "query q() { match { $a: Artist } return { count($a) as n } }"
+ADD = 'query q() { insert Artist { slug: "x", name: "X" } }'
+
+
+def every_command(group: click.Group = root, path: tuple[str, ...] = ()) -> Iterator:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from every_command(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(every_command())
+WITH_JSON = [
+    path
+    for path, command in COMMANDS.items()
+    if any("--json" in parameter.opts for parameter in command.params)
+]
+ON_GRAPHS = [
+    path
+    for path, command in COMMANDS.items()
+    if any("--store" in parameter.opts for parameter in command.params)
+]
+
+
+def run(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "OMNIGRAPH_HOME": str(cwd / "home")},
+        check=False,
+        timeout=120,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def dummies(command: click.Command) -> list[str]:
+    """Values for everything the command insists on."""
+    given: list[str] = []
+    for parameter in command.params:
+        if not parameter.required:
+            continue
+        kind = parameter.type
+        value = str(kind.choices[0]) if isinstance(kind, click.Choice) else "nothing"
+        is_option = isinstance(parameter, click.Option)
+        given += [parameter.opts[0], value] if is_option else [value]
+    return given
+
+
+@pytest.mark.parametrize("path", WITH_JSON, ids=" ".join)
+def test_wrong_usage_is_one_json_document(path, tmp_path: Path) -> None:
+    done = run(*path, "--json", "--no-such-flag", cwd=tmp_path)
+    body = json.loads(done.stdout)
+    assert (done.returncode, body["code"]) == (2, "bad_request")
+    assert done.stderr.startswith(f"error: {body['error']}")
+
+
+@pytest.mark.parametrize("path", [p for p in ON_GRAPHS if p in WITH_JSON], ids=" ".join)
+def test_a_graph_that_is_not_there_is_one_json_document(path, tmp_path: Path) -> None:
+    command = COMMANDS[path]
+    extra = ["-e", COUNT] if any("-e" in p.opts for p in command.params) else []
+    for name in ("nothing", "q.gq"):
+        (tmp_path / name).write_text(COUNT)
+    store = ["--store", str(tmp_path / "nowhere.omni")]
+    done = run(*path, *dummies(command), *extra, *store, "--json", cwd=tmp_path)
+    body = json.loads(done.stdout)
+    assert (done.returncode, body["kind"]) == (1, "graph_not_found"), done.stdout
+    assert not (tmp_path / "nowhere.omni").exists()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("contract") / "g.omni"
+    graph = library.init(path, SCHEMA, actor="maria")
+    graph.load(
+        [{"type": "Artist", "data": {"slug": "a", "name": "A", "photo": "base64:AA=="}}], "append"
+    )
+    (path.parent / "q.gq").write_text(COUNT)
+    (path.parent / "s.pg").write_text(SCHEMA)
+    (path.parent / "in.jsonl").write_text(
+        '{"type": "Artist", "data": {"slug": "b", "name": "B"}}\n'
+    )
+    return path
+
+
+SUCCESSES = [
+    ("query", "-e", COUNT),
+    ("mutate", "-e", ADD),
+    ("load", "--data", "in.jsonl", "--mode", "merge"),
+    ("snapshot",),
+    ("blob", "stat", "node", "Artist", "a", "photo"),
+    ("branch", "create", "one"),
+    ("branch", "list"),
+    ("branch", "delete", "one"),
+    ("commit", "list"),
+    ("schema", "show"),
+    ("schema", "plan", "--schema", "s.pg"),
+    ("lint", "--query", "q.gq"),
+    ("explain", "-e", COUNT),
+    ("explain", "-e", COUNT, "--analyze"),
+    ("recover",),
+    ("recovery", "pending"),
+    ("recovery", "list"),
+]
+
+
+def test_success_is_one_json_document_and_nothing_else_on_stdout(place: Path) -> None:
+    for arguments in SUCCESSES:
+        done = run(*arguments, "--store", str(place), "--json", cwd=place.parent)
+        assert done.returncode == 0, (arguments, done.stderr)
+        text = json.dumps(json.loads(done.stdout), indent=2, ensure_ascii=False)
+        assert done.stdout == text + "\n", arguments
+
+
+def test_exit_codes(place: Path) -> None:
+    store = ("--store", str(place))
+    assert run("branch", "list", *store, cwd=place.parent).returncode == 0
+    assert run("commit", "show", "nothing", *store, cwd=place.parent).returncode == 1
+    assert run("commit", "shw", *store, cwd=place.parent).returncode == 2
+    stale = library.open(place).commits()[-1].commit_id
+    lost = ("mutate", *store, "-e", ADD.replace('"x"', '"y"'), "--if-commit", stale)
+    done = run(*lost, "--json", cwd=place.parent)
+    assert (done.returncode, json.loads(done.stdout)["precondition_failure"]["expected"]) == (
+        4,
+        stale,
+    )
+    done = run(*lost, cwd=place.parent)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert stale in done.stderr
+
+
+WRONG_FLAGS = [
+    *((path, "--server", "x") for path in COMMANDS),
+    *((path, "--store", "x") for path in COMMANDS if path not in ON_GRAPHS),
+    *((path, "--profile", "x") for path in COMMANDS if path not in ON_GRAPHS),
+    *(
+        (path, "--as", "x")
+        for path, command in COMMANDS.items()
+        if not any("--as" in parameter.opts for parameter in command.params)
+    ),
+]
+
+
+def test_a_flag_a_command_does_not_take_is_refused(tmp_path: Path, monkeypatch, capsys) -> None:
+    """In this process: there are too many for one each, and parsing is all that happens."""
+    from omnigraph.cli.main import run as run_here
+
+    monkeypatch.chdir(tmp_path)
+    for path, *flag in WRONG_FLAGS:
+        assert run_here([*path, *dummies(COMMANDS[path]), *flag]) == 2, (path, flag)
+        assert f"No such option" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"type": "Artist", "type": "Artist", "data": {}}', "type"),
+        ('{"type": "Artist", "data": {"slug": "c", "slug": "d", "name": "C"}}', "slug"),
+        ('{"type": "Artist", "data": {"slug": "c", "name": "C", "_rowid": 1}}', "_rowid"),
+        ('{"type": "Artist", "extra": 1, "data": {"slug": "c", "name": "C"}}', "extra"),
+    ],
+    ids=["same key twice", "same property twice", "a name of the storage", "an unknown key"],
+)
+def test_a_bad_line_is_named_and_the_branch_does_not_move(place: Path, line: str, problem) -> None:
+    before = library.open(place).commits()
+    good = '{"type": "Artist", "data": {"slug": "z", "name": "Z"}}'
+    done = run(
+        *("load", "--data", "-", "--mode", "append", "--store", str(place), "--json"),
+        cwd=place.parent,
+        stdin=f"{good}\n\n{line}\n",
+    )
+    body = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [row["line"] for row in body["rows_rejected"]["rows"]] == [3]
+    assert problem in json.dumps(body)
+    assert library.open(place).commits() == before
+
+
+def test_help_of_every_command_says_what_each_flag_does() -> None:
+    for path, command in COMMANDS.items():
+        assert command.help, path
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert parameter.help, (path, parameter.opts)
+
+
+def test_the_capabilities_in_the_help_name_every_command_and_no_other() -> None:
+    from omnigraph.cli.main import ENTRIES, LEGEND
+
+    words = {word.strip(",") for word in LEGEND.split(":", 1)[1].replace("\n", " ").split()}
+    shown = {name for name, entry in ENTRIES.items() if not entry.hidden}
+    assert shown <= words, shown - words

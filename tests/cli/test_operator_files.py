@@ -1,0 +1,152 @@
+"""The operator's own files: configuration, credentials, and completion of words."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.credentials import read_token, remove_token, store_token
+from omnigraph.errors import BadRequest
+
+
+@pytest.fixture
+def command(tmp_path: Path):
+    def run(*arguments: str, stdin: str = "", **environment: str):
+        return subprocess.run(
+            [sys.executable, "-m", "omnigraph.cli", *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "OMNIGRAPH_HOME": str(tmp_path / "home"), **environment},
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_a_token_is_kept_for_its_server_alone(command, tmp_path: Path) -> None:
+    path = tmp_path / "home" / "credentials"
+    done = command("login", "lab", "--json", stdin=" secret \n")
+    body = {"server": "lab", "credentials_path": str(path), "declared": False}
+    assert (done.returncode, json.loads(done.stdout)) == (0, body)
+    assert "no server 'lab' is declared" in done.stderr
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (read_token(path, "lab"), read_token(path, "other")) == ("secret", None)
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_a_new_token_leaves_every_other_line_as_it_is(command, tmp_path: Path) -> None:
+    path = tmp_path / "home" / "credentials"
+    path.parent.mkdir()
+    rest = '# mine\n[other]\ntoken = "a b"\n# end\n'
+    path.write_text(f"[lab]\ntoken = old\n{rest}")
+    path.chmod(0o600)
+    assert command("login", "lab", "--token", "new").returncode == 0
+    assert path.read_text() == f"{rest}[lab]\ntoken = new\n"
+    assert read_token(path, "other") == "a b"
+    assert command("logout", "lab").returncode == 0
+    assert command("logout", "lab", "--json").returncode == 0
+    assert path.read_text() == rest
+
+
+def test_a_file_others_can_read_is_refused(command, tmp_path: Path) -> None:
+    path = tmp_path / "home" / "credentials"
+    path.parent.mkdir()
+    path.write_text("[lab]\ntoken = old\n")
+    path.chmod(0o644)
+    done = command("login", "lab", "--token", "new")
+    assert done.returncode == 1
+    assert f"chmod 600 {path}" in done.stderr
+    assert path.read_text() == "[lab]\ntoken = old\n"
+
+
+@pytest.mark.parametrize("token", ["", "   ", "\n"])
+def test_a_blank_token_is_refused(command, tmp_path: Path, token: str) -> None:
+    assert command("login", "lab", stdin=token).returncode == 1
+    assert not (tmp_path / "home" / "credentials").exists()
+
+
+def test_blank_and_odd_sections_mean_no_token(tmp_path: Path) -> None:
+    path = tmp_path / "credentials"
+    path.write_text("token = stray\n[a]\ntoken =  \n[b]\n# token = no\nother = x\n")
+    path.chmod(0o600)
+    assert [read_token(path, name) for name in ("a", "b", "c")] == [None, None, None]
+    for name in ("", "a]", "a b", "é"):
+        with pytest.raises(BadRequest, match="cannot be the name"):
+            store_token(path, name, "x")
+        with pytest.raises(BadRequest, match="cannot be the name"):
+            remove_token(path, name)
+    with pytest.raises(BadRequest, match="one line"):
+        store_token(path, "a", "x\ny")
+
+
+def test_the_configuration_is_shown_as_it_was_understood(command, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert command("config", "path").stdout == f"{home / 'config.yaml'}\n"
+    assert json.loads(command("config", "show", "--json").stdout)["output"] == "table"
+    home.mkdir()
+    (home / "config.yaml").write_text(
+        "operator: {actor: act-maria}\nservers: {lab: {url: https://graph.example.org}}\n"
+        "profiles: {a: {server: lab}, b: {store: x, server: lab}}\ndefaults: {output: kv}\n"
+    )
+    body = json.loads(command("config", "show", "--json", OMNIGRAPH_PROFILE="a").stdout)
+    assert (body["actor"], body["output"], body["active_profile"]) == ("act-maria", "kv", "a")
+    assert body["profiles"] == ["a", "b"]
+    shown = command("config", "show").stdout
+    assert "servers: lab (https://graph.example.org)\n" in shown
+
+
+def test_profiles_are_listed_with_what_is_wrong_with_them(command, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.yaml").write_text(
+        "servers: {lab: {url: https://graph.example.org}}\n"
+        "profiles: {a: {server: lab, default_graph: g}, b: {store: x, server: lab}}\n"
+    )
+    found = json.loads(command("profile", "list", "--json", OMNIGRAPH_PROFILE="a").stdout)
+    assert [(one["name"], one["valid"], one["active"]) for one in found] == [
+        ("a", True, True),
+        ("b", False, False),
+    ]
+    body = json.loads(command("profile", "show", "a", "--json").stdout)
+    assert body == {
+        "name": "a",
+        "scope_kind": "server",
+        "target": "lab",
+        "endpoint": "https://graph.example.org",
+        "default_graph": "g",
+        "output_format": "table",
+    }
+    assert json.loads(command("profile", "show", "--json").stdout)["name"] == "(defaults)"
+    assert command("profile", "show", "b").returncode == 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_get_code_to_complete_with(command, shell: str) -> None:
+    done = command("completion", shell)
+    assert done.returncode == 0, done.stderr
+    assert f"_OMNIGRAPH_COMPLETE={shell}_complete" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("omnigraph bra", "branch"),
+        ("omnigraph branch cr", "create"),
+        ("omnigraph query --f", "--format"),
+    ],
+)
+def test_words_are_completed(command, words: str, expected: str) -> None:
+    done = command(
+        _OMNIGRAPH_COMPLETE="bash_complete",
+        COMP_WORDS=words,
+        COMP_CWORD=str(len(words.split()) - 1),
+    )
+    assert (done.returncode, done.stdout) == (0, f"plain,{expected}\n")

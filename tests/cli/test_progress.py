@@ -1,0 +1,99 @@
+"""How far long work has come, told to listeners and drawn on terminals."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+from omnigraph.cli.terminal import ProgressLine, describe, wants_progress
+from omnigraph.progress import Progress, listening, working
+
+
+class Screen(io.StringIO):
+    def __init__(self, *, terminal: bool = True) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+def test_nobody_listens_by_default() -> None:
+    with working("loading", total=3) as work:
+        work.advance()
+    assert work.done == 1
+
+
+def test_a_listener_hears_of_the_start_every_step_and_the_end() -> None:
+    heard: list[Progress] = []
+    with listening(heard.append), working("loading", total=3, unit="rows") as work:
+        work.advance(2)
+        work.now("publishing")
+    assert heard == [
+        Progress("loading", 0, 3, "rows"),
+        Progress("loading", 2, 3, "rows"),
+        Progress("publishing", 2, 3, "rows"),
+        Progress("publishing", 2, 3, "rows", is_over=True),
+    ]
+
+
+def test_the_innermost_listener_hears_and_the_outer_one_again_afterwards() -> None:
+    outer: list[Progress] = []
+    inner: list[Progress] = []
+    with listening(outer.append):
+        with listening(inner.append), working("a"):
+            pass
+        with working("b"):
+            pass
+    assert {news.what for news in inner} == {"a"}
+    assert {news.what for news in outer} == {"b"}
+
+
+def test_work_that_fails_is_over_too() -> None:
+    heard: list[Progress] = []
+    try:
+        with listening(heard.append), working("loading"):
+            raise ValueError
+    except ValueError:
+        pass
+    assert heard[-1].is_over
+
+
+def test_threads_add_up() -> None:
+    with working("loading") as work:
+        threads = [
+            threading.Thread(target=lambda: [work.advance() for _ in range(1000)]) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert work.done == 4000
+
+
+def test_a_line_says_what_is_known() -> None:
+    assert describe(Progress("opening", 0, None, ""), 2.4) == "opening, 2 s"
+    assert describe(Progress("loading", 5000, None, "rows"), 3) == "loading: 5,000 rows, 3 s"
+    whole = Progress("loading", 5000, 20_000, "rows")
+    assert describe(whole, 3) == "loading: 5,000 of 20,000 rows (25 %), 3 s"
+
+
+def test_a_line_is_drawn_over_and_taken_away() -> None:
+    screen = Screen()
+    line = ProgressLine(screen)
+    line(Progress("loading", 1, 2, "rows"))
+    line(Progress("loading", 2, 2, "rows"))  # too soon after the last one to be drawn
+    line(Progress("loading", 2, 2, "rows", is_over=True))
+    drawn = screen.getvalue()
+    text = "loading: 1 of 2 rows (50 %), 0 s"
+    assert drawn == f"\r{text}\r{text}\r{' ' * len(text)}\r"
+    line.clear()
+    assert screen.getvalue() == drawn
+
+
+def test_only_terminals_that_can_draw_are_drawn_on() -> None:
+    assert wants_progress(Screen(), {"TERM": "xterm"})
+    assert not wants_progress(Screen(), {"TERM": "dumb"})
+    assert not wants_progress(Screen(), {})
+    assert not wants_progress(Screen(terminal=False), {"TERM": "xterm"})
+    assert not wants_progress(None, {"TERM": "xterm"})

@@ -1,0 +1,80 @@
+"""Rows of a query in a file, in every format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import omnigraph as library
+from cli.terminals import on_a_terminal
+
+SCHEMA = "node Artist { slug: String @key  born: I32?  genres: [String]?  at: DateTime? }"
+ROWS = (
+    "query q() { match { $a: Artist } "
+    "return { $a.slug, $a.born, $a.genres, $a.at } order { $a.slug } }"
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    graph = library.init(tmp_path / "g.omni", SCHEMA)
+    first = {"slug": "ada", "born": 1970, "genres": ["dub"], "at": "2020-01-02T03:04:05.678Z"}
+    graph.load([{"type": "Artist", "data": d} for d in (first, {"slug": "béa"})], "append")
+    return tmp_path / "g.omni"
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+@pytest.mark.parametrize("query", [ROWS, ROWS.replace("Artist }", 'Artist { slug: "nobody" } }')])
+def test_binary_formats_hold_the_typed_rows(omnigraph, place, tmp_path, kind, query) -> None:
+    out = tmp_path / "rows"
+    outcome = omnigraph("query", str(place), "-e", query, "--format", kind, "--out", str(out))
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    read = pa.ipc.open_file(out).read_all() if kind == "arrow" else parquet.read_table(out)
+    expected = library.open(place).query(query).to_arrow()
+    assert read.to_pylist() == expected.to_pylist()
+    assert read.schema.types == expected.schema.types
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl", "csv", "kv", "table"])
+def test_text_in_a_file_is_what_the_terminal_would_show(omnigraph, place, tmp_path, kind) -> None:
+    command = ("query", str(place), "-e", ROWS, "--format", kind)
+    shown = omnigraph(*command).out
+    assert omnigraph(*command, "--out", str(tmp_path / "rows")).out == ""
+    assert (tmp_path / "rows").read_text() == shown
+    assert omnigraph(*command, "--out", "-").out == shown
+    assert "béa" in shown
+
+
+def test_a_terminal_gets_no_binary(place: Path, tmp_path: Path) -> None:
+    command = ("query", str(place), "-e", ROWS, "--format", "parquet")
+    with on_a_terminal(*command, home=tmp_path) as terminal:
+        assert terminal.end() == 2
+    assert b"is not for a terminal" in terminal.seen
+
+
+def test_a_query_that_fails_leaves_the_file_alone(omnigraph, place, tmp_path: Path) -> None:
+    out = tmp_path / "rows"
+    out.write_text("before")
+    bad = "query q() { match { $a: Nobody } return { $a.slug } }"
+    for kind in ("csv", "parquet"):
+        outcome = omnigraph("query", str(place), "-e", bad, "--format", kind, "--out", str(out))
+        assert (outcome.code, out.read_text()) == (1, "before")
+
+
+def test_a_folder_that_is_not_there_is_one_error(omnigraph, place: Path) -> None:
+    outcome = omnigraph("export", str(place), "--out", "nowhere/rows")
+    assert outcome.code == 1
+    assert outcome.err == "error: cannot write nowhere/rows: No such file or directory\n"
+
+
+def test_parameters_and_queries_come_from_standard_input(omnigraph, place: Path) -> None:
+    query = "query q($s: String) { match { $a: Artist { slug: $s } } return { $a.born } }"
+    given = json.dumps({"s": "ada"})
+    by_params = omnigraph("query", str(place), "-e", query, "--params-file", "-", stdin=given)
+    by_query = omnigraph("query", str(place), "--query", "-", "--params", given, stdin=query)
+    assert by_params.out == by_query.out
+    assert "1970" in by_params.out
