@@ -38,11 +38,14 @@ TINY = {
     "_MOST_CANDIDATES": 2,
     "_MOST_LISTED": 1,
     "_PAIRS_AT_ONCE": 3,
+    "_PAIRS_PER_TABLE": 0,
     "_ROWS_PER_BLOCK": 2,
     "_ROWS_PER_SLAB": 4,
     "_ROWS_PER_TAKE": 2,
     "_SCANNED_ROWS": 3,
     "_SHARE_FOR_WHOLE": 1,
+    "_TABLE_CELLS": 32,
+    "_TABLE_FACTOR": 0,
     "_WORDS_AT_A_TIME": 2,
 }
 """Limits by name, wherever one is found; those a module does not have are left alone."""

@@ -1,114 +1,29 @@
-"""Queries over the music graph with the rows or mistakes they must give.
-
-Every case of `cases/execute` runs through the naive interpreter and through the engine. A case:
-
-    === what it shows
-    query q($s: String) { … }
-    --- {"s": "ada"}
-    {"a.name": "Ada Voss"}
-    --- {"s": "zz"}
-
-`---` starts a run, with its parameters; `javascript` before them asks for integers that a double
-can hold, `model m` gives an embedder that makes vectors with that model. Expected lines are rows,
-in order when the query has an order, or `error` with a code and parts of the message.
-"""
+"""Every worked example, through the naive interpreter and through the engine."""
 
 from __future__ import annotations
-
-import json
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 
 import pytest
 
 import omnigraph
-from differential.compare import difference
-from differential.data import GraphData, read_jsonl
 from differential.engine import open_engine
 from differential.interpreter import Answer, interpret
 from differential.plan_variants import VARIANTS
-from omnigraph.catalog.model import Catalog
-from omnigraph.errors import BadRequest, CompileError, OmniError, ParameterError
+from execution.worked import (
+    CONTENTS,
+    RUNS,
+    SCHEMA,
+    bound,
+    catalog,
+    check,
+    contents,
+    embedder,
+    expect,
+    in_any_order,
+    is_ordered,
+    parameters_of,
+    unsafe_integers_back,
+)
 from omnigraph.execution.read.input import BATCH_ROWS
-from omnigraph.language.query.parser import parse_query_file
-from omnigraph.language.source import SourceText
-from omnigraph.plan.bind import bind_query
-from omnigraph.plan.compile import compile_catalog
-from omnigraph.plan.nodes import Node, Rank, ReadPlan, Sort
-from omnigraph.plan.walk import children_of
-from omnigraph.types.json_value import LARGEST_SAFE_INTEGER
-from omnigraph.types.parameters import coerce_parameters
-
-CASES = Path(__file__).parents[1] / "cases"
-FOLDER = CASES / "execute"
-SCHEMA = (CASES / "schema/valid/music.pg").read_text()
-CONTENTS = (FOLDER / "music.jsonl").read_text()
-EMBEDDED = {"night": (0.1, 0.9, 0.0)}
-
-
-@dataclass(frozen=True)
-class Run:
-    """One execution of a query: what it is given and what must come out."""
-
-    title: str
-    text: str
-    parameters: dict[str, object]
-    javascript: bool
-    model: str | None
-    expected: tuple[str, ...]
-
-    @property
-    def rows(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.expected]
-
-    @property
-    def error(self) -> list[str] | None:
-        """The code and the parts of the message, when a mistake is expected."""
-        if self.expected and self.expected[0].startswith("error "):
-            return self.expected[0].split(" ", 2)[1:]
-        return None
-
-
-def read_runs() -> list[Run]:
-    return [run for path in sorted(FOLDER.glob("*.txt")) for run in _runs_of(path)]
-
-
-def _runs_of(path: Path) -> list[Run]:
-    runs = []
-    for case in re.split(r"^=== ", path.read_text(), flags=re.MULTILINE)[1:]:
-        head, *parts = re.split(r"^---", case, flags=re.MULTILINE)
-        title, _, text = head.partition("\n")
-        for part in parts:
-            options, _, expected = part.partition("\n")
-            words, brace, members = options.partition("{")
-            model = re.search(r"model (\S+)", words)
-            runs.append(
-                Run(
-                    title=f"{path.stem}: {title}",
-                    text=text,
-                    parameters=json.loads(brace + members) if brace else {},
-                    javascript="javascript" in words,
-                    model=model[1] if model else None,
-                    expected=tuple(expected.splitlines()),
-                )
-            )
-    return runs
-
-
-RUNS = read_runs()
-
-
-@cache
-def catalog() -> Catalog:
-    return compile_catalog(SourceText(SCHEMA, "music.pg"))
-
-
-@cache
-def contents() -> GraphData:
-    return read_jsonl(catalog(), CONTENTS)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +40,7 @@ def test_the_interpreter_gives_the_expected_rows(run):
         answer = interpret(
             plan, contents(), catalog(), parameters_of(run, plan), embed=embedder(run.model)
         )
-        expected = [_unsafe_integers_back(row) for row in run.rows] if run.javascript else run.rows
+        expected = [unsafe_integers_back(row) for row in run.rows] if run.javascript else run.rows
         check(answer if is_ordered(plan.root) else in_any_order(answer), expected)
 
     expect(run, answered)
@@ -148,70 +63,3 @@ def test_the_engine_gives_the_expected_rows(run, variant, batch_rows, engine):
         check(answer if is_ordered(plan.root) else in_any_order(answer), rows)
 
     expect(run, answered)
-
-
-def expect(run: Run, answered) -> None:
-    """Run it, and have it fail in the way the case says, if it says so."""
-    if run.error is None:
-        answered()
-        return
-    with pytest.raises(OmniError) as caught:
-        answered()
-    code, *parts = run.error
-    found = caught.value
-    if isinstance(found, CompileError):
-        assert found.diagnostics[0].code.startswith(code)
-    else:
-        assert isinstance(found, ParameterError if code == "parameter" else BadRequest)
-    words = parts[0].split() if code == "embedding" else parts
-    assert all(part in str(found) for part in words)
-
-
-def check(answer: Answer, rows: Sequence[dict[str, object]]) -> None:
-    problem = difference(answer, rows)
-    assert problem is None, problem
-
-
-def bound(run: Run, schema: Catalog) -> ReadPlan:
-    source = SourceText(run.text, "case.gq")
-    (query,) = parse_query_file(source).queries
-    plan = bind_query(query, schema, source)
-    assert isinstance(plan, ReadPlan)
-    return plan
-
-
-def parameters_of(run: Run, plan: ReadPlan) -> dict[str, object]:
-    return coerce_parameters([(p.name, p.type) for p in plan.parameters], run.parameters)
-
-
-def embedder(model: str | None):
-    """Vectors for a few texts, made by one model and refused for every other."""
-
-    def embed(text: str, dimension: int, recorded: str | None) -> Sequence[float]:
-        if recorded not in (None, model):
-            raise BadRequest(f"the vectors are made by {recorded}, not by {model}")
-        assert dimension == len(EMBEDDED[text])
-        return EMBEDDED[text]
-
-    return embed
-
-
-def is_ordered(node: Node) -> bool:
-    if isinstance(node, Rank) or (isinstance(node, Sort) and node.keys):
-        return True
-    return any(is_ordered(child) for child in children_of(node))
-
-
-def in_any_order(answer: Answer) -> Answer:
-    rows = [row for group in answer.groups for row in group]
-    return replace(answer, groups=[rows])
-
-
-def _unsafe_integers_back(row: dict[str, object]) -> dict[str, object]:
-    """The row as it is without regard to JavaScript; the interpreter knows only that."""
-
-    def back(value: object) -> object:
-        is_number = isinstance(value, str) and value.lstrip("-").isdigit()
-        return int(value) if is_number and abs(int(value)) > LARGEST_SAFE_INTEGER else value  # type: ignore[arg-type]
-
-    return {name: back(value) for name, value in row.items()}

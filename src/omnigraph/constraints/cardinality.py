@@ -32,20 +32,25 @@ def _violations(
 ) -> Iterator[Violation]:
     written = column(change.rows, "src")
     counted = _counted(change, written, committed)
-    counted = counted.filter(_is_broken(edge, counted.column("edges")))
+    counted = counted.filter(is_broken(edge, counted.column("edges")))
     nodes = changes.get(table_key(EntityKind.NODE, edge.from_type))
     if nodes is not None:
         counted = counted.filter(without(column(counted, "source"), nodes.deleted))
     counted = counted.sort_by("source")
     first_rows = pc.index_in(column(counted, "source"), value_set=written)
     for one, index in zip(counted.to_pylist(), first_rows.to_pylist(), strict=True):
-        source, edges = one["source"], one["edges"]
-        problem = f"min {edge.minimum}" if edges < edge.minimum else f"max {edge.maximum}"
-        message = f"@card violation on edge {edge.name}: source '{source}' has {edges} edges"
-        yield change.violation(ViolationKind.CARDINALITY, f"{message} ({problem})", index)
+        message = cardinality_message(edge, one["source"], one["edges"])
+        yield change.violation(ViolationKind.CARDINALITY, message, index)
 
 
-def _is_broken(edge: EdgeType, edges: pa.ChunkedArray) -> pa.ChunkedArray:
+def cardinality_message(edge: EdgeType, source: str, edges: int) -> str:
+    problem = f"min {edge.minimum}" if edges < edge.minimum else f"max {edge.maximum}"
+    return (
+        f"@card violation on edge {edge.name}: source '{source}' has {edges} edges ({problem})"
+    )
+
+
+def is_broken(edge: EdgeType, edges: pa.ChunkedArray) -> pa.ChunkedArray:
     too_few = pc.less(edges, edge.minimum)
     return too_few if edge.maximum is None else pc.or_(too_few, pc.greater(edges, edge.maximum))
 

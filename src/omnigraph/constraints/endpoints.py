@@ -25,6 +25,10 @@ def endpoint_violations(
         yield from _orphaned(edge, changes, committed)
 
 
+def missing_end_message(end: str, id: str, node_type: str) -> str:
+    return f"{end} '{id}' not found in {node_type}"
+
+
 def _ends(edge: EdgeType) -> tuple[tuple[str, TableKey], tuple[str, TableKey]]:
     return (
         ("src", table_key(EntityKind.NODE, edge.from_type)),
@@ -40,7 +44,7 @@ def _missing_ends(
         missing = _are_missing(ends, nodes, changes.get(nodes), committed)
         type_name = nodes.partition(":")[2]
         for index in pc.indices_nonzero(missing).to_pylist():
-            message = f"{name} '{ends[index]}' not found in {type_name}"
+            message = missing_end_message(name, ends[index].as_py(), type_name)
             yield change.violation(ViolationKind.ORPHAN_EDGE, message, index)
 
 
@@ -77,6 +81,6 @@ def _orphaned(edge: EdgeType, changes: Changes, committed: Committed) -> Iterato
             yield Violation(
                 ViolationKind.ORPHAN_EDGE,
                 edge.table_key,
-                f"{name} '{one[name]}' not found in {type_name}",
+                missing_end_message(name, one[name], type_name),
                 one["id"],
             )

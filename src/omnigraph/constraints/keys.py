@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -115,6 +114,8 @@ def _non_finite(checked: _Checked) -> Iterator[Violation]:
 
 
 def _within(checked: _Checked, tuples: pa.Array) -> Iterator[Violation]:
+    import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
+
     given = tuples.drop_null()
     # Counting alone is several times faster than finding out which: most writes end here.
     if pl.Series(given).n_unique() == len(given):

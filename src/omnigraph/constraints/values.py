@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Constraint, ConstraintKind, Property
+from omnigraph.catalog.model import Constraint, ConstraintKind, EdgeType, NodeType, Property
 from omnigraph.constraints.model import TableChange, column
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, INTEGERS, Scalar
@@ -20,13 +20,34 @@ def value_violations(change: TableChange) -> Iterator[Violation]:
     """Violations in the order of the constraints, then of the rows; NULL breaks no rule."""
     if change.rows.num_rows == 0:
         return
-    for constraint in change.type.of_kind(ConstraintKind.RANGE):
-        yield from _range(change, constraint)
-    for constraint in change.type.of_kind(ConstraintKind.CHECK):
-        yield from _check(change, constraint)
-    for property_ in change.type.properties:
+    for rule in value_rules(change.type):
+        yield from rule(change)
+
+
+ValueRule = Callable[[TableChange], Iterator[Violation]]
+
+
+def value_rules(type_: NodeType | EdgeType) -> list[ValueRule]:
+    """The rules about single values, in the order they are looked at."""
+    rules: list[ValueRule] = []
+    for constraint in type_.of_kind(ConstraintKind.RANGE):
+        rules.append(partial(_range, constraint=constraint))
+    for constraint in type_.of_kind(ConstraintKind.CHECK):
+        rules.append(partial(_check, constraint=constraint))
+    for property_ in type_.properties:
         if property_.type.enum_values is not None:
-            yield from _enum(change, property_, property_.type.enum_values)
+            members = property_.type.enum_values
+            rules.append(partial(_enum, property_=property_, members=members))
+    return rules
+
+
+def ruled_columns(type_: NodeType | EdgeType) -> list[str]:
+    """The properties that have such rules."""
+    kinds = (ConstraintKind.RANGE, ConstraintKind.CHECK)
+    named = {c.columns[0] for kind in kinds for c in type_.of_kind(kind)}
+    return [
+        p.name for p in type_.properties if p.name in named or p.type.enum_values is not None
+    ]
 
 
 def _range(change: TableChange, constraint: Constraint) -> Iterator[Violation]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -186,6 +185,8 @@ def _has(lists: Datum, value: Datum, rows: int) -> pa.Array:
 
 
 def _text(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
+    import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
+
     if isinstance(right, pa.Scalar):
         if not right.is_valid:
             return pa.nulls(len(left), pa.bool_())

@@ -140,19 +140,19 @@ def _derived_ids(
     if wrong:
         lines = _lines(rows)
         problems = [
-            RowProblem(
-                f"id '{given[i]}' does not match the key, which makes it '{derived[i]}'",
-                "id_mismatch",
-                file,
-                lines[i].as_py(),
-                type_.table_key,
-                given[i].as_py(),
-                "id",
-            )
+            id_mismatch(type_, given[i].as_py(), derived[i].as_py(), file, lines[i].as_py())
             for i in wrong[:100]
         ]
         raise RowsRejected(problems, len(wrong))
     return derived
+
+
+def id_mismatch(
+    type_: NodeType, given: str, derived: str, file: str | None, line: int | None
+) -> RowProblem:
+    """The problem of a record whose id is not the one its key makes."""
+    reason = f"id '{given}' does not match the key, which makes it '{derived}'"
+    return RowProblem(reason, "id_mismatch", file, line, type_.table_key, given, "id")
 
 
 def _filled_ids(given: pa.Array, ids: UlidSource) -> pa.Array:

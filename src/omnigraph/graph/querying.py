@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read.input import Embedder, ReadInput
@@ -16,7 +18,52 @@ from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.nodes import ReadPlan, Traversal
 from omnigraph.plan.statistics import Statistics
+from omnigraph.settings import TraversalMode, TraversalSettings
 from omnigraph.types.parameters import coerce_parameters
+
+_FORCED = {
+    TraversalMode.AUTO: Traversal.AUTO,
+    TraversalMode.INDEXED: Traversal.INDEXED,
+    TraversalMode.CSR: Traversal.ADJACENCY,
+}
+
+_MOST_PLANS = 128
+
+
+class PlanCache:
+    """The plans of queries that are asked again while the graph stays as it was.
+
+    A plan is chosen by the row counts of its snapshot, so all go when the manifest or the schema
+    is another one. Safe to share between threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made_for: View | None = None
+        self._plans: OrderedDict[tuple[SourceText, str | None], ReadPlan] = OrderedDict()
+
+    def get(self, view: View, source: SourceText, name: str | None) -> ReadPlan:
+        """The plan of a read against this view, made now unless it is at hand."""
+        with self._lock:
+            self._forget_unless_made_for(view)
+            plan = self._plans.get((source, name))
+            if plan is not None:
+                self._plans.move_to_end((source, name))
+                return plan
+        plan = plan_query(view, source, name)
+        with self._lock:
+            self._forget_unless_made_for(view)
+            self._plans[source, name] = plan
+            if len(self._plans) > _MOST_PLANS:
+                self._plans.popitem(last=False)
+        return plan
+
+    def _forget_unless_made_for(self, view: View) -> None:
+        known = self._made_for
+        is_same = known is not None and known.snapshot.manifest is view.snapshot.manifest
+        if known is None or not is_same or known.catalog is not view.catalog:
+            self._plans.clear()
+            self._made_for = view
 
 
 @dataclass(frozen=True)
@@ -25,7 +72,8 @@ class QuerySettings:
 
     topology: Topology
     embed: Embedder | None
-    traversal: Traversal = Traversal.AUTO
+    traversal: TraversalSettings
+    plans: PlanCache = field(default_factory=PlanCache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +104,14 @@ def query(
     target: Mapping[str, str | None],
 ) -> QueryResult:
     """Run one read query on the view's snapshot."""
-    plan = plan_query(view, request.source, request.name)
+    plan = settings.plans.get(view, request.source, request.name)
     declared = [(p.name, p.type) for p in plan.parameters]
     given = ReadInput(
         parameters=coerce_parameters(declared, request.parameters),
         now=request.now,
-        traversal=settings.traversal,
+        traversal=_FORCED[settings.traversal.mode],
+        indexed_max_frontier=settings.traversal.indexed_max_frontier,
+        indexed_max_hops=settings.traversal.indexed_max_hops,
         embed=settings.embed,
         topology=settings.topology,
     )

@@ -34,7 +34,8 @@ QUERIES = {
         match { $a: Person  $a follows $b  $b.age > 90 }
         return { $a.name, $b.name as followed } order { followed, $a.age desc } limit 10 }""",
     "heaviest edges": """query q() {
-        match { $a $w:follows $b } return { $a, $b, $w.weight } order { $w.weight desc } limit 10 }""",
+        match { $a $w:follows $b }
+        return { $a, $b, $w.weight } order { $w.weight desc } limit 10 }""",
     "friends of friends": """query q() {
         match { $a: Person { number: 7 }  $a follows{1,2} $b }
         return { $b.name, $b.age } order { $b.age desc } limit 10 }""",

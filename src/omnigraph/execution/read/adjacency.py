@@ -110,8 +110,10 @@ class Incidence:
 
 def build_incidence(sources: Codes, targets: Codes, edges: Codes, nodes: int) -> Incidence:
     """Edges by the node they start from, then by target; those with a missing end are dropped."""
-    chosen = np.flatnonzero((sources >= 0) & (targets >= 0))
-    order = chosen[np.lexsort((targets[chosen], sources[chosen]))]
+    known = (sources >= 0) & (targets >= 0)
+    order = np.argsort(_packed(sources, targets), kind="stable")
+    if not known.all():
+        order = np.flatnonzero(known)[order]
     starts = np.zeros(nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(sources[order], minlength=nodes), out=starts[1:])
     return Incidence(starts, edges[order], targets[order])

@@ -22,6 +22,8 @@ MISSING = -1
 _DENSE_FACTOR = 4
 """A table of all possible keys pays when it is at most so many times larger than the rows."""
 _DENSE_ALWAYS = 1 << 16
+_TABLE_FACTOR = 32
+"""The same for a table of the codes of one variable: looking one up is cheaper than searching."""
 _LARGEST_KEY = 1 << 62
 _EXACT_IN_DOUBLES = 2.0**52
 
@@ -41,9 +43,13 @@ def is_dense(domain: int, rows: int) -> bool:
     return domain <= max(_DENSE_ALWAYS, _DENSE_FACTOR * rows)
 
 
+def _fits_a_table(size: int, rows: int) -> bool:
+    return size <= max(_DENSE_ALWAYS, _TABLE_FACTOR * rows)
+
+
 def distinct(codes: Integers, size: int) -> Codes:
     """The codes that occur, ascending, the missing one left out."""
-    if not is_dense(size, len(codes)):
+    if not _fits_a_table(size, len(codes)):
         found = np.unique(codes)
         return codes_of(found[found >= 0])
     seen = np.zeros(size + 1, dtype=np.bool_)
@@ -53,7 +59,7 @@ def distinct(codes: Integers, size: int) -> Codes:
 
 def places(codes: Integers, among: Codes, size: int) -> Codes:
     """The place of each code in the ascending array `among`; -1 for those not in it."""
-    if is_dense(size, len(codes)):
+    if _fits_a_table(size, len(codes)):
         table = np.full(size + 1, MISSING, dtype=np.int32)
         table[among] = np.arange(len(among), dtype=np.int32)
         return codes_of(table[codes])

@@ -65,6 +65,17 @@ class OneType:
         """Which of the entities are of that type."""
         return np.full(len(codes), type_name in self.types)
 
+    def fixed_order(self, codes: Codes) -> Longs:
+        """Integers in an order that is the same however the entities were found, and cheap."""
+        if self.is_ordered:
+            return codes.astype(np.int64)
+        return np.where(codes >= 0, self.row_ids[codes], MISSING)
+
+    @property
+    def row_ids(self) -> Longs:
+        """The row id of every entity."""
+        raise AssertionError("entities are listed or numbered")
+
     @cached_property
     def ids(self) -> pa.Array:
         return self.columns([ID], np.arange(self.size, dtype=np.int32))[ID]
@@ -85,6 +96,10 @@ class Listed(OneType):
     @property
     def size(self) -> int:
         return self._found.size
+
+    @property
+    def row_ids(self) -> Longs:
+        return self._found.row_ids
 
     def columns(self, names: Sequence[str], codes: Codes) -> Columns:
         at_hand = self._found.columns
@@ -122,6 +137,10 @@ class Numbered(OneType):
     @property
     def size(self) -> int:
         return self._numbering.size
+
+    @property
+    def row_ids(self) -> Longs:
+        return self._numbering.rows.row_ids
 
     def columns(self, names: Sequence[str], codes: Codes) -> Columns:
         found = {name: take(self._whole(name), codes) for name in names if self._pays(name, codes)}
@@ -217,6 +236,18 @@ class Several:
         ]
         back = pa.array(np.argsort(np.concatenate(order), kind="stable"))
         return {name: pa.concat_arrays([f[name] for f in found]).take(back) for name in names}
+
+    def fixed_order(self, codes: Codes) -> Longs:
+        """Type after type in the order of their names, within each as its part says."""
+        keys = np.full(len(codes), MISSING, dtype=np.int64)
+        kinds, start = self.kinds(codes), 0
+        for name in sorted(self.types):
+            kind = self.types.index(name)
+            own = np.flatnonzero((kinds == kind) & (codes >= 0))
+            inside = self.parts[kind].fixed_order(codes_of(codes[own] - self._starts[kind]))
+            keys[own] = start + inside
+            start += int(inside.max(initial=-1)) + 1
+        return keys
 
     @cached_property
     def ids(self) -> pa.Array:

@@ -45,8 +45,7 @@ def ordinals(values: pa.Array) -> Ordinals:
     if pat.is_null(kind):
         return Ordinals(np.zeros(len(values), dtype=np.int64), known)
     if pat.is_string(kind) or pat.is_large_string(kind):
-        ranks = pc.rank(values, tiebreaker="dense")
-        return Ordinals(np.asarray(ranks).astype(np.int64), known)
+        return Ordinals(_text_ranks(values), known)
     if pat.is_floating(kind):
         return Ordinals(_total_order(values), known)
     if pat.is_uint64(kind):
@@ -55,6 +54,14 @@ def ordinals(values: pa.Array) -> Ordinals:
     if pat.is_boolean(kind):
         return Ordinals(np.asarray(values.fill_null(False)).astype(np.int64), known)
     return Ordinals(_whole_numbers(values), known)
+
+
+def _text_ranks(values: pa.Array) -> Longs:
+    """The place of each text among the different ones; texts that repeat are compared once."""
+    encoded = pc.dictionary_encode(values)
+    ranks = np.asarray(pc.rank(encoded.dictionary, tiebreaker="dense")).astype(np.int64)
+    codes = np.asarray(encoded.indices.fill_null(0))
+    return ranks[codes] if len(ranks) else np.zeros(len(values), dtype=np.int64)
 
 
 def tie_keys(values: pa.Array) -> list[Longs]:

@@ -12,6 +12,11 @@ from omnigraph.execution.read.demand import Demand
 from omnigraph.execution.read.entities import Entities
 from omnigraph.execution.read.rows import Rows, portions
 
+_TABLE_CELLS = 1 << 22
+"""A table of so many cells stays in the caches of a processor."""
+_PAIRS_PER_TABLE = 1_000
+"""Filling a table costs as much as searching for about so many pairs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Links:
@@ -112,19 +117,63 @@ def close(
     demand: Demand,
 ) -> Iterator[Rows]:
     """The rows whose target, bound already, is linked to their source: once for each link."""
-    size = rows.entities[target].size
     at = places(rows.codes[source], links.sources, rows.entities[source].size)
-    wanted = rows.codes[target]
-    keys = np.repeat(np.arange(len(links.sources)), links.counts) * size + links.targets
-    asked = np.where((at >= 0) & (wanted >= 0), at.astype(np.int64) * size + wanted, -1)
-    first = np.searchsorted(keys, asked, side="left")
-    if links.is_set:
-        counts = found_in(keys, asked, first).astype(np.int64)
-    else:
-        counts = np.searchsorted(keys, asked, side="right") - first
-    which = ranges(first.astype(np.int64), counts.astype(np.int64))
-    repeated = np.repeat(np.arange(rows.size), counts)
+    asked = _Asked(at, rows.codes[target], rows.entities[target].size)
+    old = rows.only(demand.variables)
+    if links.is_set and not links.extra and (linked := _look_in_tables(asked, links)) is not None:
+        yield old if linked.all() else old.take(np.flatnonzero(linked))
+        return
+    first, counts = _search(asked, links)
+    which = ranges(first, counts)
     keep = demand.variables
     columns = {name: column[which] for name, column in links.extra.items() if name in keep}
     found = {name: e for name, e in entities.items() if name in keep}
-    yield rows.only(keep).take(repeated).with_columns(columns, found)
+    yield old.take(np.repeat(np.arange(rows.size), counts)).with_columns(columns, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Pairs that may be linked: a place among the sources and a target, -1 for none of them."""
+
+    at: Codes
+    targets: Codes
+    size: int
+    """How many targets there are."""
+
+
+def _search(asked: _Asked, links: Links) -> tuple[Longs, Longs]:
+    """Where the links of each pair start among all links, and how many there are."""
+    keys = np.repeat(np.arange(len(links.sources)), links.counts) * asked.size + links.targets
+    known = (asked.at >= 0) & (asked.targets >= 0)
+    wanted = np.where(known, asked.at.astype(np.int64) * asked.size + asked.targets, -1)
+    first = np.searchsorted(keys, wanted, side="left").astype(np.int64)
+    if links.is_set:
+        return first, found_in(keys, wanted, first).astype(np.int64)
+    return first, (np.searchsorted(keys, wanted, side="right") - first).astype(np.int64)
+
+
+def _look_in_tables(asked: _Asked, links: Links) -> Flags | None:
+    """Which pairs are linked, from tables of all targets of a few sources at a time.
+
+    None if the pairs are too few for that, or do not come by source.
+    """
+    at, sources_at_once = asked.at, _TABLE_CELLS // max(1, asked.size)
+    if not sources_at_once or len(links.sources) * _PAIRS_PER_TABLE > len(at) * sources_at_once:
+        return None
+    if not bool((at[1:] >= at[:-1]).all()):
+        return None
+    found: Flags = np.zeros(len(at), dtype=np.bool_)
+    table = np.zeros(min(sources_at_once, len(links.sources)) * asked.size, dtype=np.bool_)
+    owners = np.repeat(np.arange(len(links.sources)), links.counts)
+    firsts = np.arange(0, len(links.sources), sources_at_once, dtype=at.dtype)
+    bounds = [*np.searchsorted(at, firsts), len(at)]
+    for first, start, stop in zip(firsts.tolist(), bounds[:-1], bounds[1:], strict=True):
+        last = min(first + sources_at_once, len(links.sources))
+        own = slice(links.starts[first], links.starts[last])
+        cells = (owners[own] - first) * asked.size + links.targets[own]
+        targets = asked.targets[start:stop]
+        table[cells] = True
+        places_asked = (at[start:stop].astype(np.int64) - first) * asked.size + targets
+        found[start:stop] = table[places_asked] & (targets >= 0)
+        table[cells] = False
+    return found

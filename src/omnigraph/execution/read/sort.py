@@ -9,11 +9,16 @@ import numpy as np
 from omnigraph.execution.read.arrays import Longs, distinct, places
 from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.demand import RowOrder
+from omnigraph.execution.read.entities import id_ranks
 from omnigraph.execution.read.keys import Ordinals, ordinals
+from omnigraph.execution.read.reader import ID
 from omnigraph.execution.read.rows import BLOCK_ROWS, Rows, joined
 from omnigraph.execution.read.values import Values
 from omnigraph.plan.nodes import SortKey
 from omnigraph.plan.walk import variables_of
+
+_FEW_OF_ALL = 8
+"""Rows are few if the variable has so many times more entities than there are rows."""
 
 
 def sorted_rows(
@@ -85,9 +90,18 @@ def _by_ids(rows: Rows, tie_break: Sequence[str]) -> Rows:
 
 def id_order(rows: Rows, variable: str) -> Longs:
     """Integers in the order of a variable's ids; a missing one comes first."""
-    codes, rank = rows.codes[variable], rows.entities[variable].rank
-    if rank is None:
+    codes, entities = rows.codes[variable], rows.entities[variable]
+    if entities.is_ordered or not entities.size:
         return codes.astype(np.int64)
+    if len(codes) * _FEW_OF_ALL < entities.size:
+        # The ids of these few are compared with each other only.
+        some = distinct(codes, entities.size)
+        rank = id_ranks(entities.columns([ID], some)[ID])
+        codes = places(codes, some, entities.size)
+    else:
+        whole = entities.rank
+        assert whole is not None, "only codes in the order of ids need no rank"
+        rank = whole
     return np.where(codes >= 0, rank[codes], -1) if len(rank) else codes.astype(np.int64)
 
 

@@ -51,8 +51,12 @@ def cut(
 
 def sorted_table(table: pa.Table, node: Sort, keep: int | None = None) -> pa.Table:
     """A result ordered by its own columns; with `keep` at least so many of its first rows."""
-    if keep is not None and node.keys and keep < table.num_rows:
-        first = _output_ordinals(table, node.keys[0])
+    if keep is not None and keep < table.num_rows:
+        first = (
+            _output_ordinals(table, node.keys[0])
+            if node.keys
+            else tie_keys(one_chunk(table.column(node.tie_columns[0])))
+        )
         table = table.take(pa.array(candidates(first, keep)))
     keys = []
     for key in node.keys:
