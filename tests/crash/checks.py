@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import suppress
 
-import omnigraph
 from crash.town import TYPES, run
 from omnigraph import Graph
-from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX, RECOVERY
+from omnigraph.errors import HistoricalVersionReclaimed
+from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.refs import BranchRef, list_refs
-from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import latest_version
+from places import Place, files_of, open_graph, root_of
 
 Content = Mapping[str, tuple[str, ...]]
 """What each branch holds: its records, sorted, and how many commits led to them.
@@ -25,7 +25,6 @@ Edges come without their ids, which are minted anew. Commits of recoveries are n
 """
 
 CHECKER = "checker"
-_LOCKS = ("__writer.lock", "__writer_queue.lock")
 
 
 def content_of(graph: Graph) -> Content:
@@ -47,20 +46,20 @@ def _records(graph: Graph, branch: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def check(place: Path, allowed: Mapping[str, Content]) -> str:
+def check(place: Place, allowed: Mapping[str, Content]) -> str:
     """Which of the allowed contents the graph has; everything else about it must be in order."""
     before = _read_only(place)
-    graph = omnigraph.open(place, actor=CHECKER)
+    graph = open_graph(place, actor=CHECKER)
     found = content_of(graph)
     assert found in allowed.values(), (
         f"neither {' nor '.join(allowed)}: {_differences(found, allowed)}"
     )
     check_order(place, graph)
     settled = files_of(place)
-    assert omnigraph.open(place).recover() == []
+    assert open_graph(place).recover() == []
     assert files_of(place) == settled, "a second recovery changed something"
     assert content_of(graph) == found
-    _write_everywhere(omnigraph.open(place, actor=CHECKER), found)
+    _write_everywhere(open_graph(place, actor=CHECKER), found)
     check_order(place, graph)
     name = next(name for name, content in allowed.items() if content == found)
     if before != found:
@@ -69,27 +68,27 @@ def check(place: Path, allowed: Mapping[str, Content]) -> str:
     return name
 
 
-def _read_only(place: Path) -> Content:
+def _read_only(place: Place) -> Content:
     """What a reader sees before anything is settled, which it must not change."""
     files = files_of(place)
-    seen = content_of(omnigraph.open(place, read_only=True))
+    seen = content_of(open_graph(place, read_only=True))
     assert files_of(place) == files, "reading changed something"
     return seen
 
 
-def check_order(place: Path, graph: Graph) -> None:
+def check_order(place: Place, graph: Graph) -> None:
     """Nothing is pending, no table is ahead of the graph, and the history is whole."""
     assert graph.recovery_pending() == []
     assert intents(place) == []
-    root = GraphRoot.at(str(place))
+    root = root_of(place)
     for ref in list_refs(root.store):
         _check_tables(Snapshot(root, ref, read_newest(root.manifest(ref.incarnation))))
         _check_history(graph, ref)
 
 
-def intents(place: Path) -> list[str]:
-    folder = place / RECOVERY
-    return sorted(path.name for path in folder.glob("*.json")) if folder.exists() else []
+def intents(place: Place) -> list[str]:
+    names = (path.removeprefix(f"{RECOVERY}/") for path in files_of(place) if RECOVERY in path)
+    return sorted(name for name in names if name.endswith(".json") and "/" not in name)
 
 
 def drift(snapshot: Snapshot) -> dict[str, tuple[int, int]]:
@@ -121,7 +120,8 @@ def _check_history(graph: Graph, ref: BranchRef) -> None:
     assert graph.snapshot(ref.name).graph_commit_id == commits[0].commit_id
     for commit in commits:
         if commit.incarnation in (ref.incarnation, None):
-            assert graph.at(commit=commit.commit_id, branch=ref.name).info().tables
+            with suppress(HistoricalVersionReclaimed):
+                assert graph.at(commit=commit.commit_id, branch=ref.name).info().tables
     operations = [(audit.operation_id, audit.kind) for audit in graph.recovery_list(ref.name)]
     assert len(operations) == len(set(operations))
 
@@ -140,23 +140,6 @@ def _write_everywhere(graph: Graph, found: Content) -> None:
         run(graph, 'delete Person where slug = "probe"', branch)
         run(graph, 'delete City where slug = "probe"', branch)
     assert content_of(graph) == found
-
-
-def files_of(place: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of every file but those that keep writers apart."""
-    return {str(path.relative_to(place)): _stat(path) for path in _files(place)}
-
-
-def _files(place: Path) -> Iterator[Path]:
-    for path in sorted(place.rglob("*")):
-        hidden = path.name.startswith(LOCAL_HIDDEN_PREFIX) or path.name in _LOCKS
-        if path.is_file() and not hidden:
-            yield path
-
-
-def _stat(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
 
 
 def _differences(found: Content, allowed: Mapping[str, Content]) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from crash.grounds import Ground
 from crash.harness import Explored, Workers
 from crash.town import create
+from places import Bucket
+from s3_server import running_s3_server
 
 EXPLORED = Explored()
 
@@ -23,6 +26,29 @@ def template(tmp_path_factory):
     place = tmp_path_factory.mktemp("template") / "town"
     create(place)
     return place
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    pytest.importorskip("moto")
+    with running_s3_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bucket_template(s3_server):
+    place = Bucket.on(s3_server)
+    create(place)
+    return place
+
+
+@pytest.fixture
+def ground(request, tmp_path):
+    """A folder of the disk or, where the test asks for it, a bucket."""
+    if getattr(request, "param", "folder") == "bucket":
+        template = request.getfixturevalue("bucket_template")
+        return Ground(template, Bucket.on(template.server))
+    return Ground(request.getfixturevalue("template"), tmp_path)
 
 
 @pytest.fixture(scope="session")

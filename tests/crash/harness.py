@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from places import Place, environment_of
+
 TESTS = Path(__file__).parents[1]
 CORES = 2
 
@@ -52,13 +54,14 @@ class Workers:
         self._lock = threading.Lock()
 
     def run(
-        self, place: Path, operation: str, after: int | None = None, *, by_file: bool = False
+        self, place: Place, operation: str, after: int | None = None, *, by_file: bool = False
     ) -> Ended:
         """Do the operation in a process that dies after so many of its durable writes.
 
         With `by_file` every change of a file below the place counts, whoever makes it.
         """
         job = {"place": str(place), "operation": operation, "after": after, "by_file": by_file}
+        job["environment"] = environment_of(place)
         worker = self._take()
         assert worker.stdin is not None
         assert worker.stdout is not None

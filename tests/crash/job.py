@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from socket import send_fds, socket
 from typing import Any
 
@@ -15,6 +14,7 @@ from crash.cuts import Cut
 from crash.town import INIT, OPEN, OPERATIONS, SCHEMA
 from crash.tracer import install
 from omnigraph.graph.graph import Graph
+from omnigraph.settings import Settings
 from omnigraph.storage.objects.counting import install_observer
 
 assert Graph  # imported here so that it is there when the job comes
@@ -24,7 +24,8 @@ def do(job: dict[str, Any], answer: socket) -> None:
     """Do the job; if it is not cut before, say what was written, and die."""
     cut = Cut(None if job["by_file"] else job["after"])
     install_observer(cut)
-    work = _work(job["operation"], Path(job["place"]))
+    settings = Settings.from_environment(job["environment"])
+    work = _work(job["operation"], job["place"], settings)
     cut.arm()
     if job["by_file"]:
         send_fds(answer, [b"listener"], [install()])
@@ -33,11 +34,11 @@ def do(job: dict[str, Any], answer: socket) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _work(operation: str, place: Path) -> Callable[[], object]:
+def _work(operation: str, place: str, settings: Settings) -> Callable[[], object]:
     """What is to be interrupted, with the graph it needs already open."""
     if operation == INIT:
-        return lambda: omnigraph.init(place, SCHEMA, actor="maker")
+        return lambda: omnigraph.init(place, SCHEMA, actor="maker", settings=settings)
     if operation == OPEN:
-        return lambda: omnigraph.open(place, actor="opener")
-    graph = omnigraph.open(place, actor="worker")
+        return lambda: omnigraph.open(place, actor="opener", settings=settings)
+    graph = omnigraph.open(place, actor="worker", settings=settings)
     return lambda: OPERATIONS[operation].run(graph)

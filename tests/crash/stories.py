@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
-import omnigraph
 from crash.cuts import Cut
 from crash.harness import Workers
 from crash.town import OPEN, OPERATIONS
 from omnigraph.storage.objects.counting import install_observer
+from places import Place, copy_graph, open_graph
 
 Step = tuple[str, int | None]
 """An operation, and after how many of its durable writes its process dies."""
@@ -19,20 +17,20 @@ Step = tuple[str, int | None]
 _counting = threading.Lock()
 
 
-def fresh(template: Path, place: Path, operation: str) -> Path:
+def fresh(template: Place, place: Place, operation: str) -> Place:
     """A graph that the operation can be done on; made in place, as branches cannot be moved."""
-    shutil.copytree(template, place)
-    OPERATIONS[operation].prepare(omnigraph.open(place, actor="maker"))
+    copy_graph(template, place)
+    OPERATIONS[operation].prepare(open_graph(place, actor="maker"))
     return place
 
 
-def tell(workers: Workers, place: Path, steps: Sequence[Step]) -> None:
+def tell(workers: Workers, place: Place, steps: Sequence[Step]) -> None:
     """Let each step happen, in a process of its own that is killed."""
     for operation, after in steps:
         workers.run(place, operation, after)
 
 
-def writes_of(place: Path, operation: str) -> list[tuple[str, str]]:
+def writes_of(place: Place, operation: str) -> list[tuple[str, str]]:
     """Do the operation here and now, and give its durable writes."""
     cut = Cut(None)
     with _counting:
@@ -40,9 +38,9 @@ def writes_of(place: Path, operation: str) -> list[tuple[str, str]]:
         try:
             if operation == OPEN:
                 cut.arm()
-                omnigraph.open(place, actor="opener")
+                open_graph(place, actor="opener")
             else:
-                graph = omnigraph.open(place, actor="worker")
+                graph = open_graph(place, actor="worker")
                 cut.arm()
                 OPERATIONS[operation].run(graph)
         finally:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
-import omnigraph
 from crash.checks import Content, check, content_of
 from crash.harness import Workers, side_by_side
 from crash.stories import fresh, writes_of
+from places import Place, open_graph
 
 
 class Sweep:
@@ -20,8 +19,8 @@ class Sweep:
     def __init__(
         self,
         workers: Workers,
-        template: Path,
-        folder: Path,
+        template: Place,
+        folder: Place,
         operation: str,
         *,
         by_file: bool = False,
@@ -29,14 +28,14 @@ class Sweep:
         self._workers, self._template, self._folder = workers, template, folder
         self._operation, self._by_file = operation, by_file
         finished = fresh(template, folder / "finished", operation)
-        old = content_of(omnigraph.open(finished))
+        old = content_of(open_graph(finished))
         if by_file:
             self.writes = list(workers.run(finished, operation, by_file=True).writes)
         else:
             self.writes = writes_of(finished, operation)
         self.allowed: dict[str, Content] = {
             "old": old,
-            "new": content_of(omnigraph.open(finished)),
+            "new": content_of(open_graph(finished)),
         }
 
     def outcome(self, after: int) -> str:

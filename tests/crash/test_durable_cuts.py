@@ -1,7 +1,7 @@
 """Every operation killed after each of its durable writes: the graph is the old or the new one.
 
-By default a few cuts of each operation, chosen by a printed seed; all of them with
-`-m "crash and slow"`.
+By default a few cuts of each operation, chosen by a printed seed, also in a bucket with
+`-m object_store`; all of them with `-m "crash and slow"`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import random
 
 import pytest
 
+from crash.grounds import GROUNDS
 from crash.sweep import Sweep
 from crash.town import LOAD_INTO_NEW_BRANCH, WRITES
 
@@ -18,13 +19,14 @@ pytestmark = pytest.mark.crash
 SAMPLE = 1
 
 
+@GROUNDS
 @pytest.mark.parametrize("operation", WRITES)
 def test_an_operation_cut_anywhere_leaves_the_old_graph_or_the_new(
-    workers, template, tmp_path, explored, operation
+    workers, ground, explored, operation
 ):
     seed = random.randrange(10**6)
     print(f"seed {seed}")
-    sweep = Sweep(workers, template, tmp_path, operation)
+    sweep = Sweep(workers, ground.template, ground.folder, operation)
     cuts = random.Random(seed).sample(range(len(sweep.writes) + 1), SAMPLE)
     sweep.outcomes(sorted(cuts))
     explored.add("operation", SAMPLE)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import pytest
 
-import omnigraph
 from crash.checks import check, content_of
+from crash.grounds import GROUNDS
 from crash.harness import side_by_side
 from crash.stories import fresh, tell, writes_of
 from crash.town import OPEN
 from omnigraph.storage.manifest.commits import RecoveryKind
+from places import open_graph
 
 pytestmark = pytest.mark.crash
 
@@ -72,9 +73,9 @@ class Stories:
         self.workers, self.template, self.folder = workers, template, folder
         self.operation = operation
         finished = fresh(template, folder / "finished", operation)
-        old = content_of(omnigraph.open(finished))
+        old = content_of(open_graph(finished))
         self.writes = writes_of(finished, operation)
-        self.allowed = {"old": old, "new": content_of(omnigraph.open(finished))}
+        self.allowed = {"old": old, "new": content_of(open_graph(finished))}
 
     def told(self, steps):
         """A graph on which the steps happened."""
@@ -101,17 +102,18 @@ def twice_cut(before, writes):
     return told
 
 
-def test_a_recovery_cut_once_is_finished_by_the_next_open(workers, template, tmp_path, explored):
+@GROUNDS
+def test_a_recovery_cut_once_is_finished_by_the_next_open(workers, ground, explored):
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     chosen = random.Random(seed).sample(sorted(RECOVERIES), 4)
     for name in chosen:
         recovery = RECOVERIES[name]
-        stories = Stories(workers, template, tmp_path / name, recovery.operation)
+        stories = Stories(workers, ground.template, ground.folder / name, recovery.operation)
         first = (recovery.operation, recovery.cut(stories.writes))
         place = stories.told([first])
         last = len(writes_of(place, OPEN))
-        kinds = [a.kind for a in omnigraph.open(place).recovery_list(recovery.branch)]
+        kinds = [a.kind for a in open_graph(place).recovery_list(recovery.branch)]
         assert kinds == ([recovery.kind] if recovery.kind else [])
         cut = random.Random(seed).randrange(last + 1)
         stories.end([first, (OPEN, cut)])
@@ -129,7 +131,7 @@ def test_a_recovery_cut_anywhere_and_again_ends_as_one_that_was_not(
     place = stories.told([first])
     cuts = range(len(writes_of(place, OPEN)) + 1)
     expected = check(place, stories.allowed)
-    kinds = [audit.kind for audit in omnigraph.open(place).recovery_list(recovery.branch)]
+    kinds = [audit.kind for audit in open_graph(place).recovery_list(recovery.branch)]
     assert kinds == ([recovery.kind] if recovery.kind else [])
     told = twice_cut([first], len(cuts) - 1)
     assert set(side_by_side(stories.end, told)) == {expected}
@@ -183,7 +185,7 @@ def test_discarding_the_write_of_a_deleted_branch_cut_anywhere(
     before = [(FORKS, at), ("delete_branch", 1)]
     place = stories.told(before)
     cuts = range(len(writes_of(place, OPEN)) + 1)
-    audits = omnigraph.open(place).recovery_list()
+    audits = open_graph(place).recovery_list()
     assert [audit.kind for audit in audits] == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
     told = twice_cut(before, len(cuts) - 1)
     side_by_side(stories.end, told)

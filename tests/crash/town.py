@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-import omnigraph
 from omnigraph import Graph
 from omnigraph.storage.tables.ledger import RECENT_LINEAGE, SMALL_FRAGMENTS
+from omnigraph.storage.tables.maintain import compact
+from places import Place, init_graph
 
 SCHEMA = """
 node Person { slug: String @key  name: String  age: I32?  tags: [String]? }
@@ -55,9 +55,9 @@ CHANGED = [person("ada", 31), person("gus"), city("rome"), knows("gus", "ada")]
 REPLACED = [person(slug) for slug in ("ada", "ben", "cy", "dee", "hal")] + [knows("hal", "ada")]
 
 
-def create(place: Path) -> Graph:
+def create(place: Place) -> Graph:
     """A fresh graph with the base rows."""
-    graph = omnigraph.init(place, SCHEMA, actor="maker")
+    graph = init_graph(place, SCHEMA, actor="maker")
     graph.load(BASE, "append")
     return graph
 
@@ -101,6 +101,41 @@ def _with_a_long_history(graph: Graph) -> None:
             return
         run(graph, f'update Person set {{age: {100 + number}}} where slug = "cy"')
     raise AssertionError("the history was merged too early")
+
+
+def _with_fragments(graph: Graph) -> None:
+    """So many small writes that every table is worth being optimized."""
+    _write_a_little(graph, "main")
+
+
+def _with_fragments_on_a_branch(graph: Graph) -> None:
+    graph.optimize()
+    graph.create_branch("dev")
+    _write_a_little(graph, "dev")
+
+
+def _with_old_versions(graph: Graph) -> None:
+    """Commits that can go, on two branches, and a branch that is gone with its forks."""
+    _with_fragments_on_a_branch(graph)
+    graph.create_branch("lost")
+    graph.load([person("zoe"), city("baku")], "append", branch="lost")
+    graph.delete_branch("lost")
+
+
+def _with_foreign_compaction(graph: Graph) -> None:
+    """Tables that something else compacted, without telling the graph."""
+    _with_fragments(graph)
+    root = graph._views.root
+    for entry in graph._views.newest("main").snapshot.entries.values():
+        compact(root.open_entry(entry))
+
+
+def _write_a_little(graph: Graph, branch: str) -> None:
+    for number in range(3):
+        more = [person(f"p{number}"), city(f"c{number}"), knows("ada", f"p{number}")]
+        graph.load([*more, lives_in(f"p{number}", f"c{number}")], "append", branch=branch)
+    run(graph, 'update Person set {age: 61} where slug = "p1"', branch)
+    run(graph, 'delete Person where slug = "p2"', branch)
 
 
 def _create_from_commit(graph: Graph) -> None:
@@ -155,15 +190,23 @@ WRITES: Mapping[str, Operation] = {
     "create_branch_from_commit": Operation(_create_from_commit, _with_later_commits),
     "delete_branch": Operation(lambda g: g.delete_branch("dev"), _with_written_branch),
     "delete_untouched_branch": Operation(lambda g: g.delete_branch("dev"), _with_branch),
+    "optimize": Operation(lambda g: g.optimize(), _with_fragments),
+    "optimize_a_branch": Operation(lambda g: g.optimize(branch="dev"), _with_fragments_on_a_branch),
+    "ensure_indices": Operation(lambda g: g.ensure_indices(), _with_fragments),
 }
 """Operations that end in one visible step: before it the graph is the old one, after it the new."""
 
 LOAD_INTO_NEW_BRANCH = "load_into_new_branch"
+CLEANUP = "cleanup"
+REPAIR = "repair"
 OPERATIONS: Mapping[str, Operation] = WRITES | {
     # Two visible steps: the branch, then its rows.
     LOAD_INTO_NEW_BRANCH: Operation(
         lambda g: g.load(MORE, "append", branch="dev", base="main"), _nothing
     ),
+    # Nothing visible at all: only what nobody can reach goes.
+    CLEANUP: Operation(lambda g: g.cleanup(keep=1, confirm=True), _with_old_versions),
+    REPAIR: Operation(lambda g: g.repair(confirm=True), _with_foreign_compaction),
 }
 
 INIT = "init"

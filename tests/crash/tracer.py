@@ -3,7 +3,8 @@
 The writes that the code reports are made of many smaller ones: a branch of a table is a folder and
 then a reference, a version is written beside its place and then linked. Here the kernel asks us
 before every system call that changes a file below a folder. The process we watch installs a filter
-(`install`), and whoever gets the listener answers (`supervise`). Linux on x86-64 only.
+(`install`), and whoever gets the listener answers (`supervise`). A filter can also refuse calls for
+good (`refuse_links`). Linux on x86-64 only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import platform
 import select
 import signal
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 WRITES = {"write": 1, "pwrite64": 18, "writev": 20, "pwritev": 296, "ftruncate": 77}
@@ -32,7 +34,7 @@ _NAMES[OPENAT] = "create"
 _SECCOMP, _SET_MODE_FILTER = 317, 1
 _TSYNC, _NEW_LISTENER, _TSYNC_ESRCH = 1, 8, 16
 _NO_NEW_PRIVILEGES = 38
-_ALLOW, _ASK = 0x7FFF0000, 0x7FC00000
+_ALLOW, _ASK, _FAIL_WITH = 0x7FFF0000, 0x7FC00000, 0x00050000
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _CONTINUE = 1
 _AT_FDCWD = -100
@@ -54,15 +56,33 @@ def is_supported() -> bool:
 
 def install() -> int:
     """The listener that is asked, from now on, before this process changes any file."""
-    code = _filter()
+    return _install(_filter(), _TSYNC | _NEW_LISTENER | _TSYNC_ESRCH)
+
+
+def refuse_links() -> None:
+    """Let this process find, from now on, that no file system it uses has hard links."""
+    lines = [
+        (_LOAD, 0, 0, _NUMBER_AT),
+        (_EQUAL, 2, 0, NAMED["link"]),
+        (_EQUAL, 1, 0, NAMED_AT["linkat"]),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _FAIL_WITH | errno.EPERM),
+    ]
+    _install(_packed(lines), _TSYNC)
+
+
+def _install(code: bytes, flags: int) -> int:
     program = _Program(len(code) // 8, code)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    flags = _TSYNC | _NEW_LISTENER | _TSYNC_ESRCH
     listener = libc.syscall(_SECCOMP, _SET_MODE_FILTER, flags, ctypes.byref(program))
     if listener < 0:
         raise OSError(ctypes.get_errno(), "the kernel does not take the filter")
     return int(listener)
+
+
+def _packed(lines: Iterable[tuple[int, int, int, int]]) -> bytes:
+    return b"".join(struct.pack("HBBI", *line) for line in lines)
 
 
 def _filter() -> bytes:
@@ -81,7 +101,7 @@ def _filter() -> bytes:
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _ASK),
     ]
-    return b"".join(struct.pack("HBBI", *line) for line in lines)
+    return _packed(lines)
 
 
 def supervise(listener: int, root: str, after: int | None) -> list[tuple[str, str]]:

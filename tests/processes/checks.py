@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import omnigraph
 from omnigraph.storage.recovery.intent import list_operations
-from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.handle import open_newest
+from places import open_graph, root_of
 
 
 def acknowledged(events):
@@ -32,9 +31,9 @@ def check_line(graph, acks, branch="main"):
     return commits
 
 
-def check_tables(place, settings=None, branch="main"):
+def check_tables(place, branch="main"):
     """Every table the branch may write is where it says it is, and no id is there twice."""
-    graph = omnigraph.open(place, read_only=True, settings=settings)
+    graph = open_graph(place, read_only=True)
     snapshot = graph._views.newest(branch).snapshot
     for key, entry in snapshot.entries.items():
         if entry.owner == snapshot.ref.incarnation:
@@ -58,13 +57,12 @@ def check_pairs(graph, branch="main"):
     return set(items)
 
 
-def check_settled(place, settings=None):
+def check_settled(place):
     """Opening settles everything, and opening again changes nothing."""
-    graph = omnigraph.open(place, settings=settings)
-    root = GraphRoot.at(str(place), settings)
-    assert list_operations(root.store) == []
+    graph = open_graph(place)
+    assert list_operations(root_of(place).store) == []
     before = {name: graph.snapshot(name) for name in graph.branches()}
-    again = omnigraph.open(place, settings=settings)
+    again = open_graph(place)
     assert again.recover() == []
     assert {name: again.snapshot(name) for name in again.branches()} == before
     return again

@@ -1,26 +1,31 @@
-"""Graphs in one directory and real processes that work on them."""
+"""Graphs, and real processes that work on them."""
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
-import omnigraph
-from processes.workers import FIRST, SCHEMA, Worker
+from places import Bucket, copy_graph, environment_of, init_graph
+from processes.workers import BUCKET, FIRST, FOLDER, SCHEMA, Worker
 from s3_server import running_s3_server
 
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory):
     place = tmp_path_factory.mktemp("processes") / "graph.omni"
-    omnigraph.init(place, SCHEMA).load(FIRST, "append")
+    init_graph(place, SCHEMA).load(FIRST, "append")
     return place
 
 
 @pytest.fixture
-def place(template, tmp_path):
-    return shutil.copytree(template, tmp_path / "graph.omni")
+def place(request, tmp_path):
+    """A graph in a folder or, where the test asks for it, in a bucket."""
+    if getattr(request, "param", FOLDER) == BUCKET:
+        bucket = Bucket.on(request.getfixturevalue("s3_server"))
+        init_graph(bucket, SCHEMA).load(FIRST, "append")
+        return bucket
+    folder = tmp_path / "graph.omni"
+    copy_graph(request.getfixturevalue("template"), folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -37,12 +42,12 @@ def start_workers(idle_workers, place):
     """Several workers at once, each with the graph open."""
     busy = []
 
-    def start(count, where=place, environment=None, **options):
+    def start(count, **options):
         workers = [idle_workers.pop() if idle_workers else Worker() for _ in range(count)]
         busy.extend(workers)
         for number, worker in enumerate(workers, len(busy) - count):
-            settings = {"environment": environment or {}, "actor": f"w{number}"} | options
-            worker.start("open", place=str(where), **settings)
+            settings = {"environment": environment_of(place), "actor": f"w{number}"} | options
+            worker.start("open", place=str(place), **settings)
         for worker in workers:
             worker.finish()
         return workers
@@ -58,5 +63,6 @@ def start_workers(idle_workers, place):
 
 @pytest.fixture(scope="session")
 def s3_server():
+    pytest.importorskip("moto")
     with running_s3_server() as server:
         yield server

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-from importlib.util import find_spec
 
 import pytest
 
-import omnigraph
+from places import open_graph
 from processes.checks import check_line, check_pairs, check_settled, check_tables
-from processes.workers import FIRST, SCHEMA
+from processes.workers import PLACES
 
 pytestmark = pytest.mark.crash
 
@@ -66,9 +65,9 @@ def overtake(stalled, other, cut, between, branch="main"):
     return taken_over, late
 
 
-def check_overtaken(place, stalled, other, cut, late, settings=None, branch="main"):
+def check_overtaken(place, stalled, other, cut, late, branch="main"):
     """The late writer's work is there as a whole or not at all, and everyone goes on."""
-    graph = omnigraph.open(place, read_only=True, settings=settings)
+    graph = open_graph(place, read_only=True)
     is_there = "w0-0" in check_pairs(graph, branch)
     assert is_there is (cut in FINISHED or cut in FINISHED_BY_OTHERS)
     assert ("ack" in late) is is_there, late
@@ -77,13 +76,14 @@ def check_overtaken(place, stalled, other, cut, late, settings=None, branch="mai
     later = [stalled.ask("pair", key="w0-9", by="w0", branch=branch)]
     later += [other.ask("pair", key="w1-9", by="w1", branch=branch)]
     acks = [event["ack"] for events in later for event in events]
-    graph = check_settled(place, settings)
+    graph = check_settled(place)
     check_line(graph, acks + ([late["ack"]] if is_there else []), branch)
     assert {"w0-9", "w1-9"} <= check_pairs(graph, branch)
     assert ("w0-0" in check_pairs(graph, branch)) is is_there
-    check_tables(place, settings, branch)
+    check_tables(place, branch)
 
 
+@PLACES
 @pytest.mark.parametrize("cut", EVERY_CUT)
 def test_a_holder_overtaken_on_the_same_tables_shows_nothing_late(start_workers, place, cut):
     stalled, other = start_workers(2, term_s=TERM_S)
@@ -91,6 +91,7 @@ def test_a_holder_overtaken_on_the_same_tables_shows_nothing_late(start_workers,
     check_overtaken(place, stalled, other, cut, late)
 
 
+@PLACES
 @pytest.mark.parametrize("cut", EVERY_CUT)
 def test_a_holder_overtaken_on_other_tables_shows_nothing_late(start_workers, place, cut):
     stalled, other = start_workers(2, term_s=TERM_S)
@@ -98,10 +99,11 @@ def test_a_holder_overtaken_on_other_tables_shows_nothing_late(start_workers, pl
     check_overtaken(place, stalled, other, cut, late)
 
 
+@PLACES
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", list(CUTS))
 def test_a_holder_overtaken_on_its_first_write_to_a_branch(start_workers, place, cut):
-    omnigraph.open(place).create_branch("dev")
+    open_graph(place).create_branch("dev")
     stalled, other = start_workers(2, term_s=TERM_S)
     _, late = overtake(
         stalled,
@@ -111,20 +113,3 @@ def test_a_holder_overtaken_on_its_first_write_to_a_branch(start_workers, place,
         branch="dev",
     )
     check_overtaken(place, stalled, other, cut, late, branch="dev")
-
-
-@pytest.mark.object_store
-@pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed")
-@pytest.mark.parametrize("tables", ["same", "other"])
-@pytest.mark.parametrize("cut", EVERY_CUT)
-def test_a_holder_overtaken_in_a_bucket_shows_nothing_late(start_workers, s3_server, cut, tables):
-    where = s3_server.new_root()
-    omnigraph.init(where, SCHEMA, settings=s3_server.settings).load(FIRST, "append")
-    stalled, other = start_workers(2, where=where, environment=s3_server.environment, term_s=TERM_S)
-    work = (
-        (lambda w: w.ask("pair", key="w1-0", by="w1"))
-        if tables == "same"
-        else (lambda w: w.ask("mutate", query=BAG))
-    )
-    _, late = overtake(stalled, other, cut, work)
-    check_overtaken(where, stalled, other, cut, late, s3_server.settings)

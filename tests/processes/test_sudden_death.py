@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-import omnigraph
+from places import open_graph
 from processes.checks import (
     acknowledged,
     check_line,
@@ -17,6 +17,7 @@ from processes.checks import (
     check_tables,
     errors,
 )
+from processes.workers import PLACES
 
 pytestmark = pytest.mark.crash
 
@@ -62,6 +63,7 @@ def check_survivors(place, events, branch="main"):
     graph.mutate('query q() { insert Item {slug: "after"} }', branch=branch)
 
 
+@PLACES
 def test_killed_writers_lose_nothing_they_were_told_of(start_workers, place):
     chance = Random(seed_of_this_run())
     events = kill_under_load(start_workers, place, chance, count=2, kills=3)
@@ -72,7 +74,7 @@ def test_killed_writers_lose_nothing_they_were_told_of(start_workers, place):
 @pytest.mark.parametrize("branch", ["main", "dev"])
 def test_many_writers_killed_one_after_the_other(start_workers, place, branch):
     chance = Random(seed_of_this_run())
-    omnigraph.open(place).create_branch("dev")
+    open_graph(place).create_branch("dev")
     events = kill_under_load(start_workers, place, chance, count=4, kills=40, branch=branch)
     check_survivors(place, events, branch)
 

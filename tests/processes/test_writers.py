@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib.util import find_spec
 
 import pytest
 
-import omnigraph
+from places import open_graph
 from processes.checks import (
     acknowledged,
     check_line,
@@ -16,14 +15,21 @@ from processes.checks import (
     check_tables,
     errors,
 )
-from processes.workers import FIRST, SCHEMA
+from processes.workers import BUCKET, FOLDER
 
 FEW = [2, 4]
-MANY = [pytest.param(count, marks=pytest.mark.slow) for count in (8, 16)]
-COUNTS = pytest.mark.parametrize("count", [*FEW, *MANY])
-PAIR = pytest.mark.parametrize(
-    "count", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 8, 16))]
-)
+
+
+def crowds(*counts, slow):
+    """So many writers in a folder, more if asked for, and a few in a bucket if asked for."""
+    places = [(FOLDER, count) for count in counts]
+    places += [pytest.param(FOLDER, count, marks=pytest.mark.slow) for count in slow]
+    places += [pytest.param(BUCKET, count, marks=pytest.mark.object_store) for count in FEW]
+    return pytest.mark.parametrize(("place", "count"), places, indirect=["place"])
+
+
+COUNTS = crowds(*FEW, slow=(8, 16))
+PAIR = crowds(2, slow=(4, 8, 16))
 
 
 def rounds(count):
@@ -153,7 +159,7 @@ def test_everything_at_once_keeps_every_snapshot_whole(start_workers, place, cou
 
 @PAIR
 def test_first_writes_on_one_branch_share_one_fork(start_workers, place, count):
-    omnigraph.open(place).create_branch("dev")
+    open_graph(place).create_branch("dev")
     workers = start_workers(count)
     for number, worker in enumerate(workers):
         worker.start("pairs", by=f"w{number}", count=rounds(count), branch="dev")
@@ -164,19 +170,3 @@ def test_first_writes_on_one_branch_share_one_fork(start_workers, place, count):
     assert len(check_pairs(graph, "dev")) == 1 + count * rounds(count)
     assert len(check_pairs(graph)) == 1
     check_tables(place, branch="dev")
-
-
-@pytest.mark.object_store
-@pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed")
-def test_writers_through_a_bucket_all_commit_in_one_line(start_workers, s3_server):
-    where, settings = s3_server.new_root(), s3_server.settings
-    omnigraph.init(where, SCHEMA, settings=settings).load(FIRST, "append")
-    workers = start_workers(3, where=where, environment=s3_server.environment)
-    for number, worker in enumerate(workers):
-        worker.start("pairs", by=f"w{number}", count=5)
-    events = finish_all(workers)
-    assert errors(events) == Counter()
-    graph = check_settled(where, settings)
-    check_line(graph, acknowledged(events))
-    assert len(check_pairs(graph)) == 16
-    check_tables(where, settings)

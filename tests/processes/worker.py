@@ -22,6 +22,7 @@ from omnigraph.errors import OmniError
 from omnigraph.settings import Settings
 from omnigraph.storage.fence.lease import LeaseFence, LeaseTerms
 from omnigraph.storage.objects.counting import install_observer
+from omnigraph.storage.objects.store import StoreKind
 
 
 class StopAt:
@@ -168,11 +169,12 @@ def open_graph(place, environment, actor=None, wait_s=60.0, term_s=None):
     """Open a graph; with `term_s` its fence is a lease of that term, whatever the store."""
     settings = Settings.from_environment(os.environ | environment)
     settings = replace(settings, writer_wait_s=wait_s)
-    graph = omnigraph.open(place, actor=actor, settings=settings)
     if term_s is not None:
-        root = graph._views.root
-        terms = LeaseTerms(term_s=term_s, renewal_s=term_s / 3, poll_s=term_s / 20)
-        root.__dict__["fence"] = LeaseFence(root.store, terms=terms)
+        settings = replace(settings, lease_term_s=term_s)
+    graph = omnigraph.open(place, actor=actor, settings=settings)
+    root = graph._views.root
+    if term_s is not None and root.store.kind is StoreKind.LOCAL:
+        root.__dict__["fence"] = LeaseFence(root.store, terms=LeaseTerms.lasting(term_s))
     return graph
 
 

@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 WORKER = Path(__file__).with_name("worker.py")
 
 SCHEMA = """\
@@ -23,6 +25,12 @@ FIRST = [
     {"type": "Item", "data": {"slug": "one", "by": "nobody", "n": 0}},
 ]
 PATIENCE_S = 600
+
+FOLDER, BUCKET = "folder", "bucket"
+PLACES = pytest.mark.parametrize(
+    "place", [FOLDER, pytest.param(BUCKET, marks=pytest.mark.object_store)], indirect=True
+)
+"""On a test that is to run on a graph in a folder and, if asked for, in a bucket."""
 
 
 class Worker:

@@ -9,6 +9,7 @@
     __recovery/<operation>.json          what an unfinished write set out to do
     __recovery/quarantine/               intents an operator has set aside
     __staging/<id>/                      rows on their way in
+    __maintenance/unreferenced.json      what cleanup found that nothing refers to, and when
     __init_claim.json                    who is creating this graph
     __writer.lock, __writer_queue.lock   keeps writers apart on a file system
     __writer_lease.json                  keeps writers apart on an object store
@@ -36,6 +37,7 @@ BRANCHES = "_refs/branches"
 RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
+SIGHTINGS = "__maintenance/unreferenced.json"
 INIT_CLAIM = "__init_claim.json"
 WRITER_LOCK = "__writer.lock"
 WRITER_QUEUE_LOCK = "__writer_queue.lock"

@@ -95,6 +95,7 @@ def _commit(base: ManifestVersion, ref: BranchRef, publication: Publication) -> 
         actor_id=publication.commit.actor_id,
         created_at=publication.commit.created_at,
         incarnation=ref.incarnation,
+        origin=publication.commit.origin,
     )
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from omnigraph.identity import UlidSource
 from omnigraph.settings import Settings
 from omnigraph.storage.fence.hold import Fence, Hold
+from omnigraph.storage.fence.lease import LeaseTerms
 from omnigraph.storage.fence.open import open_fence
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.state import TableEntry
@@ -45,7 +46,8 @@ class GraphRoot:
 
     @cached_property
     def fence(self) -> Fence:
-        return open_fence(self.store, self.settings.writer_fence, self.ids)
+        terms = LeaseTerms.lasting(self.settings.lease_term_s)
+        return open_fence(self.store, self.settings.writer_fence, self.ids, terms)
 
     def hold(self) -> Hold:
         """The right to change this graph, once no other writer has it."""

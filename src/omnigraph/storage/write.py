@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from omnigraph.errors import (
     AlreadyExists,
     BranchNotFound,
+    ConflictError,
     OmniError,
     OutcomeUnknown,
     PreconditionFailed,
@@ -27,9 +28,10 @@ from omnigraph.errors import (
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, NewCommit, Publication, SetVersion
-from omnigraph.storage.manifest.read import History, read_newest
+from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.publish import Published, publish
+from omnigraph.storage.rearranged import is_only_rearranged
 from omnigraph.storage.recovery.intent import (
     OPERATION_PROPERTY,
     Intent,
@@ -39,8 +41,8 @@ from omnigraph.storage.recovery.intent import (
     write_intent,
 )
 from omnigraph.storage.recovery.revoke import revoke_late_effects
-from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all
-from omnigraph.storage.refs import BranchRef, find_ref
+from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all, shows_targets
+from omnigraph.storage.refs import find_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import create_branch, delete_branch
 from omnigraph.storage.tables.commit import commit_exact
@@ -49,6 +51,11 @@ from omnigraph.storage.tables.stage import StagedTransaction
 
 LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
+MAINTENANCE = "maintenance"
+"""What changed when tables were only rearranged. No row did: any write may be redone."""
+SHORTEST_GRACE_S = 60.0
+"""However short the time is that unreferenced files are spared, a write may take this long."""
+NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,12 @@ class WriteRequest:
     tables: tuple[StagedTable, ...]
     actor_id: str | None = None
     expected_head: CommitId | None = None
+    records_commit: bool = True
+    """Whether the history gets a commit for it; what only rearranges rows may do without."""
+    adopted: tuple[SetVersion, ...] = ()
+    """Versions that are there already and that the graph shall show from now on."""
+    origin: str | None = None
+    """What a writer that may repeat itself calls the change; kept with the commit."""
 
 
 def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = None) -> Published:
@@ -149,18 +162,33 @@ def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = N
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
     snapshot, intent = request.snapshot, _intent(request)
+    _require_fresh(request)
     with ExitStack() as stack:
         with _forks_dropped_on_failure(request):
             held = take_hold() if take_hold else stack.enter_context(snapshot.root.hold())
             settle_all(snapshot.root, held, snapshot.ref)
-            revalidate(snapshot, request.expected_head)
+            newest = revalidate(snapshot, request.expected_head)
             held.check()
             if request.tables:
                 write_intent(snapshot.root.store, intent)
         if not request.tables:
             publication = _publication(request, ())
-            return publish(snapshot.root, snapshot.ref, publication, before_commit=held.check)
-        return _effects(request, held, intent)
+            return publish(
+                snapshot.root, snapshot.ref, publication, base=newest, before_commit=held.check
+            )
+        return _effects(request, held, intent, newest)
+
+
+def _require_fresh(request: WriteRequest) -> None:
+    """Raise if cleanup may have taken the files of a write for those of a dead one."""
+    root = request.snapshot.root
+    taken_s = (root.now_us() - request.ticket.created_at) / 1_000_000
+    allowed_s = max(root.settings.cleanup_grace_s, SHORTEST_GRACE_S)
+    if taken_s > allowed_s:
+        raise ConflictError(
+            f"the write took {taken_s:.0f} s to prepare, but files without a reference may be "
+            f"removed after {allowed_s:.0f} s; raise OMNIGRAPH_CLEANUP_GRACE and redo it"
+        )
 
 
 @contextmanager
@@ -173,8 +201,8 @@ def _forks_dropped_on_failure(request: WriteRequest) -> Iterator[None]:
         raise
 
 
-def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> None:
-    """Raise unless the branch still is what the snapshot saw."""
+def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestVersion:
+    """The newest manifest; raises unless the branch still is what the snapshot saw."""
     ref = find_ref(snapshot.root.store, snapshot.branch)
     if ref is None:
         raise BranchNotFound(snapshot.branch)
@@ -184,29 +212,41 @@ def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> Non
     now = Snapshot(snapshot.root, ref, read_newest(snapshot.manifest.location, snapshot.manifest))
     if expected_head is not None and now.head != expected_head:
         raise PreconditionFailed(snapshot.branch, expected_head, now.head)
+    change = _first_change(snapshot, now)
+    if change is None:
+        return now.manifest
+    if is_only_rearranged(snapshot, now):
+        raise ReadSetChanged(MAINTENANCE, str(snapshot.manifest_version), str(now.manifest_version))
+    raise change
+
+
+def _first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | None:
     if now.own_head != snapshot.own_head:
-        raise ReadSetChanged(f"graph_head:{snapshot.branch}", snapshot.own_head, now.own_head)
+        return ReadSetChanged(f"graph_head:{snapshot.branch}", snapshot.own_head, now.own_head)
     before, after = contract_hash(snapshot.state), contract_hash(now.state)
     if before != after:
-        raise ReadSetChanged("schema_contract", before, after)
+        return ReadSetChanged("schema_contract", before, after)
     for key, entry in now.entries.items():
         seen = snapshot.entries.get(key)
         if seen != entry:
-            raise ReadSetChanged(f"table:{key}", str(seen and seen.version), str(entry.version))
+            return ReadSetChanged(f"table:{key}", str(seen and seen.version), str(entry.version))
+    return None
 
 
-def _effects(request: WriteRequest, hold: Hold, intent: Intent) -> Published:
+def _effects(
+    request: WriteRequest, hold: Hold, intent: Intent, newest: ManifestVersion
+) -> Published:
     root = request.snapshot.root
     changes: list[SetVersion] = []
     try:
         for table in request.tables:
             hold.check()
-            changes.append(_move(request.snapshot.ref, table))
+            changes.append(_move(request.snapshot, table))
         published = publish(
             root,
             request.snapshot.ref,
             _publication(request, tuple(changes)),
-            warm=request.snapshot.manifest,
+            base=newest,
             before_commit=hold.check,
         )
     except OmniError as error:
@@ -215,15 +255,16 @@ def _effects(request: WriteRequest, hold: Hold, intent: Intent) -> Published:
     return published
 
 
-def _move(ref: BranchRef, table: StagedTable) -> SetVersion:
+def _move(snapshot: Snapshot, table: StagedTable) -> SetVersion:
     committed = commit_exact(table.transaction)
+    snapshot.root.handles.follow(table.transaction, committed.table)
     return SetVersion(
         table.entry.identity,
         table.entry.table_key,
         committed.version,
         table.transaction.location.branch,
         committed.row_count,
-        ref.incarnation,
+        snapshot.ref.incarnation,
     )
 
 
@@ -245,14 +286,14 @@ def _after_failure(
     try:
         settled = settle(request.snapshot.root, hold, intent)
     except OmniError as trouble:
-        published = _find_published(request)
+        published = _find_published(request, intent)
         if published is not None:  # by whoever took the fence from us and finished our write
             return published
         if isinstance(trouble, RecoveryRequired):
             raise
         raise RecoveryRequired(intent.operation_id, f"{error}; then: {trouble}") from error
-    if settled.commit_id == intent.commit_id:
-        published = _find_published(request)
+    if settled.is_published:
+        published = _find_published(request, intent)
         assert published is not None, "a write that was settled as published can be seen"
         return published
     if isinstance(error, RetryableCommitConflict):
@@ -264,10 +305,12 @@ def _after_failure(
     raise error
 
 
-def _find_published(request: WriteRequest) -> Published | None:
+def _find_published(request: WriteRequest, intent: Intent) -> Published | None:
     """The write as the graph shows it; None if it does not, or cannot be read."""
     try:
         manifest = read_newest(request.snapshot.manifest.location)
+        if not intent.records_commit:
+            return Published(manifest, None) if shows_targets(manifest.state, intent) else None
         commit = History().find_commit(manifest, request.ticket.commit_id)
     except OmniError:
         return None
@@ -290,12 +333,20 @@ def _explain_drift(request: WriteRequest, hold: Hold) -> ReadSetChanged:
 
 def _publication(request: WriteRequest, changes: tuple[SetVersion, ...]) -> Publication:
     entries = [table.entry for table in request.tables]
+    entries += [request.snapshot.entry(change.table_key) for change in request.adopted]
     return Publication(
-        changes=changes,
+        changes=(*changes, *request.adopted),
         expected={e.identity: (e.table_key, e.version) for e in entries},
         head=ExactHead(request.snapshot.own_head),
-        commit=NewCommit(request.ticket.commit_id, request.actor_id, request.ticket.created_at),
+        commit=_new_commit(request),
     )
+
+
+def _new_commit(request: WriteRequest) -> NewCommit | None:
+    if not request.records_commit:
+        return None
+    ticket = request.ticket
+    return NewCommit(ticket.commit_id, request.actor_id, ticket.created_at, origin=request.origin)
 
 
 def _intent(request: WriteRequest) -> Intent:
@@ -313,6 +364,8 @@ def _intent(request: WriteRequest) -> Intent:
         created_at=ticket.created_at,
         own_head=snapshot.own_head,
         contract_hash=contract_hash(snapshot.state),
+        records_commit=request.records_commit,
+        origin=request.origin,
     )
 
 

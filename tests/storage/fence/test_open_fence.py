@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -14,10 +16,12 @@ from omnigraph.storage.fence.lease import LeaseFence
 from omnigraph.storage.fence.local import LocalFence
 from omnigraph.storage.fence.open import open_fence
 from omnigraph.storage.fence.process import ProcessFence
+from omnigraph.storage.layout import WRITER_LEASE
 from omnigraph.storage.objects.counting import CountingStore
 from omnigraph.storage.objects.local import LocalObjectStore
 from omnigraph.storage.objects.memory import MemoryObjectStore
 from omnigraph.storage.objects.open import open_store
+from omnigraph.storage.root import GraphRoot
 from storage.objects.scripted_s3 import running_scripted_s3
 
 
@@ -44,6 +48,13 @@ def test_a_bucket_is_fenced_by_a_lease(server, mode):
     assert isinstance(fence, LeaseFence)
     with fence.acquire(1) as hold:
         hold.check()
+
+
+def test_a_lease_has_the_term_that_was_asked_for(server):
+    settings = replace(server.settings, lease_term_s=6.0)
+    root = GraphRoot.at(server.root, settings)
+    with root.hold():
+        assert json.loads(root.store.get(WRITER_LEASE))["term_s"] == 6.0
 
 
 def test_threads_are_kept_apart_even_when_the_fence_is_off(tmp_path):

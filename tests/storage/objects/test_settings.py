@@ -19,10 +19,15 @@ def test_blank_variables_count_as_unset():
 
 def test_the_fence_settings_are_read():
     settings = Settings.from_environment(
-        {"OMNIGRAPH_WRITER_FENCE": "Required", "OMNIGRAPH_WRITER_WAIT": "2.5"}
+        {
+            "OMNIGRAPH_WRITER_FENCE": "Required",
+            "OMNIGRAPH_WRITER_WAIT": "2.5",
+            "OMNIGRAPH_LEASE_TERM": "12",
+        }
     )
     assert settings.writer_fence is FenceMode.REQUIRED
     assert settings.writer_wait_s == 2.5
+    assert settings.lease_term_s == 12
 
 
 @pytest.mark.parametrize(
@@ -33,6 +38,8 @@ def test_the_fence_settings_are_read():
         ("OMNIGRAPH_WRITER_WAIT", "-1"),
         ("OMNIGRAPH_WRITER_WAIT", "inf"),
         ("OMNIGRAPH_WRITER_WAIT", "nan"),
+        ("OMNIGRAPH_LEASE_TERM", "0"),
+        ("OMNIGRAPH_LEASE_TERM", "long"),
         ("AWS_ALLOW_HTTP", "perhaps"),
     ],
 )

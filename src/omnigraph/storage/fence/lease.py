@@ -32,7 +32,10 @@ from omnigraph.storage.objects.store import ObjectStore
 log = logging.getLogger(__name__)
 
 TERM_S = 30.0
-RENEWAL_S = 10.0
+RENEWAL_S = TERM_S / 3
+POLL_S = 0.25
+RENEWING = "lease"
+"""The name of the thread that keeps a lease alive."""
 
 
 def boot_clock() -> float:
@@ -47,7 +50,12 @@ class LeaseTerms:
 
     term_s: float = TERM_S
     renewal_s: float = RENEWAL_S
-    poll_s: float = 0.25
+    poll_s: float = POLL_S
+
+    @classmethod
+    def lasting(cls, term_s: float) -> LeaseTerms:
+        """A lease of so many seconds, renewed every third of them."""
+        return cls(term_s, term_s / 3, min(POLL_S, term_s / 20))
 
     @property
     def safe_s(self) -> float:
@@ -179,7 +187,7 @@ class LeaseHold:
         self._stop = threading.Event()
 
     def keep_renewing(self) -> None:
-        threading.Thread(target=self._renew_until_stopped, name="lease", daemon=True).start()
+        threading.Thread(target=self._renew_until_stopped, name=RENEWING, daemon=True).start()
 
     def _renew_until_stopped(self) -> None:
         pause_s = self._terms.renewal_s

@@ -9,7 +9,7 @@ from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
 from omnigraph.settings import FenceMode
 from omnigraph.storage.fence.hold import Fence
-from omnigraph.storage.fence.lease import LeaseFence
+from omnigraph.storage.fence.lease import LeaseFence, LeaseTerms
 from omnigraph.storage.fence.local import LocalFence, find_exclusion_problem
 from omnigraph.storage.fence.process import ProcessFence
 from omnigraph.storage.objects.probe import supports_put_if_match
@@ -20,10 +20,13 @@ log = logging.getLogger(__name__)
 _warned: set[str] = set()
 
 
-def open_fence(store: ObjectStore, mode: FenceMode, ids: UlidSource) -> Fence:
+def open_fence(
+    store: ObjectStore, mode: FenceMode, ids: UlidSource, terms: LeaseTerms | None = None
+) -> Fence:
     """The strongest fence the root of `store` can have, after trying that it holds.
 
-    The root must exist. Keep the result: trying an object store takes a few requests.
+    The root must exist. Keep the result: trying an object store takes a few requests. `terms` are
+    those of a lease, where it comes to one.
 
     Raises:
         StorageFailure: a fence is required and the storage cannot offer one.
@@ -32,7 +35,7 @@ def open_fence(store: ObjectStore, mode: FenceMode, ids: UlidSource) -> Fence:
         return ProcessFence(store.identity)
     problem = _find_problem(store, ids)
     if problem is None:
-        return _shared_fence(store)
+        return _shared_fence(store, terms)
     if mode is FenceMode.REQUIRED:
         raise StorageFailure(
             StorageKind.CONFIGURATION,
@@ -51,10 +54,10 @@ def _find_problem(store: ObjectStore, ids: UlidSource) -> str | None:
     return "the store does not replace objects conditionally"
 
 
-def _shared_fence(store: ObjectStore) -> Fence:
+def _shared_fence(store: ObjectStore, terms: LeaseTerms | None) -> Fence:
     if store.kind is StoreKind.LOCAL:
         return LocalFence(Path(store.uri))
-    return LeaseFence(store)
+    return LeaseFence(store, terms=terms)
 
 
 def _warn_once(store: ObjectStore, problem: str) -> None:

@@ -66,6 +66,7 @@ class NewCommit:
     actor_id: str | None
     created_at: int
     merged_parent_commit_id: CommitId | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ class Commit:
     actor_id: str | None
     created_at: int
     incarnation: str | None = None
+    origin: str | None = None
+    """What a writer that may repeat itself calls this change, to find out that it is there."""
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -33,7 +35,7 @@ class Commit:
         return (self.manifest_version, self.created_at, self.commit_id)
 
     def wire(self) -> dict[str, object]:
-        return {
+        body: dict[str, object] = {
             "graph_commit_id": self.commit_id,
             "graph_branch": self.branch,
             "graph_manifest_version": self.manifest_version,
@@ -42,6 +44,7 @@ class Commit:
             "actor_id": self.actor_id,
             "created_at": self.created_at,
         }
+        return body if self.origin is None else {**body, "origin": self.origin}
 
 
 class RecoveryKind(StrEnum):
@@ -97,6 +100,8 @@ def encode_commit(commit: Commit) -> Row:
         "created_at": commit.created_at,
         "incarnation": commit.incarnation,
     }
+    if commit.origin is not None:
+        metadata["origin"] = commit.origin
     return row(
         commit.commit_id,
         RowKind.GRAPH_COMMIT,
@@ -120,6 +125,7 @@ def decode_commit(one: Row) -> Commit:
         actor_id=_optional(metadata, "actor_id"),
         created_at=created_at,
         incarnation=_optional(metadata, "incarnation"),
+        origin=_optional(metadata, "origin"),
     )
 
 

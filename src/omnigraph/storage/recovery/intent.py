@@ -75,6 +75,8 @@ class Intent:
     contract_hash: str
     records_commit: bool = True
     """Whether publishing it adds a commit; what only rearranges rows need not."""
+    origin: str | None = None
+    """What the writer calls the change, for the commit."""
 
     @property
     def table_keys(self) -> tuple[TableKey, ...]:

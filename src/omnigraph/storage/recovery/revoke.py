@@ -49,11 +49,16 @@ def revoke_late_effects(
         history = read_history(location, entry.version + 1)
         if not history:
             continue
-        if not _operations(history) <= _ended(snapshot):
+        if not are_late_effects(snapshot, history):
             raise UncoveredDrift(entry.table_key, entry.version, history[-1].version)
         _undo(snapshot, entry, history, hold)
         is_any_ahead = True
     return is_any_ahead
+
+
+def are_late_effects(snapshot: Snapshot, history: Sequence[VersionRecord]) -> bool:
+    """Whether all these versions were made by operations that had ended without them."""
+    return _operations(history) <= _ended(snapshot)
 
 
 def _operations(history: Sequence[VersionRecord]) -> set[str]:

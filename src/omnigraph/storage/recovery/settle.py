@@ -76,6 +76,11 @@ class Settled:
     decision: Decision
     commit_id: CommitId | None
 
+    @property
+    def is_published(self) -> bool:
+        """Whether the graph shows what the write set out to do."""
+        return self.decision in (Decision.ROLL_FORWARD, Decision.FINISH_PUBLISHED)
+
 
 def contract_hash(state: ManifestState) -> str:
     """A short witness of the schema a write was prepared on."""
@@ -103,13 +108,25 @@ def _outlook(intent: Intent, ref: BranchRef, manifest: ManifestVersion) -> Outlo
     unchanged = (head.commit_id if head else None) == intent.own_head
     unchanged = unchanged and contract_hash(manifest.state) == intent.contract_hash
     commits = {commit.commit_id for commit in history.commits(manifest)}
+    is_published = intent.commit_id in commits
+    if not intent.records_commit:
+        is_published = shows_targets(manifest.state, intent)
     rollbacks = (RecoveryKind.ROLLED_BACK, RecoveryKind.ABANDONED)
     ended = {a.operation_id for a in history.audits(manifest) if a.kind in rollbacks}
     return Outlook(
         is_branch_alive=True,
-        is_published=intent.commit_id in commits,
+        is_published=is_published,
         is_rolled_back=intent.operation_id in ended,
         is_authority_unchanged=unchanged,
+    )
+
+
+def shows_targets(state: ManifestState, intent: Intent) -> bool:
+    """Whether the graph shows every table at exactly the version the write made of it."""
+    pins = [(t, state.by_identity.get(t.identity)) for t in intent.tables]
+    return all(
+        pin is not None and (pin.owner_branch, pin.version) == (t.branch, t.target_version)
+        for t, pin in pins
     )
 
 
@@ -145,7 +162,7 @@ def settle(root: GraphRoot, hold: Hold, intent: Intent) -> Settled:
         case Decision.REFUSE:
             raise RecoveryRequired(intent.operation_id, found.verdict.reason)
         case Decision.FINISH_PUBLISHED:
-            commit_id = intent.commit_id
+            commit_id = intent.commit_id if intent.records_commit else None
         case Decision.FINISH_ROLLED_BACK:
             _drop_forks(root, hold, intent.tables)
         case Decision.DISCARD_BRANCH:
@@ -164,11 +181,16 @@ def settle(root: GraphRoot, hold: Hold, intent: Intent) -> Settled:
     return Settled(intent.operation_id, decision, commit_id)
 
 
-def _roll_forward(root: GraphRoot, hold: Hold, found: Examined) -> CommitId:
+def _roll_forward(root: GraphRoot, hold: Hold, found: Examined) -> CommitId | None:
     """Publish what the write set out to publish, under its own commit id, actor and time."""
     intent, ref = found.intent, found.ref
     assert ref is not None, "rolling forward needs the branch"
-    commit = NewCommit(intent.commit_id, intent.actor_id, intent.created_at)
+    commit: NewCommit | None = None
+    if intent.records_commit:
+        commit = NewCommit(
+            intent.commit_id, intent.actor_id, intent.created_at, origin=intent.origin
+        )
+    commit_id = commit.commit_id if commit else None
     outcomes = tuple(
         TableOutcome(t.table_key, t.base_version, t.target_version) for t in intent.tables
     )
@@ -177,10 +199,10 @@ def _roll_forward(root: GraphRoot, hold: Hold, found: Examined) -> CommitId:
         expected=expected_pins(found.manifest.state, intent.tables),
         head=ExactHead(intent.own_head),
         commit=commit,
-        audits=(_audit(root, intent, RecoveryKind.ROLLED_FORWARD, intent.commit_id, outcomes),),
+        audits=(_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
     )
     publish(root, ref, publication, before_commit=hold.check)
-    return intent.commit_id
+    return commit_id
 
 
 def _roll_back(root: GraphRoot, hold: Hold, found: Examined) -> CommitId:
@@ -256,14 +278,14 @@ def _discard(root: GraphRoot, hold: Hold, intent: Intent) -> None:
     manifest = read_newest(root.manifest())
     if not _is_recorded(manifest, intent, kind):
         publication = Publication(audits=(_audit(root, intent, kind, None, ()),))
-        publish(root, MAIN_REF, publication, warm=manifest, before_commit=hold.check)
+        publish(root, MAIN_REF, publication, before_commit=hold.check)
     _drop_forks(root, hold, intent.tables)
 
 
 def _record(root: GraphRoot, hold: Hold, found: Examined, kind: RecoveryKind) -> None:
     assert found.ref is not None, "recording needs the branch"
     publication = Publication(audits=(_audit(root, found.intent, kind, None, ()),))
-    publish(root, found.ref, publication, warm=found.manifest, before_commit=hold.check)
+    publish(root, found.ref, publication, before_commit=hold.check)
 
 
 def _is_recorded(manifest: ManifestVersion, intent: Intent, kind: RecoveryKind) -> bool:

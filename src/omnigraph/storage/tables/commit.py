@@ -7,6 +7,7 @@ commit, and then read back what was committed under which number.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -27,7 +28,11 @@ from omnigraph.storage.tables.failures import is_conflict, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.probes import version_exists
 from omnigraph.storage.tables.stage import StagedTransaction
+
+SLEPT_S = 5.0
+"""A commit that took longer than this may have been overtaken without noticing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
         OutcomeUnknown: it may or may not have happened.
         StorageFailure: it cannot be done; nothing happened.
     """
+    looked_at = time.monotonic()
     if _newest_version(staged) != staged.read_version:
         return _settle(staged, None)
     try:
@@ -67,7 +73,23 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
         return _settle(staged, error)
     if native.version != staged.target_version:
         raise _landed_elsewhere(staged, native.version)
+    if time.monotonic() - looked_at > SLEPT_S:
+        _require_followed(staged)
     return _verified(staged, Table(staged.location, native))
+
+
+def _require_followed(staged: StagedTransaction) -> None:
+    """Raise if the version we made is not part of the line that leads to the newest one.
+
+    Whoever sleeps between looking and committing may wake up after others committed and cleanup
+    removed the very version that would have refused ours.
+    """
+    newest = open_newest(staged.location).version
+    following = staged.target_version + 1
+    if newest >= following and not version_exists(staged.location, following):
+        raise RetryableCommitConflict(
+            f"{staged.location} moved from version {staged.read_version} to {newest} meanwhile"
+        )
 
 
 def restore(

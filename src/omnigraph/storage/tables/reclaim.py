@@ -7,7 +7,9 @@ needed: the newest version, the versions branches start at, and tagged ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from lance.file import LanceFileSession
 
@@ -72,6 +74,7 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
     if not versions:
         return Removed()
     table = open_newest(location)
+    _drop_outdated_note(table)
     with (
         translated(f"removing versions of {location}"),
         observed_write("remove_versions", location.native_uri),
@@ -80,6 +83,21 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
             versions=list(versions), error_if_tagged_old_versions=False
         )
     return Removed(int(done.old_versions), int(done.bytes_removed))
+
+
+def _drop_outdated_note(table: Table) -> None:
+    """Remove the note of the newest version if it names another one.
+
+    Who died right after a commit left it outdated. A handle of the version it names would take
+    itself for the newest, once the versions after that one are gone.
+    """
+    folder = table.location.local_folder
+    if folder is None:
+        return
+    note = Path(folder) / probes.NEWEST_NOTE
+    with translated(f"reading {note}"), suppress(FileNotFoundError):
+        if note.read_bytes() != b'{"version":%d}' % table.version:
+            note.unlink()
 
 
 def unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:

@@ -8,6 +8,7 @@ always touch a common fragment. A table without fragments is overwritten, which 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,0 +1,143 @@
+"""Deciding when maintenance is due, and doing it behind the back of whoever writes.
+
+It runs the same optimize and cleanup as the commands, with one difference: it records no commit,
+so that a write which insists on a certain head does not fail for the sake of it. A write that was
+prepared on what was only rearranged since is prepared again by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import OmniError
+from omnigraph.identity import MAIN
+from omnigraph.maintenance.cleanup import cleanup, preview
+from omnigraph.maintenance.declared import stored_indexes
+from omnigraph.maintenance.model import Branches, CleanupResult, OptimizeResult
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize, owned_entries
+from omnigraph.maintenance.retention import Retention
+from omnigraph.settings import AutopilotSettings
+from omnigraph.storage.tables.compaction import plan_groups
+from omnigraph.storage.tables.indices import plan_segment
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Why optimizing or cleaning up is worth it now; empty where it is not."""
+
+    optimize: tuple[str, ...] = ()
+    cleanup: tuple[str, ...] = ()
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.optimize or self.cleanup)
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainResult:
+    """One turn: what was due, what was done about it, and what went wrong."""
+
+    due: Due
+    optimized: OptimizeResult | None = None
+    cleaned: CleanupResult | None = None
+    error: str | None = None
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "due": {"optimize": list(self.due.optimize), "cleanup": list(self.due.cleanup)},
+            "optimized": self.optimized.wire() if self.optimized else None,
+            "cleaned": self.cleaned.wire() if self.cleaned else None,
+            "error": self.error,
+        }
+
+
+def look(branches: Branches, policy: AutopilotSettings) -> Due:
+    """What the policy asks for, as `main` is now; nothing is changed."""
+    return Due(tuple(_to_optimize(branches, policy)), tuple(_to_clean(branches, policy)))
+
+
+def _to_optimize(branches: Branches, policy: AutopilotSettings) -> Iterator[str]:
+    seen = branches.newest(MAIN)
+    for entry in owned_entries(seen.snapshot):
+        table, key = branches.root.open_entry(entry), entry.table_key
+        mergeable = sum(len(group) for group in plan_groups(table))
+        if policy.fragments and mergeable >= policy.fragments:
+            yield f"{key} has {mergeable} fragments that could be merged"
+        rows_of = {fragment.id: fragment.rows for fragment in table.fragments()}
+        for spec in stored_indexes(seen.catalog.by_table_key[key], entry.row_count):
+            plan = plan_segment(table, spec)
+            rows = sum(rows_of[id] for id in plan.uncovered) if plan else 0
+            if policy.unindexed_rows and rows >= policy.unindexed_rows:
+                yield f"the index on {spec.column} of {key} does not cover {rows} rows"
+
+
+def _to_clean(branches: Branches, policy: AutopilotSettings) -> Iterator[str]:
+    if not (policy.versions or policy.bytes):
+        return
+    found = preview(branches.root, retention_of(policy))
+    for table in found.tables:
+        if policy.versions and table.old_versions_removed >= policy.versions:
+            yield f"{table.table_key} has {table.old_versions_removed} versions nothing needs"
+    size = sum(table.bytes_removed for table in found.tables)
+    if policy.bytes and size >= policy.bytes:
+        yield f"{size} bytes are needed by nothing"
+
+
+def retention_of(policy: AutopilotSettings) -> Retention:
+    return Retention(policy.keep, policy.age_s)
+
+
+def take_turn(branches: Branches, policy: AutopilotSettings) -> MaintainResult:
+    """Do what is due; whatever goes wrong is reported and tried again another time."""
+    done = MaintainResult(Due())
+    try:
+        done = replace(done, due=look(branches, policy))
+        if done.due.optimize:
+            options = OptimizeOptions(records_commit=False)
+            done = replace(done, optimized=optimize(branches, options))
+        if done.due.cleanup:
+            done = replace(done, cleaned=cleanup(branches.root, retention_of(policy)))
+    except OmniError as error:
+        return replace(done, error=error.message)
+    return done
+
+
+class Autopilot:
+    """Takes a turn in the background after writes, at most one at a time and not too often."""
+
+    def __init__(
+        self,
+        branches: Branches,
+        policy: AutopilotSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._branches, self._policy, self._clock = branches, policy, clock
+        self._lock = threading.Lock()
+        self._turn: threading.Thread | None = None
+        self._last = clock() - policy.interval_s
+        self.last_result: MaintainResult | None = None
+
+    def wrote(self) -> None:
+        """Something was written: look after the graph, if that was not done just now."""
+        if not self._policy.enabled:
+            return
+        with self._lock:
+            is_busy = self._turn is not None and self._turn.is_alive()
+            if is_busy or self._clock() - self._last < self._policy.interval_s:
+                return
+            self._last = self._clock()
+            # No daemon: at the end of the process it finishes what it has begun.
+            self._turn = threading.Thread(target=self._take_turn, name="omnigraph-autopilot")
+            self._turn.start()
+
+    def _take_turn(self) -> None:
+        self.last_result = take_turn(self._branches, self._policy)
+
+    def wait(self) -> None:
+        """Return once the turn that is being taken, if any, is over."""
+        turn = self._turn
+        if turn is not None:
+            turn.join()

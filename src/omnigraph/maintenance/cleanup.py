@@ -1,0 +1,168 @@
+"""Removing what no retained commit can reach.
+
+First, under the fence, manifest versions go: from then on nobody can start anything from a commit
+that is not retained, so what the remaining ones show is all that will ever be asked for. Then the
+versions of tables go, without the fence, because nothing can come to need one of them. Last come
+forks, folders and files that nothing refers to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from omnigraph.errors import OmniError
+from omnigraph.maintenance.leftovers import Leftovers
+from omnigraph.maintenance.mark import Mark, Marker, table_paths
+from omnigraph.maintenance.model import MANIFEST_KEY, CleanedTable, CleanupResult
+from omnigraph.maintenance.retention import Retention
+from omnigraph.progress import working
+from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.recovery.intent import pending_intents
+from omnigraph.storage.recovery.revoke import revoke_late_effects
+from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.branches import list_branches
+from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.reclaim import Removed, list_versions, removable, remove_versions
+
+
+@dataclass
+class _Row:
+    """One line of the report, growing."""
+
+    removed: Removed = field(default_factory=Removed)
+    errors: list[str] = field(default_factory=list)
+
+    def described(self, key: str) -> CleanedTable:
+        error = "; ".join(self.errors) or None
+        return CleanedTable(key, self.removed.bytes, self.removed.versions, error)
+
+
+Remove = Callable[[TableLocation, Sequence[int]], Removed]
+
+
+def preview(root: GraphRoot, retention: Retention) -> CleanupResult:
+    """What `cleanup` would remove now; nothing is changed and nobody is kept waiting."""
+    for _ in pending_intents(root.store):
+        continue  # one that cannot be read would stop the cleanup as well
+    mark = Marker(root, retention).mark()
+    rows = {path: _Row() for path in (MANIFEST, *table_paths(root))}
+    _clean_manifest(root, mark, rows[MANIFEST], removable)
+    _clean_tables(root, mark, rows, removable)
+    return _result(retention, mark, rows, [], confirm=False)
+
+
+def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
+    """Remove what the policy does not protect; one table that fails does not stop the others.
+
+    Raises:
+        RecoveryRequired: an interrupted write cannot be settled.
+        UncoveredDrift: a table of `main` was moved ahead of the graph by somebody else.
+        OmniError: a branch cannot be read, or shows what is not there. In all these cases
+            nothing has been removed.
+    """
+    marker = Marker(root, retention)
+    marker.mark()  # reads what must be read, so that the fence is held for the rest only
+    rows = {path: _Row() for path in (MANIFEST, *table_paths(root))}
+    with root.hold() as hold:
+        settle_all(root, hold)
+        _require_no_drift(root, hold)
+        mark = marker.mark()
+        hold.check()
+        _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
+    _clean_tables(root, mark, rows, remove_versions)
+    leftovers = Leftovers(marker)
+    _reclaim(leftovers, rows)
+    return _result(retention, mark, rows, leftovers.reclaimed, confirm=True)
+
+
+def _reclaim(leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:
+    """What nothing refers to; each failure is noted with the table it concerns."""
+    for path, errors in leftovers.reclaim_branches(list(rows)).items():
+        rows[path].errors += errors
+    for path, row in rows.items():
+        _guarded(row, lambda path=path: leftovers.reclaim_files(path))  # type: ignore[misc]
+    manifest = rows[MANIFEST]
+    _guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
+    _guarded(manifest, leftovers.reclaim_residue)
+    _guarded(manifest, leftovers.finish)
+
+
+def _guarded(row: _Row, work: Callable[[], int]) -> None:
+    try:
+        row.removed += Removed(bytes=work())
+    except OmniError as error:
+        row.errors.append(error.message)
+
+
+def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
+    """Raise if a table of `main` is ahead of the graph: somebody must judge that first."""
+    snapshot = Snapshot(root, MAIN_REF, read_newest(root.manifest()))
+    for entry in snapshot.entries.values():
+        head = latest_version(root.location(entry.path, entry.owner_branch))
+        if head > entry.version and entry.owner is None:
+            revoke_late_effects(snapshot, [entry.identity], hold)
+
+
+def _clean_manifest(root: GraphRoot, mark: Mark, row: _Row, remove: Remove) -> None:
+    for ref in mark.refs:
+        location = root.manifest(ref.incarnation)
+        unneeded = mark.unneeded_manifests(ref.incarnation, list_versions(location))
+        row.removed += remove(location, unneeded)
+
+
+def _clean_tables(root: GraphRoot, mark: Mark, rows: Mapping[str, _Row], remove: Remove) -> None:
+    tables = [path for path in rows if path != MANIFEST]
+    with working("cleaning", total=len(tables), unit="tables") as work:
+
+        def clean(path: str) -> None:
+            _clean_table(root, mark, path, rows[path], remove)
+            work.advance()
+
+        with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
+            list(pool.map(clean, tables))
+
+
+def _clean_table(root: GraphRoot, mark: Mark, path: str, row: _Row, remove: Remove) -> None:
+    """The versions of a table on each of its branches; a failure is noted and the rest goes on."""
+    if path not in mark.keys:
+        return  # no branch knows it: it is no table but a leftover
+    try:
+        branches: Iterable[str | None] = (None, *list_branches(root.location(path)))
+    except OmniError as error:
+        row.errors.append(error.message)
+        return
+    for branch in branches:
+        location = root.location(path, branch)
+        try:
+            unneeded = mark.unneeded((path, branch), list_versions(location))
+            row.removed += remove(location, unneeded)
+        except OmniError as error:
+            row.errors.append(error.message)
+
+
+def _result(
+    retention: Retention,
+    mark: Mark,
+    rows: Mapping[str, _Row],
+    reclaimed: Sequence[str],
+    *,
+    confirm: bool,
+) -> CleanupResult:
+    names = {MANIFEST: MANIFEST_KEY} | {path: str(key) for path, key in mark.keys.items()}
+    tables = {names.get(path, path): row for path, row in rows.items()}
+    ordered = sorted(tables, key=lambda name: (name == MANIFEST_KEY, name))
+    return CleanupResult(
+        keep_versions=retention.keep,
+        older_than_secs=retention.older_than_s,
+        confirm=confirm,
+        tables=tuple(tables[name].described(name) for name in ordered),
+        reclaimed=tuple(reclaimed),
+    )

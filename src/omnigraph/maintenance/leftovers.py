@@ -1,0 +1,203 @@
+"""Forks, folders and files that nothing refers to.
+
+A writer prepares outside of the fence: it forks tables and writes files before anything names
+them. So what has no reference may still get one. A fork carries the time it was made in its name;
+everything else is noted when it is first seen. Only what is older than the time a write may take
+to prepare is removed, and a write that took longer is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from omnigraph.errors import ConflictError, OmniError
+from omnigraph.maintenance.mark import Mark, Marker
+from omnigraph.maintenance.sightings import Sightings
+from omnigraph.storage.layout import MANIFEST, STAGING
+from omnigraph.storage.recovery.intent import pending_intents
+from omnigraph.storage.residue import find_residue, remove_residue
+from omnigraph.storage.tables.branches import TableBranch, delete_branch, list_branches
+from omnigraph.storage.tables.handle import table_exists
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.reclaim import (
+    UnreferencedFile,
+    remove_unreferenced,
+    tree_names,
+    unreferenced_files,
+)
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TIME_CHARACTERS = 10
+_AT_A_TIME = 64
+"""So many branches are removed before other writers get their turn."""
+
+
+def made_at_ms(name: str) -> int:
+    """When a ULID was minted.
+
+    >>> made_at_ms("00000000Z80000000000000000")
+    1000
+    """
+    value = 0
+    for character in name[:_TIME_CHARACTERS]:
+        value = value * len(_CROCKFORD) + _CROCKFORD.index(character)
+    return value
+
+
+class Leftovers:
+    """Reclaims what one graph no longer refers to; `reclaimed` lists it."""
+
+    def __init__(self, marker: Marker) -> None:
+        self._root, self._marker = marker.root, marker
+        self._grace_s = marker.root.settings.cleanup_grace_s
+        self._sightings = Sightings(self._root.store, self._root.now_us(), self._grace_s)
+        self.reclaimed: list[str] = []
+
+    # --- branches ---------------------------------------------------------------------------------
+
+    def reclaim_branches(self, paths: Sequence[str]) -> dict[str, list[str]]:
+        """Remove the physical branches of tables that no retained version shows.
+
+        They are found first and removed under the fence, a few at a time, after another look.
+        Gives what went wrong, by table.
+        """
+        errors: dict[str, list[str]] = {}
+        tried: set[tuple[str, str]] = set()
+        while True:
+            found = [one for one in self._unwanted(paths, errors) if one not in tried]
+            if not found:
+                return errors
+            with self._root.hold() as hold:
+                still = set(self._unwanted({path for path, _ in found}, errors))
+                for path, name in found[:_AT_A_TIME]:
+                    tried.add((path, name))
+                    if (path, name) in still:
+                        hold.check()
+                        self._drop(path, name, errors)
+
+    def _unwanted(
+        self, paths: Iterable[str], errors: dict[str, list[str]]
+    ) -> list[tuple[str, str]]:
+        """Branches and folders of branches that can go, those made from others before those."""
+        mark = self._marker.mark()
+        found = []
+        for path in paths:
+            if path in errors:
+                continue
+            try:
+                found += [(path, name) for name in self._unwanted_of(mark, path)]
+            except OmniError as error:
+                errors.setdefault(path, []).append(error.message)
+        return found
+
+    def _unwanted_of(self, mark: Mark, path: str) -> list[str]:
+        location = self._root.location(path)
+        if not table_exists(location):
+            return []
+        wanted, known = self._wanted(mark, path), list_branches(location)
+        zombies = [name for name in tree_names(location) if name not in known]
+        names = [*_children_first(known), *zombies]
+        return [name for name in names if name not in wanted and self._is_settled(path, name)]
+
+    def _wanted(self, mark: Mark, path: str) -> set[str | None]:
+        """The branches of a table that something shows or is about to."""
+        if path == MANIFEST:
+            return set(mark.manifests)
+        announced = {
+            table.branch
+            for intent in pending_intents(self._root.store)
+            for table in intent.tables
+            if table.path == path
+        }
+        return announced | {branch for place, branch in mark.pins if place == path}
+
+    def _is_settled(self, path: str, name: str) -> bool:
+        """Whether nobody can still be preparing a branch of this name.
+
+        Branches of the manifest are made under the fence, which is ours now.
+        """
+        age_ms = self._root.now_us() // 1_000 - made_at_ms(name)
+        return path == MANIFEST or age_ms >= self._grace_s * 1_000
+
+    def _drop(self, path: str, name: str, errors: dict[str, list[str]]) -> None:
+        try:
+            delete_branch(self._root.location(path), name)
+        except ConflictError:
+            return  # a branch made from it is needed, and reads its files
+        except OmniError as error:
+            errors.setdefault(path, []).append(error.message)
+            return
+        self.reclaimed.append(f"{path}/tree/{name}")
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def reclaim_files(self, path: str) -> int:
+        """Remove files of a table that no version names and that were seen so before."""
+        try:
+            return self._reclaim_files(path)
+        except BaseException:
+            self._sightings.keep(f"{path}/")
+            raise
+
+    def _reclaim_files(self, path: str) -> int:
+        location = self._root.location(path)
+        if not table_exists(location):
+            return 0
+        freed = 0
+        for branch in (None, *list_branches(location)):
+            place = location.on_branch(branch)
+            found = {f"{path}/{file.path}": file for file in unreferenced_files(place)}
+            freed += self._remove_due(place, found)
+        return freed
+
+    def _remove_due(self, place: TableLocation, found: dict[str, UnreferencedFile]) -> int:
+        due = self._sightings.due(found)
+        freed = remove_unreferenced(place, [found[name] for name in due])
+        self._sightings.forget(due)
+        self.reclaimed += due
+        return freed
+
+    def reclaim_folders(self, tables: Iterable[str]) -> int:
+        """Remove tables that no branch knows and input that nobody loads any more.
+
+        How many bytes that frees is not counted: it would cost a listing of its own.
+        """
+        with self._root.hold() as hold:
+            mark = self._marker.mark()
+            shown = {path for path, _ in mark.pins} | {
+                table.path
+                for intent in pending_intents(self._root.store)
+                for table in intent.tables
+            }
+            staged = [f"{STAGING}/{name}" for name in self._root.store.list_prefixes(STAGING)]
+            for path in self._sightings.due([*(t for t in tables if t not in shown), *staged]):
+                hold.check()
+                self._root.store.delete_prefix(path)
+                self._sightings.forget([path])
+                self.reclaimed.append(path)
+        return 0
+
+    def reclaim_residue(self) -> int:
+        """Remove half-written files of killed processes."""
+        found = find_residue(self._root.store, self._grace_s)
+        self.reclaimed += [one.path for one in found]
+        return remove_residue(self._root.store, found)
+
+    def finish(self) -> int:
+        """Leave what was seen for the next cleanup."""
+        self._sightings.save()
+        return 0
+
+
+def _children_first(branches: Mapping[str, TableBranch]) -> list[str]:
+    """The branches so that each stands before the one it was made from."""
+    ordered: list[str] = []
+    waiting = dict(branches)
+    while waiting:
+        parents = {branch.parent_branch for branch in waiting.values()}
+        leaves = sorted(name for name in waiting if name not in parents)
+        assert leaves, "a branch is no descendant of itself"
+        ordered += leaves
+        for name in leaves:
+            del waiting[name]
+    return ordered

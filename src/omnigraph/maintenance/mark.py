@@ -1,0 +1,200 @@
+"""What a graph can still reach: the first half of cleaning up.
+
+Reachable is what a retained manifest version of a live branch shows. Retained are the newest
+version of every branch, the commits its policy protects, and versions somebody has tagged.
+Manifest versions never change, so what one shows is read once, however often is marked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from omnigraph.errors import HistoricalVersionReclaimed
+from omnigraph.identity import EntityKind, TableKey
+from omnigraph.maintenance.retention import Retention
+from omnigraph.settings import FenceMode
+from omnigraph.storage.layout import tables_folder
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.read import (
+    History,
+    ManifestVersion,
+    read_manifest,
+    read_newest,
+)
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.objects.store import StoreKind
+from omnigraph.storage.refs import BranchRef, list_refs
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.handle import open_table
+from omnigraph.storage.tables.reclaim import tagged_versions
+
+RESTLESS_S = 300.0
+"""Where the fence is a lease, ten of its terms: no writer sleeps that long and then acts."""
+
+Place = tuple[str, str | None]
+"""A physical table: its path and its branch."""
+Entries = tuple[TableEntry, ...]
+
+
+def table_paths(root: GraphRoot) -> list[str]:
+    """The folders of all tables, whether the graph knows them or not."""
+    folders = [tables_folder(kind) for kind in EntityKind]
+    return [f"{folder}/{name}" for folder in folders for name in root.store.list_prefixes(folder)]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Everything that is needed, at one moment."""
+
+    refs: tuple[BranchRef, ...]
+    newest: Mapping[str | None, ManifestVersion]
+    manifests: Mapping[str | None, frozenset[int]]
+    """The manifest versions to keep, by the physical branch they are on."""
+    pins: Mapping[Place, frozenset[int]]
+    """The table versions they show."""
+    floors: Mapping[Place, int]
+    """Versions from here on stay, because a writer may still be asleep on what was before them."""
+    manifest_floors: Mapping[str | None, int]
+    keys: Mapping[str, TableKey]
+    """What each table is called now, by its path."""
+
+    def unneeded(self, place: Place, versions: Iterable[int]) -> list[int]:
+        """Those versions of a table that nothing shows.
+
+        Not those newer than everything that is shown: their writer may be about to publish them.
+        """
+        pins = self.pins.get(place)
+        if not pins:
+            return []
+        limit = min(self.floors.get(place, max(pins)), max(pins))
+        return [version for version in versions if version < limit and version not in pins]
+
+    def unneeded_manifests(self, branch: str | None, versions: Iterable[int]) -> list[int]:
+        kept = self.manifests[branch]
+        limit = min(self.manifest_floors.get(branch, max(kept)), max(kept))
+        return [version for version in versions if version < limit and version not in kept]
+
+
+class Marker:
+    """Marks one graph, any number of times."""
+
+    def __init__(self, root: GraphRoot, retention: Retention) -> None:
+        self.root, self.retention = root, retention
+        self._shown: dict[tuple[str | None, int], Entries] = {}
+        self._histories: dict[str | None, History] = defaultdict(History)
+
+    def mark(self) -> Mark:
+        """What is needed now.
+
+        Raises:
+            OmniError: a branch cannot be read, or shows a table version that cannot be opened.
+        """
+        refs = tuple(list_refs(self.root.store))
+        newest = {ref.incarnation: self._newest(ref) for ref in refs}
+        self._preflight(newest.values())
+        commits = {ref.incarnation: self._own_commits(ref, newest) for ref in refs}
+        manifests = self._retained(commits, newest)
+        bases = self._resting(commits) if self._has_sleepers() else {}
+        return Mark(
+            refs=refs,
+            newest=newest,
+            manifests=manifests,
+            pins=self._pins(manifests),
+            floors=self._floors(bases, newest),
+            manifest_floors=bases,
+            keys={e.path: e.table_key for m in newest.values() for e in m.state.entries.values()},
+        )
+
+    def _newest(self, ref: BranchRef) -> ManifestVersion:
+        return read_newest(self.root.manifest(ref.incarnation))
+
+    def _preflight(self, manifests: Iterable[ManifestVersion]) -> None:
+        """Raise unless every table version that a branch shows now can be opened."""
+        entries = {
+            (e.path, e.owner_branch, e.version) for m in manifests for e in m.state.entries.values()
+        }
+        with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
+            list(
+                pool.map(
+                    lambda one: open_table(self.root.location(one[0], one[1]), one[2]),
+                    sorted(entries, key=str),
+                )
+            )
+
+    def _own_commits(
+        self, ref: BranchRef, newest: Mapping[str | None, ManifestVersion]
+    ) -> list[Commit]:
+        """The commits authored on the branch itself, newest first."""
+        history = self._histories[ref.incarnation]
+        commits = history.commits(newest[ref.incarnation])
+        return [commit for commit in commits if commit.incarnation == ref.incarnation]
+
+    def _retained(
+        self,
+        commits: Mapping[str | None, list[Commit]],
+        newest: Mapping[str | None, ManifestVersion],
+    ) -> dict[str | None, frozenset[int]]:
+        tagged = tagged_versions(self.root.manifest())
+        now = self.root.now_us()
+        return {
+            branch: frozenset(
+                {newest[branch].version}
+                | {commit.manifest_version for commit in self.retention.kept(own, now)}
+                | {version for tag_branch, version in tagged if tag_branch == branch}
+            )
+            for branch, own in commits.items()
+        }
+
+    def _pins(self, manifests: Mapping[str | None, frozenset[int]]) -> dict[Place, frozenset[int]]:
+        wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
+        with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
+            shown = list(pool.map(lambda one: self._shows(*one), wanted))
+        pins: dict[Place, set[int]] = defaultdict(set)
+        for entries in shown:
+            for entry in entries:
+                pins[entry.path, entry.owner_branch].add(entry.version)
+        return {place: frozenset(versions) for place, versions in pins.items()}
+
+    def _shows(self, branch: str | None, version: int) -> Entries:
+        """The tables of a manifest version; none if an earlier cleanup removed it."""
+        known = self._shown.get((branch, version))
+        if known is not None:
+            return known
+        try:
+            manifest = read_manifest(self.root.manifest(branch), version)
+        except HistoricalVersionReclaimed:
+            return ()
+        entries = tuple(manifest.state.entries.values())
+        self._shown[branch, version] = entries
+        return entries
+
+    # --- sleepers ---------------------------------------------------------------------------------
+
+    def _has_sleepers(self) -> bool:
+        """Whether a writer may act after its hold was taken from it."""
+        is_lease = self.root.store.kind is not StoreKind.LOCAL
+        return is_lease or self.root.settings.writer_fence is FenceMode.OFF
+
+    def _resting(self, commits: Mapping[str | None, list[Commit]]) -> dict[str | None, int]:
+        """The newest manifest version of each branch that no sleeper can have missed."""
+        limit = self.root.now_us() - int(RESTLESS_S * 1_000_000)
+        return {
+            branch: next((c.manifest_version for c in own if c.created_at <= limit), 0)
+            for branch, own in commits.items()
+        }
+
+    def _floors(
+        self, bases: Mapping[str | None, int], newest: Mapping[str | None, ManifestVersion]
+    ) -> dict[Place, int]:
+        floors: dict[Place, int] = {}
+        for branch, version in bases.items():
+            shown = self._shows(branch, version) if version else ()
+            base = {(e.path, e.owner_branch): e.version for e in shown}
+            for entry in newest[branch].state.entries.values():
+                place = (entry.path, entry.owner_branch)
+                floor = base.get(place, 0)
+                floors[place] = min(floor, floors.get(place, floor))
+        return floors

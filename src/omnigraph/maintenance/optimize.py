@@ -1,0 +1,325 @@
+"""Merging fragments and building indexes of every table of a branch.
+
+Everything slow happens outside of the fence, on the version the graph showed when it began. The
+fence is held only to put what was written on top of what the graph shows then, so that writers
+wait for milliseconds and seldom spoil the work. Each round moves every table by at most one
+version and publishes that; a commit is recorded once, at the end, if anything was done at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from omnigraph.errors import (
+    HistoricalVersionReclaimed,
+    ManifestCorrupt,
+    ReadSetChanged,
+    StorageFailure,
+    StorageKind,
+    UncoveredDrift,
+)
+from omnigraph.identity import MAIN, TableKey
+from omnigraph.maintenance.model import (
+    MANIFEST_KEY,
+    Branches,
+    OptimizedTable,
+    OptimizeResult,
+    PendingIndex,
+    Seen,
+    Skip,
+)
+from omnigraph.maintenance.steps import Step, pending_indexes, prepare_next
+from omnigraph.progress import working
+from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery.revoke import revoke_late_effects
+from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.refs import read_ref
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.handle import latest_version, open_newest
+from omnigraph.storage.tables.ledger import compact_lineage
+from omnigraph.storage.tables.maintain import stage_without_auto_cleanup
+from omnigraph.storage.write import StagedTable, Writable, WriteRequest, commit_write, mint_ticket
+
+MOST_ROUNDS = 16
+"""A table takes four steps at most; more rounds are for work that writers spoiled."""
+MOST_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeOptions:
+    """How to optimize: whom for, which steps, and whether the history shall show it."""
+
+    branch: str = MAIN
+    actor: str | None = None
+    indexes_only: bool = False
+    records_commit: bool = True
+
+    @property
+    def kind(self) -> WriterKind:
+        return WriterKind.ENSURE_INDICES if self.indexes_only else WriterKind.OPTIMIZE
+
+
+@dataclass
+class _Table:
+    """What has become of one table so far."""
+
+    removed: int = 0
+    added: int = 0
+    committed: bool = False
+    attempts: int = 0
+    is_done: bool = False
+    drift: UncoveredDrift | None = None
+
+    def landed(self, step: Step) -> None:
+        removed, added = step.fragments
+        self.removed += removed
+        self.added += added
+        self.committed, self.attempts = True, 0
+
+    def spoiled(self) -> None:
+        self.attempts += 1
+        self.is_done = self.attempts >= MOST_ATTEMPTS
+
+
+@dataclass
+class _Run:
+    branches: Branches
+    options: OptimizeOptions
+    tables: dict[TableKey, _Table] = field(default_factory=dict)
+
+    @property
+    def root(self) -> GraphRoot:
+        return self.branches.root
+
+    @property
+    def is_productive(self) -> bool:
+        return any(table.committed for table in self.tables.values())
+
+
+def optimize(branches: Branches, options: OptimizeOptions) -> OptimizeResult:
+    """Do everything worth doing to the tables a branch owns.
+
+    Tables it only inherits are their owner's to optimize. One that was moved ahead of the graph
+    by somebody else is left alone and reported.
+
+    Raises:
+        RecoveryRequired: an interrupted write of the branch cannot be settled.
+    """
+    run = _Run(branches, options)
+    _begin(run)
+    with working("optimizing", total=len(run.tables), unit="tables") as work:
+        for _ in range(MOST_ROUNDS):
+            steps = _prepare(run)
+            if not steps:
+                break
+            _land(run, steps)
+        work.advance(len(run.tables))
+    commit = _record(run) if run.is_productive and options.records_commit else None
+    manifest = () if options.indexes_only else (_tidy_manifest(run),)
+    return OptimizeResult(str(_ref_name(options)), (*_report(run), *manifest), commit)
+
+
+def _ref_name(options: OptimizeOptions) -> str:
+    return normalize_branch(options.branch)
+
+
+def _begin(run: _Run) -> None:
+    """Settle what is pending and find the tables that are where the graph shows them."""
+    with run.root.hold() as hold:
+        snapshot = _settled(run, hold)
+        owned = owned_entries(snapshot)
+        run.tables = {entry.table_key: _Table() for entry in owned}
+        for entry, head in zip(owned, _heads(snapshot, owned), strict=True):
+            if head < entry.version:
+                raise ManifestCorrupt(
+                    f"the graph shows version {entry.version} of {entry.table_key}, "
+                    f"whose newest version is {head}"
+                )
+            if head > entry.version:
+                _meet_drift(run, snapshot, entry, hold)
+
+
+def _settled(run: _Run, hold: Hold) -> Snapshot:
+    """The branch as it is now, with nothing of it pending."""
+    ref = read_ref(run.root.store, normalize_branch(run.options.branch))
+    settle_all(run.root, hold, ref)
+    return Snapshot(run.root, ref, read_newest(run.root.manifest(ref.incarnation)))
+
+
+def owned_entries(snapshot: Snapshot) -> list[TableEntry]:
+    """The tables this branch may write without forking them."""
+    owner = snapshot.ref.incarnation
+    return [entry for entry in snapshot.entries.values() if entry.owner == owner]
+
+
+def _heads(snapshot: Snapshot, entries: Iterable[TableEntry]) -> list[int]:
+    root = snapshot.root
+    with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
+        places = (root.location(e.path, e.owner_branch) for e in entries)
+        return list(pool.map(latest_version, places))
+
+
+def _meet_drift(run: _Run, snapshot: Snapshot, entry: TableEntry, hold: Hold) -> None:
+    """Undo what an ended operation left; what anybody else did is not ours to judge."""
+    try:
+        revoke_late_effects(snapshot, [entry.identity], hold)
+    except UncoveredDrift as drift:
+        run.tables[entry.table_key] = _Table(is_done=True, drift=drift)
+
+
+# --- a round --------------------------------------------------------------------------------------
+
+
+def _prepare(run: _Run) -> dict[TableKey, Step]:
+    """The next step of every table that has one, written side by side."""
+    seen = run.branches.newest(run.options.branch)
+    waiting = [e for e in owned_entries(seen.snapshot) if not _is_done(run, e.table_key)]
+    with ThreadPoolExecutor(run.root.settings.maintenance_concurrency) as pool:
+        prepared = list(pool.map(lambda entry: _prepare_table(run, seen, entry), waiting))
+    return {e.table_key: s for e, s in zip(waiting, prepared, strict=True) if s is not None}
+
+
+def _is_done(run: _Run, key: TableKey) -> bool:
+    table = run.tables.get(key)
+    return table is None or table.is_done
+
+
+def _prepare_table(run: _Run, seen: Seen, entry: TableEntry) -> Step | None:
+    table, type_ = run.tables[entry.table_key], seen.catalog.by_table_key[entry.table_key]
+    try:
+        opened = run.root.open_entry(entry)
+        step = prepare_next(opened, type_, indexes_only=run.options.indexes_only)
+    except HistoricalVersionReclaimed:
+        table.spoiled()  # the graph moved on and cleanup removed what we were reading
+        return None
+    except StorageFailure as failure:
+        if failure.kind is not StorageKind.NOT_FOUND:
+            raise
+        table.spoiled()
+        return None
+    if step is None:
+        table.is_done = True
+    return step
+
+
+def _land(run: _Run, steps: Mapping[TableKey, Step]) -> None:
+    """Put the prepared steps on top of what the graph shows now, all in one window."""
+    with run.root.hold() as hold:
+        snapshot = _settled(run, hold)
+        ticket = mint_ticket(snapshot)
+        staged: dict[TableKey, StagedTable] = {}
+        for entry in owned_entries(snapshot):
+            step = steps.get(entry.table_key)
+            if step is None:
+                continue
+            table = run.root.open_entry(entry)
+            transaction = step.stage(table, ticket.properties)
+            if transaction is not None:
+                writable = Writable(entry, table, is_fork=False)
+                staged[entry.table_key] = StagedTable(writable, transaction)
+        landed = False
+        if staged:
+            request = WriteRequest(
+                snapshot,
+                ticket,
+                run.options.kind,
+                tuple(staged.values()),
+                run.options.actor,
+                records_commit=False,
+            )
+            landed = _commit(run, request, hold)
+    for key, step in steps.items():
+        if landed and key in staged:
+            run.tables[key].landed(step)
+        else:
+            run.tables[key].spoiled()
+
+
+def _commit(run: _Run, request: WriteRequest, hold: Hold) -> bool:
+    """Whether the write is visible; a table that was found ahead of the graph is left out next."""
+    try:
+        published = commit_write(request, lambda: hold)
+    except UncoveredDrift as drift:
+        run.tables[TableKey(drift.table_key)] = replace(
+            run.tables[TableKey(drift.table_key)], is_done=True, drift=drift
+        )
+        return False
+    except ReadSetChanged:
+        return False
+    run.branches.remember(request.snapshot.ref, published.manifest)
+    return True
+
+
+def _record(run: _Run) -> Commit | None:
+    """The one commit of the whole run; it changes no table."""
+    with run.root.hold() as hold:
+        snapshot = _settled(run, hold)
+        ticket, options = mint_ticket(snapshot), run.options
+        request = WriteRequest(snapshot, ticket, options.kind, (), options.actor)
+        published = commit_write(request, lambda: hold)
+    run.branches.remember(snapshot.ref, published.manifest)
+    return published.commit
+
+
+# --- afterwards -----------------------------------------------------------------------------------
+
+
+def _tidy_manifest(run: _Run) -> OptimizedTable:
+    """Merge the pieces of the history; no row changes, so nothing is published.
+
+    Every publish names the same fragment as this does. One that was first makes it fail, and then
+    there is always a next time.
+    """
+    with run.root.hold() as hold:
+        snapshot = _settled(run, hold)
+        location = snapshot.manifest.location
+        before = open_newest(location)
+        with suppress(ReadSetChanged):
+            hold.check()
+            strip = stage_without_auto_cleanup(before, uuid=str(uuid4()), properties={})
+            table = commit_exact(strip).table if strip is not None else before
+            hold.check()
+            merged = compact_lineage(table, uuid=str(uuid4()), properties={}, small_fragments=2)
+            after = merged.table if merged is not None else table
+            old, new = ({f.id for f in t.fragments()} for t in (before, after))
+            return OptimizedTable(
+                MANIFEST_KEY,
+                fragments_removed=len(old - new),
+                fragments_added=len(new - old),
+                committed=after.version > before.version,
+            )
+    return OptimizedTable(MANIFEST_KEY)
+
+
+def _report(run: _Run) -> list[OptimizedTable]:
+    seen = run.branches.newest(run.options.branch)
+    return [_describe(run, seen, key) for key in sorted(run.tables)]
+
+
+def _describe(run: _Run, seen: Seen, key: TableKey) -> OptimizedTable:
+    table = run.tables[key]
+    if table.drift is not None:
+        return OptimizedTable(
+            key,
+            table.removed,
+            table.added,
+            table.committed,
+            Skip.DRIFT_NEEDS_REPAIR,
+            table.drift.manifest_version,
+            table.drift.lance_head_version,
+        )
+    pending: tuple[PendingIndex, ...] = ()
+    if key in seen.snapshot.entries:
+        pending = pending_indexes(seen.snapshot.table(key), seen.catalog.by_table_key[key])
+    return OptimizedTable(key, table.removed, table.added, table.committed, pending_indexes=pending)

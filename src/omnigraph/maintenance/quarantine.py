@@ -1,0 +1,65 @@
+"""Setting aside an intent that cannot be read, so that it no longer stops every writer."""
+
+from __future__ import annotations
+
+from omnigraph.errors import BadRequest, ConflictError, ManifestCorrupt, NotFoundError
+from omnigraph.identity import OperationId
+from omnigraph.storage.layout import intent_path, quarantined_intent_path
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.recovery.intent import Intent, decode_intent
+from omnigraph.storage.refs import list_refs
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.handle import latest_version
+
+
+def quarantine(root: GraphRoot, operation_id: str) -> str:
+    """Move the intent of an operation out of the way; gives the place it is kept at.
+
+    Only if that loses nothing: every table it names, or all of them if it cannot be read at all,
+    must be where the graph shows it.
+
+    Raises:
+        NotFoundError: there is no such intent.
+        ConflictError: a table is ahead of the graph; the intent may be what explains it.
+    """
+    if not operation_id.isalnum():
+        raise BadRequest(f"'{operation_id}' is no operation")
+    operation = OperationId(operation_id)
+    path, place = intent_path(operation), quarantined_intent_path(operation)
+    with root.hold() as hold:
+        data = root.store.find(path)
+        if data is None:
+            raise NotFoundError(f"there is no pending write {operation_id}")
+        _require_in_place(root, _readable(root, data, path))
+        hold.check()
+        root.store.put(place, data)
+        root.store.delete(path)
+    return place
+
+
+def _readable(root: GraphRoot, data: bytes, path: str) -> Intent | None:
+    try:
+        return decode_intent(data, path, root.store.identity)
+    except ManifestCorrupt:
+        return None
+
+
+def _require_in_place(root: GraphRoot, intent: Intent | None) -> None:
+    named = None if intent is None else {table.path for table in intent.tables}
+    for ref in list_refs(root.store):
+        snapshot = Snapshot(root, ref, read_newest(root.manifest(ref.incarnation)))
+        for entry in snapshot.entries.values():
+            is_own = entry.owner == ref.incarnation
+            if is_own and (named is None or entry.path in named):
+                _require_at_head(root, entry)
+
+
+def _require_at_head(root: GraphRoot, entry: TableEntry) -> None:
+    head = latest_version(root.location(entry.path, entry.owner_branch))
+    if head != entry.version:
+        raise ConflictError(
+            f"{entry.table_key} is at version {head} while the graph shows {entry.version}; the "
+            "intent may be what explains it, so it stays"
+        )

@@ -1,0 +1,199 @@
+"""Accepting tables that somebody moved ahead of the graph without telling it.
+
+A table of `main` whose newest version is not the one the graph shows cannot be written. What was
+done to it is read from its own records: compactions change no row and can be accepted, anything
+else only if an operator insists. Rows are never rewritten: the graph shows the newest version
+from then on, or everything stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import BadRequest, ManifestCorrupt, OmniError
+from omnigraph.maintenance.model import Drift, RepairAction, RepairedTable, RepairResult
+from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.manifest.changes import SetVersion
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery.revoke import are_late_effects, revoke_late_effects
+from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.handle import latest_version, open_table
+from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, VersionRecord, read_history
+from omnigraph.storage.write import WriteRequest, commit_write, mint_ticket
+
+REPAIR_ACTOR = "omnigraph:repair"
+FORCED_ACTOR = "omnigraph:repair:force"
+REWRITE = "Rewrite"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A table with what was found about it."""
+
+    entry: TableEntry
+    row: RepairedTable
+
+    def decided(self, action: RepairAction) -> _Found:
+        return replace(self, row=replace(self.row, action=action))
+
+
+def repair(root: GraphRoot, *, confirm: bool = False, force: bool = False) -> RepairResult:
+    """Look for tables of `main` that are ahead of the graph; with `confirm`, accept them.
+
+    Without `force` only what provably changed no row is accepted.
+
+    Raises:
+        RecoveryRequired: an interrupted write of `main` cannot be settled.
+    """
+    if force and not confirm:
+        raise BadRequest("--force accepts what may have changed rows, so it needs --confirm too")
+    with root.hold() as hold:
+        settle_all(root, hold, MAIN_REF)
+        snapshot = _newest(root)
+        found = [_examine(snapshot, entry) for entry in _own(snapshot)]
+        decided = [one.decided(_action(one.row, confirm=confirm, force=force)) for one in found]
+        if confirm:
+            _undo(snapshot, decided, hold)
+            _accept(root, decided, hold)
+        version = _newest(root).manifest_version
+    return RepairResult(confirm, force, tuple(one.row for one in decided), version)
+
+
+def _newest(root: GraphRoot) -> Snapshot:
+    return Snapshot(root, MAIN_REF, read_newest(root.manifest()))
+
+
+def _own(snapshot: Snapshot) -> list[TableEntry]:
+    return [entry for entry in snapshot.entries.values() if entry.owner is None]
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+def _examine(snapshot: Snapshot, entry: TableEntry) -> _Found:
+    location = snapshot.root.location(entry.path, entry.owner_branch)
+    head = latest_version(location)
+    if head < entry.version:
+        raise ManifestCorrupt(
+            f"the graph shows version {entry.version} of {entry.table_key}, whose newest version "
+            f"is {head}"
+        )
+    history: list[VersionRecord] = []
+    error: str | None = None
+    try:
+        history = read_history(location, entry.version + 1, head)
+    except OmniError as failure:
+        error = failure.message
+    drift, error = _judge(snapshot, entry, history, error)
+    row = RepairedTable(
+        table_key=entry.table_key,
+        classification=drift,
+        action=RepairAction.NO_OP,
+        manifest_version=entry.version,
+        lance_head_version=head,
+        operations=tuple(record.operation or "unknown" for record in history),
+        error=error,
+    )
+    return _Found(entry, row)
+
+
+def _judge(
+    snapshot: Snapshot, entry: TableEntry, history: Sequence[VersionRecord], error: str | None
+) -> tuple[Drift, str | None]:
+    if error is not None:
+        return Drift.UNVERIFIABLE, error
+    if not history:
+        return Drift.NO_DRIFT, None
+    # A record that can be named but not read has no id: what it stands for is not proven.
+    lost = [r.version for r in history if r.operation is None or r.uuid is None]
+    if lost:
+        return Drift.UNVERIFIABLE, f"the record of version {lost[0]} cannot be read"
+    if is_maintenance(history, entry.version):
+        return Drift.VERIFIED_MAINTENANCE, None
+    if are_late_effects(snapshot, history):
+        return Drift.REVOKED_EFFECT, None
+    return Drift.SUSPICIOUS, None
+
+
+def is_maintenance(history: Sequence[VersionRecord], base: int) -> bool:
+    """Whether these versions, the first after `base`, are compactions and nothing else.
+
+    A compaction reserves fragments and then rewrites, both on the same version. A reservation has
+    no name of its own in the records, so one counts only right before its rewrite.
+    """
+    position, before = 0, base
+    while position < len(history):
+        record = history[position]
+        if record.operation == RESERVE_FRAGMENTS:
+            following = history[position + 1] if position + 1 < len(history) else None
+            if following is None or following.operation != REWRITE:
+                return False
+            if following.read_version != before or record.read_version != before:
+                return False
+            position += 2
+        elif record.operation == REWRITE:
+            position += 1
+        else:
+            return False
+        before = history[position - 1].version
+    return True
+
+
+# --- acting ---------------------------------------------------------------------------------------
+
+
+def _action(row: RepairedTable, *, confirm: bool, force: bool) -> RepairAction:
+    if row.classification is Drift.NO_DRIFT:
+        return RepairAction.NO_OP
+    if not confirm:
+        return RepairAction.PREVIEW
+    if row.classification is Drift.VERIFIED_MAINTENANCE:
+        return RepairAction.HEALED
+    if row.classification is Drift.REVOKED_EFFECT:
+        return RepairAction.UNDONE
+    return RepairAction.FORCED if force else RepairAction.REFUSED
+
+
+def _undo(snapshot: Snapshot, decided: Sequence[_Found], hold: Hold) -> None:
+    """Take back what belongs to operations that ended, as any writer does that meets it."""
+    late = [one.entry.identity for one in decided if one.row.action is RepairAction.UNDONE]
+    if late:
+        revoke_late_effects(snapshot, late, hold)
+
+
+def _accept(root: GraphRoot, decided: Sequence[_Found], hold: Hold) -> None:
+    """Show the newest version of every accepted table, all in one commit."""
+    accepted = (RepairAction.HEALED, RepairAction.FORCED)
+    chosen = [one for one in decided if one.row.action in accepted]
+    if not chosen:
+        return
+    snapshot = _newest(root)
+    is_forced = any(one.row.action is RepairAction.FORCED for one in chosen)
+    request = WriteRequest(
+        snapshot,
+        mint_ticket(snapshot),
+        WriterKind.OPTIMIZE,
+        (),
+        FORCED_ACTOR if is_forced else REPAIR_ACTOR,
+        adopted=tuple(_shown_at_head(root, one) for one in chosen),
+    )
+    commit_write(request, lambda: hold)
+
+
+def _shown_at_head(root: GraphRoot, one: _Found) -> SetVersion:
+    entry, head = one.entry, one.row.lance_head_version
+    table = open_table(root.location(entry.path, entry.owner_branch), head)
+    return SetVersion(
+        entry.identity,
+        entry.table_key,
+        head,
+        entry.owner_branch,
+        table.count_rows(),
+        entry.owner,
+    )

@@ -1,0 +1,147 @@
+"""The next thing worth doing to one table, prepared outside of any window.
+
+A table is rearranged in steps of one version each: settings that delete behind our back go first,
+then vectors are indexed, then fragments are merged, then B-trees are built. In this order no step
+undoes another: merging keeps an index by row ids and ends the coverage of one by addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import uuid4
+
+from omnigraph.catalog.model import EntityType
+from omnigraph.maintenance.declared import stored_indexes
+from omnigraph.maintenance.model import PendingIndex
+from omnigraph.storage.tables.compaction import (
+    WrittenGroup,
+    plan_groups,
+    stage_rewrite,
+    write_groups,
+)
+from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.indices import (
+    BuiltSegment,
+    IndexKind,
+    IndexSpec,
+    SegmentPlan,
+    build_segment,
+    plan_segment,
+    stage_segments,
+)
+from omnigraph.storage.tables.maintain import auto_cleanup_keys, stage_without_auto_cleanup
+from omnigraph.storage.tables.quoting import identifier
+from omnigraph.storage.tables.stage import StagedTransaction
+
+UNTRAINABLE = "no row has a vector yet"
+
+
+class Step(Protocol):
+    """Work whose files are written; it still has to become a version of the table."""
+
+    def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
+        """The transaction for the table as it is now; None if the work is no longer good."""
+        ...
+
+    @property
+    def fragments(self) -> tuple[int, int]:
+        """How many fragments it removes and how many it adds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StripSettings:
+    """Remove the settings by which the table would clean up by itself."""
+
+    def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
+        return stage_without_auto_cleanup(table, uuid=str(uuid4()), properties=properties)
+
+    @property
+    def fragments(self) -> tuple[int, int]:
+        return (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFragments:
+    groups: tuple[WrittenGroup, ...]
+
+    def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
+        return stage_rewrite(table, self.groups, uuid=str(uuid4()), properties=properties)
+
+    @property
+    def fragments(self) -> tuple[int, int]:
+        removed = sum(len(group.replaced) for group in self.groups)
+        return (removed, sum(len(group.written) for group in self.groups))
+
+
+@dataclass(frozen=True, slots=True)
+class UseSegments:
+    segments: tuple[BuiltSegment, ...]
+
+    def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
+        return stage_segments(table, self.segments, uuid=str(uuid4()), properties=properties)
+
+    @property
+    def fragments(self) -> tuple[int, int]:
+        return (0, 0)
+
+
+def prepare_next(table: Table, type_: EntityType, *, indexes_only: bool = False) -> Step | None:
+    """The next step of this table, with everything written that it needs; None if it is done."""
+    vectors, trees = _plans(table, type_)
+    if indexes_only:
+        return _built(table, [*vectors, *trees])
+    if auto_cleanup_keys(table):
+        return StripSettings()
+    if vectors:
+        return _built(table, vectors)
+    groups = plan_groups(table)
+    if groups:
+        return MergeFragments(write_groups(table, groups))
+    return _built(table, trees)
+
+
+def has_work(table: Table, type_: EntityType) -> bool:
+    """Whether there is a next step; nothing is written to find out."""
+    vectors, trees = _plans(table, type_)
+    return bool(vectors or trees or auto_cleanup_keys(table) or plan_groups(table))
+
+
+def pending_indexes(table: Table, type_: EntityType) -> tuple[PendingIndex, ...]:
+    """The declared indexes that this version of the table cannot have yet."""
+    rows = table.count_rows()
+    if not rows:
+        return ()
+    vectors = [s for s in stored_indexes(type_, rows) if s.kind is IndexKind.IVF_FLAT]
+    return tuple(
+        PendingIndex(type_.table_key, spec.column, UNTRAINABLE)
+        for spec in vectors
+        if not _has_vectors(table, spec, None)
+    )
+
+
+def _plans(table: Table, type_: EntityType) -> tuple[list[SegmentPlan], list[SegmentPlan]]:
+    """What there is to index: vectors, and everything else."""
+    rows = sum(fragment.rows for fragment in table.fragments())
+    vectors, trees = [], []
+    for spec in stored_indexes(type_, rows):
+        plan = plan_segment(table, spec)
+        if plan is None:
+            continue
+        if spec.kind is not IndexKind.IVF_FLAT:
+            trees.append(plan)
+        elif _has_vectors(table, spec, plan.uncovered):
+            vectors.append(plan)
+    return vectors, trees
+
+
+def _has_vectors(table: Table, spec: IndexSpec, fragments: Sequence[int] | None) -> bool:
+    """Whether any row of these fragments has a vector to learn from."""
+    given = f"{identifier(spec.column)} IS NOT NULL"
+    return bool(table.scan(["id"], given, limit=1, fragments=fragments).num_rows)
+
+
+def _built(table: Table, plans: Sequence[SegmentPlan]) -> UseSegments | None:
+    return UseSegments(tuple(build_segment(table, plan) for plan in plans)) if plans else None

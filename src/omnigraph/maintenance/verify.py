@@ -1,0 +1,230 @@
+"""Looking whether everything is in order; nothing is ever changed.
+
+A quick look reads metadata: every branch folds, every table version it shows opens, has as many
+rows as recorded and is where its newest version is, the history has no gap. A deep look reads
+every row as well: ids are unique, edges end at nodes, indexes find what scans find.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from omnigraph.errors import OmniError
+from omnigraph.identity import EntityKind, table_key
+from omnigraph.maintenance.declared import stored_indexes
+from omnigraph.maintenance.mark import Place, table_paths
+from omnigraph.maintenance.model import Branches, Finding, Seen, VerifyResult
+from omnigraph.maintenance.verify_rows import dangling_ends, verify_rows
+from omnigraph.progress import working
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.read import History
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.recovery.intent import list_operations, pending_intents
+from omnigraph.storage.refs import list_names
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.branches import list_branches
+from omnigraph.storage.tables.handle import Table, latest_version, open_table
+from omnigraph.storage.tables.indices import describe_indices
+from omnigraph.storage.tables.reclaim import tree_names, unreferenced_files
+
+
+@dataclass
+class Report:
+    """What was found so far; tables are looked at side by side, and lists take that."""
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+    checked: Counter[str] = field(default_factory=Counter)
+
+    def wrong(self, check: str, message: str, branch: str, table_key: str | None = None) -> None:
+        self.findings.append(Finding(check, message, branch, table_key))
+
+    def note(self, check: str, message: str, table_key: str | None = None) -> None:
+        self.notes.append(Finding(check, message, None, table_key))
+
+
+def verify(branches: Branches, *, deep: bool = False) -> VerifyResult:
+    """Everything about a graph that is not as it must be, on all its branches."""
+    report = Report()
+    _verify_intents(branches.root, report)
+    shown: set[Place] = set()
+    seen_tables: set[tuple[str, str | None, int]] = set()
+    names = [str(name) for name in list_names(branches.root.store)]
+    with working("verifying", total=len(names), unit="branches") as work:
+        for name in names:
+            _verify_branch(branches, name, report, shown, seen_tables, deep=deep)
+            work.advance()
+    _look_for_leftovers(branches.root, shown, report)
+    ordered = sorted(report.findings, key=lambda f: (f.branch or "", f.table_key or "", f.check))
+    return VerifyResult(deep, tuple(ordered), tuple(report.notes), dict(report.checked))
+
+
+def _verify_intents(root: GraphRoot, report: Report) -> None:
+    for operation in list_operations(root.store):
+        report.note("pending_write", f"operation {operation} was interrupted and is not settled")
+    try:
+        for _ in pending_intents(root.store):
+            report.checked["intents"] += 1
+    except OmniError as error:
+        report.findings.append(Finding("intent", error.message))
+
+
+def _verify_branch(
+    branches: Branches,
+    name: str,
+    report: Report,
+    shown: set[Place],
+    seen_tables: set[tuple[str, str | None, int]],
+    *,
+    deep: bool,
+) -> None:
+    try:
+        seen = branches.newest(name)
+    except OmniError as error:
+        report.wrong("branch", error.message, name)
+        return
+    report.checked["branches"] += 1
+    snapshot = seen.snapshot
+    _verify_history(snapshot, report)
+    shown |= {(e.path, e.owner_branch) for e in snapshot.entries.values()}
+    fresh = []
+    for entry in snapshot.entries.values():
+        key = (entry.path, entry.owner_branch, entry.version)
+        if key not in seen_tables:
+            seen_tables.add(key)
+            fresh.append(entry)
+
+    def look(entry: TableEntry) -> None:
+        _verify_table(seen, entry, report, deep=deep)
+
+    with ThreadPoolExecutor(branches.root.settings.maintenance_concurrency) as pool:
+        list(pool.map(look, fresh))
+    if deep:
+        _guarded(report, name, None, lambda: _verify_edges(seen, report))
+
+
+def _verify_history(snapshot: Snapshot, report: Report) -> None:
+    """The commits of a branch are one line, and its head is the newest of them."""
+    try:
+        commits = History().commits(snapshot.manifest)
+    except OmniError as error:
+        report.wrong("history", error.message, snapshot.branch)
+        return
+    report.checked["commits"] += len(commits)
+    by_id: dict[str, Commit] = {commit.commit_id: commit for commit in commits}
+    head = snapshot.head
+    if head is not None and head not in by_id:
+        report.wrong("history", f"the head {head} has no commit", snapshot.branch)
+    for commit in commits:
+        parent = commit.parent_commit_id
+        if parent is not None and parent not in by_id:
+            message = f"commit {commit.commit_id} has the parent {parent}, which is missing"
+            report.wrong("history", message, snapshot.branch)
+
+
+def _verify_table(seen: Seen, entry: TableEntry, report: Report, *, deep: bool) -> None:
+    snapshot = seen.snapshot
+    branch, key = snapshot.branch, entry.table_key
+
+    def look() -> None:
+        location = snapshot.root.location(entry.path, entry.owner_branch)
+        table = open_table(location, entry.version)
+        report.checked["tables"] += 1
+        rows = table.count_rows()
+        if rows != entry.row_count:
+            message = f"it has {rows} rows and is recorded with {entry.row_count}"
+            report.wrong("row_count", message, branch, key)
+        if entry.owner == snapshot.ref.incarnation:
+            _verify_head(snapshot, entry, report)
+        _verify_indexes(seen, entry, table, report)
+        if deep:
+            report.checked["rows"] += rows
+            verify_rows(table, lambda check, message: report.wrong(check, message, branch, key))
+
+    _guarded(report, branch, key, look)
+
+
+def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report) -> None:
+    """A table its branch owns stands where the graph shows it, but for a write on its way."""
+    head = latest_version(snapshot.root.location(entry.path, entry.owner_branch))
+    message = f"the graph shows version {entry.version}, the newest is {head}"
+    if head < entry.version:
+        report.wrong("missing_version", message, snapshot.branch, entry.table_key)
+    elif head > entry.version and not _is_moving(snapshot, entry):
+        report.wrong("drift", message, snapshot.branch, entry.table_key)
+
+
+def _is_moving(snapshot: Snapshot, entry: TableEntry) -> bool:
+    """Whether a writer is at it: it announced that, or has published meanwhile."""
+    try:
+        announced = any(
+            table.path == entry.path
+            for intent in pending_intents(snapshot.root.store)
+            for table in intent.tables
+        )
+    except OmniError:
+        announced = False
+    return announced or snapshot.manifest.table.newest_version() != snapshot.manifest_version
+
+
+def _verify_indexes(seen: Seen, entry: TableEntry, table: Table, report: Report) -> None:
+    """Every index can be described; what one does not cover yet is worth knowing."""
+    indices = describe_indices(table)
+    type_ = seen.catalog.by_table_key[entry.table_key]
+    for spec in stored_indexes(type_, entry.row_count):
+        found = next((index for index in indices if index.serves(spec)), None)
+        if found is None and entry.row_count:
+            report.note("index", f"{spec.column} has no {spec.kind} index", entry.table_key)
+        elif found is not None and not found.is_complete:
+            message = f"the index on {spec.column} does not cover {found.unindexed_rows} rows"
+            report.note("index", message, entry.table_key)
+
+
+def _verify_edges(seen: Seen, report: Report) -> None:
+    """Every edge ends at nodes that are there."""
+    for edge in seen.catalog.edges.values():
+        edges = seen.snapshot.table(edge.table_key)
+        for column, node in (("src", edge.from_type), ("dst", edge.to_type)):
+            nodes = seen.snapshot.table(table_key(EntityKind.NODE, node))
+            count, example = dangling_ends(edges, column, nodes)
+            if count:
+                message = f"{count} edges have no {column} in {node}, such as '{example}'"
+                report.wrong("orphan_edge", message, seen.snapshot.branch, edge.table_key)
+
+
+def _look_for_leftovers(root: GraphRoot, shown: set[Place], report: Report) -> None:
+    """What nothing shows now: history, work on its way, or garbage that cleanup will take."""
+    known = {path for path, _ in shown}
+    for path in (MANIFEST, *table_paths(root)):
+        if path not in known and path != MANIFEST:
+            report.note("unreferenced_table", f"{path} is no table of any branch")
+            continue
+        try:
+            location = root.location(path)
+            files = unreferenced_files(location)
+            forks = list_branches(location)
+            zombies = [name for name in tree_names(location) if name not in forks]
+        except OmniError as error:
+            report.note("leftovers", error.message)
+            continue
+        if files:
+            size = sum(file.size_bytes for file in files)
+            report.note("unreferenced_files", f"{path} has {len(files)} of {size} bytes")
+        for name in zombies:
+            report.note("zombie_branch", f"{path}/tree/{name} is no branch")
+        for name in forks:
+            if path != MANIFEST and (path, name) not in shown:
+                report.note("unreferenced_fork", f"{path}/tree/{name} is shown by no branch")
+
+
+def _guarded(report: Report, branch: str, table_key: str | None, look: Callable[[], None]) -> None:
+    """Whatever cannot be read is a finding, and the rest is looked at all the same."""
+    try:
+        look()
+    except OmniError as error:
+        report.wrong("unreadable", error.message, branch, table_key)

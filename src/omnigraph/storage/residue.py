@@ -1,0 +1,66 @@
+"""Half-written files that a killed process left on a local disk.
+
+Both the control objects and the tables write a file under a name nobody reads and then give it
+its own. What is found under such a name after a while belongs to nobody.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX
+from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.objects.failures import translated_os_errors
+from omnigraph.storage.objects.store import ObjectStore, StoreKind
+
+_RESIDUE = re.compile(
+    re.escape(LOCAL_HIDDEN_PREFIX) + r"tmp-.+"  # a control object
+    r"|\.tmp.+"  # a file of a table
+    r"|.+\.json\.tmp\..+"  # a reference of a table
+    r"|.+#\d+"  # a file of a table that was being renamed
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Residue:
+    path: str
+    """Relative to the root of the graph."""
+    size_bytes: int
+
+
+def find_residue(store: ObjectStore, older_than_s: float) -> list[Residue]:
+    """The half-written files no process can be at work on any more; none but on a local disk."""
+    if store.kind is not StoreKind.LOCAL:
+        return []
+    root, limit = Path(store.uri), time.time() - older_than_s
+    with translated_os_errors("list", str(root)):
+        return [
+            Residue(path.relative_to(root).as_posix(), size)
+            for path, size, modified in _temporary_files(root)
+            if modified <= limit
+        ]
+
+
+def remove_residue(store: ObjectStore, found: list[Residue]) -> int:
+    """Delete these files; gives their bytes."""
+    root, freed = Path(store.uri), 0
+    for one in found:
+        place = root / one.path
+        with translated_os_errors("delete", str(place)), observed_write("delete_file", str(place)):
+            place.unlink(missing_ok=True)
+        freed += one.size_bytes
+    return freed
+
+
+def _temporary_files(root: Path) -> Iterator[tuple[Path, int, float]]:
+    for path in root.rglob("*"):
+        if _RESIDUE.fullmatch(path.name):
+            with suppress(FileNotFoundError):
+                found = path.stat()
+                if path.is_file():
+                    yield path, found.st_size, found.st_mtime

@@ -1,0 +1,36 @@
+"""A library graph of each test's own."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+import omnigraph
+from maintenance.library import SCHEMA, book, reader, reads
+from omnigraph.settings import Settings
+
+
+@pytest.fixture(scope="session")
+def library_template(tmp_path_factory):
+    place = tmp_path_factory.mktemp("template") / "library.omni"
+    graph = omnigraph.init(place, SCHEMA, actor="founder")
+    first = [book("a", year=1999, cover="base64:aGk="), book("b"), reader("ann"), reader("bob")]
+    graph.load([*first, reads("ann", "a"), reads("bob", "b")], "append")
+    return place
+
+
+@pytest.fixture
+def place(library_template, tmp_path):
+    return shutil.copytree(library_template, tmp_path / "library.omni")
+
+
+@pytest.fixture
+def library(place):
+    return omnigraph.open(place, actor="tester")
+
+
+@pytest.fixture
+def impatient(place):
+    """The same graph, for which nothing is too young to be removed."""
+    return omnigraph.open(place, actor="tester", settings=Settings(cleanup_grace_s=0))
