@@ -12,3 +12,5 @@ lock requirements/bootstrap.txt requirements/bootstrap.in
 lock requirements/dev.txt pyproject.toml requirements/dev.in
 # The runtime lock is a subset of the development lock, so both agree on every version.
 lock requirements/runtime.txt pyproject.toml --constraint requirements/dev.txt
+# The client of Spark Connect: the runtime with pandas and gRPC, at the same versions otherwise.
+lock requirements/connect.txt pyproject.toml --extra connect --constraint requirements/dev.txt

@@ -1,6 +1,12 @@
 """Settings every test shares."""
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+# Starting Spark for every command that loads three records would take minutes; the tests of the
+# pipeline say themselves where they run.
+os.environ.setdefault("OMNIGRAPH_LOAD_ENGINE", "local")
 
 # A shared machine makes single examples slow now and then; time is measured in bench/, not here.
 settings.register_profile(

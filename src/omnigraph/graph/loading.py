@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.constraints.evaluate import require_valid
@@ -30,7 +31,7 @@ from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import find_ref
-from omnigraph.storage.write import LATE_EFFECT, WriteRequest, commit_write, mint_ticket
+from omnigraph.storage.write import NO_ROW_CHANGED, WriteRequest, commit_write, mint_ticket
 from omnigraph.types.jsonl import ParsedLines
 
 REPORTED_PROBLEMS = 100
@@ -39,6 +40,67 @@ COSTLY_BYTES = 1 << 20
 
 Records = str | Path | bytes | Iterable[Mapping[str, object]]
 """A file of JSON lines, its content, or the records themselves."""
+Input = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
+"""Whatever can be loaded; a Spark data frame too, which is not named here."""
+
+
+ENGINES = ("spark", "local")
+ON_ERROR = ("fail", "skip")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkOptions:
+    """What only the pipeline can do; the defaults ask for none of it."""
+
+    format: str | None = None
+    type: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
+    on_error: str = "fail"
+    rejects: str | Path | None = None
+    session: object | None = None
+    """A Spark session of the caller's."""
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+    def checked(self) -> BulkOptions:
+        if self.on_error not in ON_ERROR:
+            raise BadRequest(f"on_error '{self.on_error}' is not one of {', '.join(ON_ERROR)}")
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a load needs nothing but records in one piece."""
+        plain = BulkOptions(session=self.session, spark_conf=self.spark_conf)
+        return self == plain
+
+
+def needs_pipeline(records: object, engine: str, options: BulkOptions) -> bool:
+    """Whether the input goes through the tasks of the pipeline, wherever they run.
+
+    Records in one plain file, or in memory, are loaded in one piece where that is asked for.
+    """
+    if engine not in ENGINES:
+        raise BadRequest(f"engine '{engine}' is not one of {', '.join(ENGINES)}")
+    if engine == "spark" or not options.is_plain or is_table(records) or is_frame(records):
+        return True
+    if isinstance(records, list | tuple):
+        return bool(records) and all(isinstance(one, str | Path) for one in records)
+    return isinstance(records, str | Path) and not _is_plain_file(Path(records))
+
+
+def _is_plain_file(path: Path) -> bool:
+    return path.suffix not in (".gz", ".zst", ".parquet", ".csv") and not (
+        path.is_dir() or (not path.exists() and any(sign in str(path) for sign in "*?["))
+    )
+
+
+def is_table(records: object) -> bool:
+    return isinstance(records, pa.Table | pa.RecordBatch)
+
+
+def is_frame(records: object) -> bool:
+    """Whether these are rows of Spark; asking must not load it."""
+    return type(records).__module__.startswith("pyspark.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +131,13 @@ def load(views: Views, request: LoadRequest) -> LoadResult:
 
     Appends and merges are prepared again when the branch moved meanwhile; an overwrite is not.
     """
-    created = _ensure_branch(views, request)
+    created = ensure_branch(views, request)
     parse = _Parser(request)
     is_costly = len(request.data) > COSTLY_BYTES
     with CommitWindow(views.root, is_costly=is_costly) as window:
         for attempt in range(MAX_PREPARATIONS):
             view = views.newest(request.branch)
-            _check_head(view, request)
+            check_head(view, request)
             committed = CommittedRows(view.snapshot)
             plan = plan_load(
                 parse(view.catalog),
@@ -89,12 +151,12 @@ def load(views: Views, request: LoadRequest) -> LoadResult:
             try:
                 published = _commit(view, plan, request, window)
             except ReadSetChanged as change:
-                if not _may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
+                if not may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
                     raise
                 window.lost()
                 continue
             views.remember(view.snapshot.ref, published.manifest)
-            return _result(view, plan, request, published, created=created)
+            return load_result(view, plan.counts, request, published, created=created)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -113,18 +175,18 @@ class _Parser:
         return self._parsed[1]
 
 
-def _check_head(view: View, request: LoadRequest) -> None:
+def check_head(view: View, request: LoadRequest) -> None:
     snapshot = view.snapshot
     if request.expected_head is not None and snapshot.head != request.expected_head:
         raise PreconditionFailed(snapshot.branch, request.expected_head, snapshot.head)
 
 
-def _may_retry(request: LoadRequest, change: ReadSetChanged) -> bool:
+def may_retry(request: LoadRequest, change: ReadSetChanged) -> bool:
     is_repeatable = request.mode is not LoadMode.OVERWRITE and request.expected_head is None
-    return change.member == LATE_EFFECT or is_repeatable
+    return change.member in NO_ROW_CHANGED or is_repeatable
 
 
-def _ensure_branch(views: Views, request: LoadRequest) -> bool:
+def ensure_branch(views: Views, request: LoadRequest) -> bool:
     """Create the branch if it is missing and a base was given; tells whether it did."""
     name = normalize_branch(request.branch)
     if find_ref(views.root.store, name) is not None:
@@ -162,12 +224,17 @@ def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
     return KeyConflict(conflict.table_key, conflict.id, line)
 
 
-def _result(
-    view: View, plan: LoadPlan, request: LoadRequest, published: Published, *, created: bool
+def load_result(
+    view: View,
+    loaded: Mapping[TableKey, int],
+    request: LoadRequest,
+    published: Published,
+    *,
+    created: bool,
 ) -> LoadResult:
     assert published.commit is not None, "a load always commits"
     counts: dict[EntityKind, dict[str, int]] = {EntityKind.NODE: {}, EntityKind.EDGE: {}}
-    for key, count in plan.counts.items():
+    for key, count in loaded.items():
         kind, _, name = key.partition(":")
         counts[EntityKind(kind)][name] = count
     return LoadResult(

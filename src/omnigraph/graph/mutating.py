@@ -21,7 +21,13 @@ from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.nodes import InsertEntity, MutationPlan
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.write import LATE_EFFECT, WriteRequest, commit_write, mint_ticket, revalidate
+from omnigraph.storage.write import (
+    NO_ROW_CHANGED,
+    WriteRequest,
+    commit_write,
+    mint_ticket,
+    revalidate,
+)
 from omnigraph.types.parameters import coerce_parameters
 
 
@@ -86,7 +92,7 @@ def _check_head(view: View, request: MutationRequest) -> None:
 
 def _may_retry(plan: MutationPlan, request: MutationRequest, change: ReadSetChanged) -> bool:
     only_inserts = all(isinstance(s, InsertEntity) for s in plan.statements)
-    return change.member == LATE_EFFECT or (only_inserts and request.expected_head is None)
+    return change.member in NO_ROW_CHANGED or (only_inserts and request.expected_head is None)
 
 
 def _commit(

@@ -1,0 +1,145 @@
+"""Loading any amount of input as one commit, by the tasks of the pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.errors import BadRequest, ReadSetChanged
+from omnigraph.graph.loading import (
+    BulkOptions,
+    LoadRequest,
+    Records,
+    check_head,
+    ensure_branch,
+    is_frame,
+    is_table,
+    load_result,
+    may_retry,
+    read_records,
+)
+from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow
+from omnigraph.graph.results import LoadResult, SkippedRows
+from omnigraph.graph.view import View, Views
+from omnigraph.identity import CommitId
+from omnigraph.pipeline.inputs import InputOptions
+from omnigraph.pipeline.load import (
+    FileSource,
+    FrameSource,
+    LoadJob,
+    LoadOptions,
+    Measured,
+    Source,
+    TableSource,
+)
+from omnigraph.pipeline.session import spark
+from omnigraph.pipeline.spool import spooled
+from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
+from omnigraph.storage.publish import Published
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.write import WriteRequest, commit_write, mint_ticket
+
+
+def bulk_load(
+    views: Views,
+    records: Records | pa.Table | object,
+    request: LoadRequest,
+    engine: str,
+    options: BulkOptions,
+) -> LoadResult:
+    """Load every row or none, through the pipeline."""
+    options.checked()
+    created = ensure_branch(views, request)
+    tasks = _tasks(views, engine, options, records)
+    with spooled(views.root, _in_memory(records)) as spool:
+        source = _source(records, spool, options)
+        load_options = LoadOptions(
+            request.mode,
+            partial=options.partial,
+            skip=options.on_error == "skip",
+            rejects=options.rejects,
+        )
+        job = LoadJob(views.root, tasks, source, load_options)
+        try:
+            return _attempts(views, job, request, created=created)
+        finally:
+            job.close()
+
+
+def _attempts(views: Views, job: LoadJob, request: LoadRequest, *, created: bool) -> LoadResult:
+    with CommitWindow(views.root, is_costly=True) as window:
+        for attempt in range(MAX_PREPARATIONS):
+            view = views.newest(request.branch)
+            check_head(view, request)
+            try:
+                published = _commit(view, job, request, window)
+            except ReadSetChanged as change:
+                if not may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
+                    raise
+                window.lost()
+                continue
+            views.remember(view.snapshot.ref, published.manifest)
+            plain = load_result(view, job.counts, request, published, created=created)
+            return _with_measures(plain, job.measured())
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _commit(view: View, job: LoadJob, request: LoadRequest, window: CommitWindow) -> Published:
+    snapshot, ticket = view.snapshot, mint_ticket(view.snapshot)
+    expected = None if request.expected_head is None else CommitId(request.expected_head)
+    staged = job.prepare(snapshot, view.catalog, ticket)
+    write = WriteRequest(snapshot, ticket, WriterKind.LOAD, staged, request.actor_id, expected)
+    return commit_write(write, window.hold)
+
+
+def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
+    return result.measured(
+        engine=measured.engine,
+        spark_app_id=measured.spark_app_id,
+        stages=tuple(stage.wire() for stage in measured.stages),
+        rows=measured.rows,
+        bytes=measured.bytes,
+        seconds=measured.seconds,
+        skipped=SkippedRows(measured.left.total, tuple(measured.left.first)),
+    )
+
+
+def _tasks(views: Views, engine: str, options: BulkOptions, records: object) -> Tasks:
+    if engine == "local" and not is_frame(records):
+        return InlineTasks()
+    frame: Any = records
+    given: Any = options.session or (frame.sparkSession if is_frame(records) else None)
+    session = spark(given, settings=views.root.settings, conf=options.spark_conf)
+    check_executors(session)
+    return SparkTasks(session)
+
+
+def _in_memory(records: object) -> bytes | None:
+    """What must be written down before tasks can read it."""
+    if is_table(records) or is_frame(records) or isinstance(records, str | Path):
+        return None
+    if isinstance(records, list | tuple) and records and isinstance(records[0], str | Path):
+        return None
+    data, _ = read_records(records)  # type: ignore[arg-type]
+    return data
+
+
+def _source(records: object, spool: str | None, options: BulkOptions) -> Source:
+    if is_table(records):
+        table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+        return TableSource(table, _type_name(options), options.columns)
+    if is_frame(records):
+        return FrameSource(records, _type_name(options), options.columns)  # type: ignore[arg-type]
+    inputs = InputOptions(options.format, options.type, options.columns)
+    if spool is not None:
+        return FileSource((spool,), inputs, name=None)
+    places = records if isinstance(records, list | tuple) else [records]
+    return FileSource(tuple(places), inputs)  # type: ignore[arg-type]
+
+
+def _type_name(options: BulkOptions) -> str:
+    if options.type is None:
+        raise BadRequest("rows of a table do not say their type; give it")
+    return options.type

@@ -1,0 +1,55 @@
+"""All rows of one type, as a table or as a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.errors import TypeNotFound
+from omnigraph.execution.physical import read_all
+from omnigraph.graph.view import View
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class TypeRows:
+    """The nodes or edges of a type in one snapshot; nothing is read before it is asked for."""
+
+    def __init__(self, view: View, type_: NodeType | EdgeType | None, asked: str) -> None:
+        if type_ is None:
+            raise TypeNotFound(asked, f"the schema has no type '{asked}'")
+        self._view, self._type = view, type_
+
+    def __repr__(self) -> str:
+        return f"TypeRows({self._type.table_key!r}, {self._view.snapshot.id!r})"
+
+    def __len__(self) -> int:
+        return self._view.snapshot.entry(self._type.table_key).row_count
+
+    def to_arrow(self) -> pa.Table:
+        """Every row in memory, blobs included."""
+        return read_all(self._view.snapshot.table(self._type.table_key), self._type)
+
+    def to_spark(
+        self, session: SparkSession | None = None, *, columns: Sequence[str] | None = None
+    ) -> DataFrame:
+        """A data frame that reads the rows of this snapshot, whatever is written later.
+
+        Args:
+            session: The session to read in; as for every verb on Spark by default.
+            columns: Only these; Spark cannot tell a source which columns a plan uses.
+        """
+        from omnigraph.pipeline import register, spark  # noqa: PLC0415 - loads Spark
+
+        snapshot = self._view.snapshot
+        chosen = spark(session, settings=snapshot.root.settings)
+        register(chosen)
+        reader = chosen.read.format("omnigraph").option("type", self._type.table_key)
+        reader = reader.option("branch", str(snapshot.branch)).option("snapshot", snapshot.id)
+        if columns is not None:
+            reader = reader.option("columns", ",".join(columns))
+        return reader.load(snapshot.root.uri)

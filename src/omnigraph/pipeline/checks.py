@@ -1,0 +1,307 @@
+"""Checking staged rows against each other and against what the graph holds.
+
+The order of rules, and what each of them says, is that of every other write. Keys are divided
+into buckets by a hash where they are too many for one task, so that a task never holds more than
+its share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from omnigraph.catalog.model import Catalog, ConstraintKind, EdgeType
+from omnigraph.constraints.values import value_rules
+from omnigraph.execution.load import LoadMode
+from omnigraph.identity import EntityKind, TableKey, table_key
+from omnigraph.pipeline.kernels.edges import CardinalityTask, EndTask
+from omnigraph.pipeline.kernels.keys import KeyFindings, KeySpec, KeyTask
+from omnigraph.pipeline.kernels.reading import Bucket, Findings
+from omnigraph.pipeline.kernels.rules import UniqueTask, ValueTask
+from omnigraph.pipeline.kernels.write import fragment_groups
+from omnigraph.pipeline.report import Broken, Left, Places, as_problem
+from omnigraph.pipeline.staging import FATES, Staged, StagingArea, commit_staging
+from omnigraph.pipeline.tasks import Job, Tasks
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.location import TableLocation
+
+_KERNELS = "omnigraph.pipeline.kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How work is divided."""
+
+    keys_per_task: int = 4 << 20
+    """More keys than this are divided into buckets, for the sake of memory."""
+    keys_worth_a_task: int = 1 << 18
+    """With fewer keys, another task costs more than it saves."""
+    rows_per_task: int = 1 << 20
+
+
+SIZES = Sizes()
+
+Rule: TypeAlias = Generator[Job, list[Any], None]
+"""A rule being checked: it says which tasks it needs, and is sent what they found."""
+
+
+@dataclass
+class Checks:
+    """The checks of one load on one snapshot."""
+
+    tasks: Tasks
+    area: StagingArea
+    ir: str
+    catalog: Catalog
+    mode: LoadMode
+    skip: bool
+    snapshot: Snapshot
+    places: Places
+    minted: frozenset[TableKey]
+    """The types whose ids were all made by the load: nothing can be there already."""
+    sizes: Sizes = SIZES
+    left: Left = field(default_factory=Left)
+    keys: dict[TableKey, list[KeyFindings]] = field(default_factory=dict)
+
+    def base(self, key: TableKey) -> Table | None:
+        """The committed rows of a type, unless there are none."""
+        entry = self.snapshot.entry(key)
+        return self.snapshot.table(key) if entry.row_count else None
+
+    def staying(self, key: TableKey, staged: Mapping[TableKey, Staged]) -> Table | None:
+        """The committed rows of a type that the load does not replace as a whole."""
+        replaced = self.mode is LoadMode.OVERWRITE and key in staged
+        return None if replaced else self.base(key)
+
+    # --- ids -------------------------------------------------------------------------------------
+
+    def find_keys(self, staged: Mapping[TableKey, Staged]) -> dict[TableKey, Staged]:
+        """Look every id up; gives the staged rows with their fates."""
+        locations = {key: self.area.fresh("fates") for key in staged}
+        tasks = [
+            KeyTask(key, one, self.staying(key, staged), bucket, locations[key])
+            for key, one in staged.items()
+            if key not in self.minted
+            for bucket in self._buckets(one.rows)
+        ]
+        spec = KeySpec(self.ir, self.mode, self.skip)
+        job = _job("keys:check_keys", tasks, spec)
+        found: list[KeyFindings] = self.tasks.run_all([job], stage="keys")[0]
+        result = dict(staged)
+        self.keys = {TableKey(key): [] for key in staged}
+        for one in found:
+            self.keys[TableKey(one.table_key)].append(one)
+        for key, findings in self.keys.items():
+            texts = [text for one in findings for text in one.fates]
+            fates = commit_staging(locations[key], FATES, texts)
+            result[key] = result[key].with_fates(fates)
+        return result
+
+    # --- rules -----------------------------------------------------------------------------------
+
+    def check(self, staged: Mapping[TableKey, Staged]) -> dict[TableKey, Staged]:
+        """Check every other rule; raises, or leaves out the rows that break one.
+
+        The rules do not depend on each other as long as no row is left out, so they are checked
+        together; otherwise one after the other, each on the rows the ones before it left.
+        """
+        broken = Broken(self.places)
+        current = dict(staged)
+        if self.skip:
+            for make in self._rules():
+                self._run_one(make(current, broken))
+        else:
+            self._run_together([make(current, broken) for make in self._rules()])
+        broken.raise_if_any()
+        return current
+
+    def _rules(self) -> list[Callable[[dict[TableKey, Staged], Broken], Rule]]:
+        """In the order in which what they find is reported."""
+        return [
+            self._values,
+            self._unique,
+            self._ends,
+            self._orphans,
+            self._cardinality,
+        ]
+
+    def _run_together(self, rules: list[Rule]) -> None:
+        jobs = [next(rule) for rule in rules]
+        results = self.tasks.run_all(jobs, stage="check")
+        for rule, found in zip(rules, results, strict=True):
+            with suppress(StopIteration):
+                rule.send(found)
+
+    def _run_one(self, rule: Rule) -> None:
+        found = self.tasks.run_all([next(rule)], stage="check")[0]
+        with suppress(StopIteration):
+            rule.send(found)
+
+    def _values(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+        ruled = [key for key in sorted(staged) if value_rules(self.catalog.by_table_key[key])]
+        places = self._drop_places(ruled)
+        tasks = [
+            ValueTask(key, staged[key], group, places.get(key))
+            for key in ruled
+            for group in self._groups(staged[key])
+        ]
+        found = yield _job("rules:check_values", tasks, self.ir)
+        for key in ruled:
+            mine = [one for task, one in zip(tasks, found, strict=True) if task.table_key == key]
+            for rule in range(len(value_rules(self.catalog.by_table_key[key]))):
+                self._note(broken, [one[rule] for one in mine if one])
+            self._drop(staged, key, places, (one for ones in mine for one in ones))
+
+    def _unique(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+        ruled = [
+            (key, place)
+            for key in sorted(staged)
+            for place, constraint in enumerate(self.catalog.by_table_key[key].constraints)
+            if constraint.kind is ConstraintKind.UNIQUE
+        ]
+        places = self._drop_places([key for key, _ in ruled])
+        tasks = [
+            UniqueTask(key, place, staged[key], self.staying(key, staged), bucket, places.get(key))
+            for key, place in ruled
+            for bucket in self._buckets(staged[key].rows)
+        ]
+        found = yield _job("rules:check_unique", tasks, self.ir)
+        for key, place in ruled:
+            ones = [
+                one
+                for task, one in zip(tasks, found, strict=True)
+                if (task.table_key, task.constraint) == (key, place)
+            ]
+            self._note(broken, [one[0] for one in ones])
+            self._note(broken, [one[1] for one in ones])
+        for key in dict.fromkeys(key for key, _ in ruled):
+            mine = [ones for task, ones in zip(tasks, found, strict=True) if task.table_key == key]
+            self._drop(staged, key, places, (one for ones in mine for one in ones))
+
+    def _ends(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+        edges = [edge for edge in self.catalog.edges.values() if edge.table_key in staged]
+        places = self._drop_places([edge.table_key for edge in edges])
+        tasks = [
+            EndTask(
+                edge.table_key,
+                end,
+                nodes.partition(":")[2],
+                staged.get(nodes),
+                self.staying(nodes, staged),
+                staged[edge.table_key],
+                None,
+                group,
+                bucket,
+                places.get(edge.table_key),
+            )
+            for edge in edges
+            for end, nodes in _ends(edge)
+            for bucket in self._memory_buckets(staged[nodes].rows if nodes in staged else 0)
+            for group in self._groups(staged[edge.table_key], 4)
+        ]
+        found = yield _job("edges:check_ends", tasks, None)
+        for edge in edges:
+            for end in ("src", "dst"):
+                self._note(broken, _of(tasks, found, edge.table_key, end))
+            mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
+            self._drop(staged, edge.table_key, places, mine)
+
+    def _orphans(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+        """Committed edges that stay while the nodes at their ends are replaced."""
+        tasks: list[EndTask] = []
+        kept = [edge for edge in self.catalog.edges.values() if edge.table_key not in staged]
+        for edge in kept if self.mode is LoadMode.OVERWRITE else ():
+            base = self.base(edge.table_key)
+            for end, nodes in _ends(edge):
+                if base is None or nodes not in staged:
+                    continue
+                for bucket in self._memory_buckets(staged[nodes].rows):
+                    for group in fragment_groups(base, 4 * self.sizes.rows_per_task):
+                        name = nodes.partition(":")[2]
+                        given = (edge.table_key, end, name, staged[nodes], None, None, base)
+                        tasks.append(EndTask(*given, group, bucket))
+        found = yield _job("edges:check_ends", tasks, None)
+        for edge in kept:
+            for end in ("src", "dst"):
+                broken.add(_of(tasks, found, edge.table_key, end))
+
+    def _cardinality(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+        edges = [
+            edge
+            for edge in self.catalog.edges.values()
+            if edge.table_key in staged and edge.has_cardinality
+        ]
+        tasks: list[CardinalityTask] = []
+        for edge in edges:
+            key, nodes = edge.table_key, table_key(EntityKind.NODE, edge.from_type)
+            replaced = staged.get(nodes) if self.mode is LoadMode.OVERWRITE else None
+            node_base = self.base(nodes) if replaced is not None else None
+            for bucket in self._buckets(staged[key].rows):
+                given = (key, self.mode, staged[key], self.base(key), replaced, node_base)
+                tasks.append(CardinalityTask(*given, bucket))
+        found = yield _job("edges:check_cardinality", tasks, self.ir)
+        for edge in edges:
+            mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
+            broken.add(mine, by_source=True)
+
+    # --- dividing --------------------------------------------------------------------------------
+
+    def _buckets(self, rows: int) -> list[Bucket]:
+        worth = max(1, rows // self.sizes.keys_worth_a_task)
+        count = max(-(-rows // self.sizes.keys_per_task), min(self.tasks.parallelism, worth))
+        return [Bucket(number, count) for number in range(max(1, count))]
+
+    def _memory_buckets(self, keys: int) -> list[Bucket]:
+        count = max(1, -(-keys // (2 * self.sizes.keys_per_task)))
+        return [Bucket(number, count) for number in range(count)]
+
+    def _groups(self, staged: Staged, larger: int = 1) -> list[tuple[int, ...]]:
+        rows = max(
+            1, min(self.sizes.rows_per_task * larger, -(-staged.rows // self.tasks.parallelism))
+        )
+        return fragment_groups(staged.table, max(rows, self.sizes.keys_worth_a_task))
+
+    # --- leaving out -----------------------------------------------------------------------------
+
+    def _drop_places(self, keys: Iterable[TableKey]) -> dict[TableKey, TableLocation]:
+        return {key: self.area.fresh("drops") for key in keys} if self.skip else {}
+
+    def _note(self, broken: Broken, found: list[Findings]) -> None:
+        if not self.skip:
+            broken.add(found)
+            return
+        apart = Broken(self.places)
+        first = apart.add(found)
+        self.left.add(map(as_problem, first), apart.total)
+
+    def _drop(
+        self,
+        staged: dict[TableKey, Staged],
+        key: TableKey,
+        places: Mapping[TableKey, TableLocation],
+        found: Iterable[Findings],
+    ) -> None:
+        if key not in places:
+            return
+        texts = [text for one in found for text in one.fates]
+        staged[key] = staged[key].with_fates(commit_staging(places[key], FATES, texts))
+
+
+def _job(kernel: str, tasks: Sequence[object], spec: object) -> Job:
+    return Job(f"{_KERNELS}.{kernel}", tasks, spec)
+
+
+def _ends(edge: EdgeType) -> Iterator[tuple[str, TableKey]]:
+    yield "src", table_key(EntityKind.NODE, edge.from_type)
+    yield "dst", table_key(EntityKind.NODE, edge.to_type)
+
+
+def _of(tasks: list[EndTask], found: list[Findings], key: TableKey, end: str) -> list[Findings]:
+    return [
+        one
+        for task, one in zip(tasks, found, strict=True)
+        if (task.table_key, task.end) == (key, end)
+    ]

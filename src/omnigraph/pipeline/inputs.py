@@ -1,0 +1,287 @@
+"""What a load reads: which files, of which kind, cut into pieces that tasks read alone.
+
+A file of JSON lines is cut every few mebibytes; a line belongs to the piece it starts in. A
+Parquet file is cut between row groups. Compressed files and CSV are read from the start to the
+end by one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from glob import glob, has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.errors import BadRequest, TypeNotFound
+from omnigraph.settings import AwsSettings
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+SPLIT_BYTES = 32 << 20
+_S3 = "s3://"
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+_ENDS = {"from": "src", "to": "dst", "src": "src", "dst": "dst"}
+
+
+class Format(StrEnum):
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+_FORMATS = {
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSONL,
+    ".parquet": Format.PARQUET,
+    ".csv": Format.CSV,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMapping:
+    """Which type the rows of a table are of, and which of its columns is what.
+
+    `columns` maps `id`, `src`, `dst` and property names to column names.
+    """
+
+    table_key: str
+    columns: Mapping[str, str]
+    is_exact: bool
+    """Whether only these columns are read; otherwise each other column must be known too."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file: what to call it in reports, where it is, and how to read it."""
+
+    name: str
+    place: str
+    size: int
+    format: Format
+    compression: str | None = None
+    mapping: ColumnMapping | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A piece of a file; for Parquet `start` and `end` count row groups, else bytes."""
+
+    number: int
+    file: InputFile
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All pieces of a load, in the order of its files."""
+
+    files: tuple[InputFile, ...]
+    splits: tuple[Split, ...]
+    aws: AwsSettings = field(default_factory=AwsSettings, repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """What a caller says about files beyond their names."""
+
+    format: str | None = None
+    type_name: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    split_bytes: int = SPLIT_BYTES
+
+
+def plan_inputs(
+    places: Iterable[str | Path], options: InputOptions, catalog: Catalog, aws: AwsSettings
+) -> Inputs:
+    """The files that the given paths, folders and patterns name, cut into pieces."""
+    files: list[InputFile] = []
+    for place in places:
+        for found in _expanded(str(place), aws):
+            files.append(_input_file(found, str(place), options, catalog, aws))
+    if not files:
+        raise BadRequest("there is no input")
+    splits: list[Split] = []
+    for file in files:
+        for start, end in _pieces(file, options.split_bytes, aws):
+            splits.append(Split(len(splits), file, start, end))
+    return Inputs(tuple(files), tuple(splits), aws)
+
+
+def table_mapping(
+    catalog: Catalog, type_name: str | None, columns: Mapping[str, str]
+) -> ColumnMapping | None:
+    """How the rows of a table become rows of a type; None for records that say it themselves."""
+    if type_name is None:
+        if columns:
+            raise BadRequest("columns can only be named together with the type of the rows")
+        return None
+    type_ = _type(catalog, type_name)
+    named = {_ENDS.get(name, name): column for name, column in columns.items()}
+    allowed = {p.name for p in type_.properties} | {"id"}
+    if isinstance(type_, EdgeType):
+        allowed |= {"src", "dst"}
+    for name in named:
+        if name not in allowed:
+            raise BadRequest(f"'{name}' is no property of {type_.name}")
+    return ColumnMapping(type_.table_key, named, is_exact=bool(named))
+
+
+def _type(catalog: Catalog, name: str) -> NodeType | EdgeType:
+    """A type by name, or by table key where a node and an edge share the name."""
+    found = catalog.by_table_key.get(name) if ":" in name else None  # type: ignore[call-overload]
+    type_: NodeType | EdgeType | None = found or catalog.nodes.get(name) or catalog.find_edge(name)
+    if type_ is None:
+        raise TypeNotFound(name, f"the schema has no type '{name}'")
+    return type_
+
+
+def _input_file(
+    found: str, given: str, options: InputOptions, catalog: Catalog, aws: AwsSettings
+) -> InputFile:
+    stem, compression = found, None
+    for suffix, name in _COMPRESSIONS.items():
+        if found.endswith(suffix):
+            stem, compression = found.removesuffix(suffix), name
+    format = _format(stem, options.format)
+    mapping = table_mapping(catalog, options.type_name or _folder_type(found, catalog, format), {})
+    if options.columns:
+        mapping = table_mapping(catalog, options.type_name, options.columns)
+    if format is not Format.JSONL and mapping is None:
+        raise BadRequest(f"{given} holds columns; say which type its rows are of")
+    if format is Format.JSONL and options.type_name is not None:
+        raise BadRequest(f"{given} holds records, which say their types themselves")
+    size = file_size(found, aws)
+    return InputFile(found, found, size, format, compression, mapping)
+
+
+def _format(stem: str, given: str | None) -> Format:
+    if given is not None:
+        try:
+            return Format(given)
+        except ValueError:
+            raise BadRequest(f"format '{given}' is not one of {', '.join(Format)}") from None
+    return _FORMATS.get(Path(stem).suffix.lower(), Format.JSONL)
+
+
+def _folder_type(found: str, catalog: Catalog, format: Format) -> str | None:
+    """The type a file belongs to by its folder, as an export lays files out."""
+    if format is Format.JSONL:
+        return None
+    folder, kind = Path(found).parent.name, Path(found).parent.parent.name
+    known = catalog.nodes if kind == "nodes" else catalog.edges if kind == "edges" else {}
+    return f"{kind[:-1]}:{folder}" if folder in known else None
+
+
+def _expanded(place: str, aws: AwsSettings) -> list[str]:
+    if place.startswith(_S3):
+        return _expanded_s3(place, aws)
+    path = place.removeprefix("file://")
+    if has_magic(path) and not Path(path).exists():
+        names = glob(path, recursive=True)  # noqa: PTH207 - a pattern may start at the root
+        found = sorted(name for name in names if Path(name).is_file())
+        if not found:
+            raise BadRequest(f"no file matches {place}")
+        return found
+    if Path(path).is_dir():
+        inside = sorted(str(p) for p in Path(path).rglob("*") if _is_data(p))
+        if not inside:
+            raise BadRequest(f"there are no files in {place}")
+        return inside
+    return [path]
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith((".", "_"))
+
+
+def _expanded_s3(place: str, aws: AwsSettings) -> list[str]:
+    import pyarrow.fs as fs  # noqa: PLC0415 - only for input on an object store
+
+    path, store = place.removeprefix(_S3), open_filesystem(place, aws)
+    pattern = has_magic(path)
+    base = path.split("*")[0].rpartition("/")[0] if pattern else path
+    if not pattern and store.get_file_info(path).type is fs.FileType.File:
+        return [place]
+    listed = store.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
+    names = [info.path for info in listed if info.type is fs.FileType.File]
+    chosen = [name for name in names if not pattern or Path(name).match(path)]
+    if not chosen:
+        raise BadRequest(f"no file matches {place}")
+    return [_S3 + name for name in sorted(chosen)]
+
+
+def open_filesystem(place: str, aws: AwsSettings) -> FileSystem:
+    """How to reach a file: the local disk, or an object store by its own protocol."""
+    import pyarrow.fs as fs  # noqa: PLC0415 - the driver may never read a file itself
+
+    if not place.startswith(_S3):
+        return fs.LocalFileSystem()
+    endpoint = aws.endpoint or ""
+    scheme, _, host = endpoint.rpartition("://")
+    return fs.S3FileSystem(
+        access_key=aws.access_key_id,
+        secret_key=aws.secret_access_key,
+        session_token=aws.session_token,
+        region=aws.region or "us-east-1",
+        endpoint_override=host or None,
+        scheme=scheme or "https",
+        force_virtual_addressing=not aws.is_path_style if host else False,
+    )
+
+
+def store_path(place: str) -> str:
+    return place.removeprefix(_S3)
+
+
+def file_size(place: str, aws: AwsSettings) -> int:
+    try:
+        if not place.startswith(_S3):
+            return Path(place).stat().st_size
+        return int(open_filesystem(place, aws).get_file_info(store_path(place)).size or 0)
+    except OSError as error:
+        raise BadRequest(f"cannot read {place}: {error.strerror or error}") from error
+
+
+def _pieces(file: InputFile, split_bytes: int, aws: AwsSettings) -> Iterator[tuple[int, int]]:
+    if file.format is Format.PARQUET:
+        yield from _row_groups(file, split_bytes, aws)
+    elif file.compression is not None or file.format is Format.CSV:
+        yield 0, file.size
+    else:
+        for start in range(0, max(file.size, 1), split_bytes):
+            yield start, min(start + split_bytes, file.size)
+
+
+def _row_groups(file: InputFile, split_bytes: int, aws: AwsSettings) -> Iterator[tuple[int, int]]:
+    import pyarrow as pa  # noqa: PLC0415 - only where a Parquet file is given
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        with open_filesystem(file.place, aws).open_input_file(store_path(file.place)) as stream:
+            metadata = pq.ParquetFile(stream).metadata
+            sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+    except (OSError, pa.ArrowInvalid) as error:
+        raise BadRequest(f"cannot read {file.name} as Parquet: {error}") from error
+    yield from group_by_size(sizes, split_bytes)
+
+
+def group_by_size(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Runs of neighbours, each as large as allowed, at least one item long."""
+    start, total = 0, 0
+    for place, size in enumerate(sizes):
+        if place > start and total + size > most:
+            yield start, place
+            start, total = place, 0
+        total += size
+    if start < len(sizes):
+        yield start, len(sizes)

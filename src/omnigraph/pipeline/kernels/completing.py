@@ -1,0 +1,124 @@
+"""Parsed rows made whole: defaults filled in, ids derived, checked or made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.constraints.model import column
+from omnigraph.errors import RowProblem
+from omnigraph.execution.assign import default_value, key_ids
+from omnigraph.execution.load import id_mismatch
+from omnigraph.pipeline.kernels.fresh_ids import fresh_ids
+from omnigraph.pipeline.staging import AT, PRESENT, position, staging_schema
+from omnigraph.types.arrow import BLOB
+from omnigraph.types.jsonl import TypedRows
+from omnigraph.types.jsonl_examine import missing_value
+from omnigraph.types.jsonl_types import PropertySpec
+
+
+@dataclass
+class Whole:
+    """Rows ready to be staged, and those that were refused on the way."""
+
+    rows: pa.Table
+    all_minted: bool = False
+    """Whether every id was made here, so that none of them can exist already."""
+    address: str | None = None
+    """The first blob that was given as an address."""
+    problems: list[RowProblem] = field(default_factory=list)
+
+
+def whole_rows(
+    type_: NodeType | EdgeType, rows: TypedRows, split: int, *, partial: bool = False
+) -> Whole:
+    """The rows of a staging table; with `partial` what was left out stays open."""
+    columns = {name: column(rows.columns, name) for name in rows.columns.schema.names}
+    if not partial:
+        _fill_defaults(type_, columns, rows.presence)
+    lines = rows.lines.combine_chunks() if rows.lines.num_chunks != 1 else rows.lines.chunk(0)
+    columns[AT] = pc.add(lines.cast(pa.int64()), position(split, 0))
+    result = Whole(pa.table({}))
+    keep = None
+    if isinstance(type_, NodeType) and type_.key:
+        columns["id"], keep = _derived_ids(type_, columns, lines, result)
+    else:
+        result.all_minted = columns["id"].null_count == len(columns["id"])
+        columns["id"] = _filled_ids(columns["id"])
+    if partial:
+        columns |= _presence(type_, rows)
+    schema = staging_schema(type_, with_presence=partial)
+    table = pa.table([columns[name] for name in schema.names], schema=schema)
+    result.rows = table if keep is None else table.filter(keep)
+    result.address = _first_address(result.rows)
+    return result
+
+
+def _fill_defaults(
+    type_: NodeType | EdgeType, columns: dict[str, pa.Array], presence: pa.Table | None
+) -> None:
+    for property_ in type_.properties:
+        if property_.default is not None and presence is not None:
+            default = default_value(property_, f"{type_.name}.{property_.name}")
+            given = column(presence, property_.name)
+            columns[property_.name] = pc.if_else(given, columns[property_.name], default)
+
+
+def _derived_ids(
+    type_: NodeType, columns: dict[str, pa.Array], lines: pa.Array, result: Whole
+) -> tuple[pa.Array, pa.Array | None]:
+    """The ids the keys make, and which rows stay; None for all of them."""
+    derived, given = key_ids(type_, columns), columns["id"]
+    wrong = pc.fill_null(pc.not_equal(given, derived), False)
+    lacking = pc.is_null(derived)
+    for row in pc.indices_nonzero(wrong).to_pylist():
+        result.problems.append(
+            id_mismatch(type_, given[row].as_py(), derived[row].as_py(), None, lines[row].as_py())
+        )
+    for row in pc.indices_nonzero(lacking).to_pylist():
+        result.problems.append(_no_key(type_, columns, row, lines[row].as_py()))
+    bad = pc.or_(wrong, lacking)
+    return derived, pc.invert(bad) if pc.any(bad).as_py() else None
+
+
+def _no_key(type_: NodeType, columns: dict[str, pa.Array], row: int, line: int) -> RowProblem:
+    """A partial record must at least say which entity it is about."""
+    member = next(p for p in type_.key if not columns[p.name][row].is_valid)
+    problem = missing_value(PropertySpec(member.name, member.type))
+    return RowProblem(
+        problem.reason, problem.code, None, line, type_.table_key, None, problem.property
+    )
+
+
+def _filled_ids(given: pa.Array) -> pa.Array:
+    missing = given.null_count
+    if not missing:
+        return given
+    fresh = fresh_ids(missing)
+    if missing == len(given):
+        return fresh
+    return pc.replace_with_mask(given, pc.is_null(given), fresh)
+
+
+def _presence(type_: NodeType | EdgeType, rows: TypedRows) -> dict[str, pa.Array]:
+    count = rows.columns.num_rows
+    found = {}
+    for property_ in type_.properties:
+        given = None if rows.presence is None else column(rows.presence, property_.name)
+        found[PRESENT + property_.name] = (
+            pa.array(np.ones(count, np.bool_)) if given is None else given
+        )
+    return found
+
+
+def _first_address(rows: pa.Table) -> str | None:
+    for field_ in rows.schema:
+        if field_.type == BLOB and rows.num_rows:
+            uris = pc.struct_field(column(rows, field_.name), "uri").drop_null()
+            if len(uris):
+                return str(uris[0].as_py())
+    return None

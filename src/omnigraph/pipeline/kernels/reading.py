@@ -1,0 +1,161 @@
+"""Staged rows as kernels read them, and small results as kernels write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.constraints.model import column, without
+from omnigraph.errors import Violation
+from omnigraph.pipeline.staging import AT, FATES, Staged
+from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.handle import ROW_ADDRESS, Table
+from omnigraph.storage.tables.location import TableLocation
+
+FRAGMENT_BITS = 32
+REPORTED = 100
+"""So many broken rules a task names; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One of several shares of all keys, told apart by a hash."""
+
+    number: int = 0
+    of: int = 1
+
+    def mask(self, keys: pa.Array) -> pa.Array | None:
+        """Which keys belong here; None stands for all of them."""
+        if self.of == 1:
+            return None
+        import polars as pl  # noqa: PLC0415 - loads slowly, and few keys need no division
+
+        hashed = pl.Series(keys).hash(seed=0).to_numpy()
+        return pa.array(hashed % np.uint64(self.of) == np.uint64(self.number))
+
+    def keep(self, rows: pa.Table, by: str) -> pa.Table:
+        if not rows.num_rows:
+            return rows
+        mask = self.mask(column(rows, by))
+        return rows if mask is None else rows.filter(mask)
+
+
+ALL = Bucket()
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Broken rules: the first ones in order, how many in all, and the rows they drop."""
+
+    total: int = 0
+    first: tuple[Violation, ...] = ()
+    fates: tuple[str, ...] = ()
+
+
+def staged_rows(
+    staged: Staged,
+    columns: Sequence[str],
+    *,
+    fragments: Sequence[int] | None = None,
+    bucket: Bucket = ALL,
+    by: str = "id",
+) -> pa.Table:
+    """Staged rows that still count, with their positions and addresses, in the input's order."""
+    wanted = [*columns, AT] if AT not in columns else list(columns)
+    batches = staged.table.batches(wanted, with_row_address=True, fragments=fragments)
+    tables = [bucket.keep(pa.Table.from_batches([batch]), by) for batch in batches]
+    if not tables:
+        schema = pa.schema([staged.table.schema.field(name) for name in wanted])
+        return schema.append(pa.field(ROW_ADDRESS, pa.uint64())).empty_table()
+    rows = pa.concat_tables(tables)
+    gone = dropped_addresses(staged.fates, fragments)
+    return rows.filter(without(column(rows, ROW_ADDRESS), gone)) if len(gone) else rows
+
+
+def staged_ids(staged: Staged | None, bucket: Bucket = ALL) -> pa.Array:
+    """The ids of the staged rows that still count."""
+    if staged is None:
+        return pa.array([], pa.string())
+    if not staged.fates:
+        batches = staged.table.batches(["id"])
+        kept = [bucket.keep(pa.Table.from_batches([batch]), "id") for batch in batches]
+        return column(pa.concat_tables(kept), "id") if kept else pa.array([], pa.string())
+    return column(staged_rows(staged, ["id"], bucket=bucket), "id")
+
+
+def dropped_addresses(fates: Iterable[Table], fragments: Sequence[int] | None = None) -> pa.Array:
+    where = _in_fragments("fragment", fragments)
+    filter = f"is_dropped AND {where}" if where else "is_dropped"
+    found = [column(table.scan(["address"], filter), "address") for table in fates]
+    return pa.concat_arrays(found) if found else pa.array([], pa.uint64())
+
+
+def replacements(
+    fates: Iterable[Table],
+    columns: Sequence[str],
+    *,
+    fragments: Sequence[int] | None = None,
+    by: str = "fragment",
+) -> pa.Table:
+    """The staged rows that replace committed ones; `by` says whose fragments are meant."""
+    where = _in_fragments(by, fragments)
+    filter = f"NOT is_dropped AND {where}" if where else "NOT is_dropped"
+    found = [table.scan(list(columns), filter) for table in fates]
+    schema = pa.schema([FATES.field(name) for name in columns])
+    return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in found)])
+
+
+def _in_fragments(name: str, fragments: Sequence[int] | None) -> str | None:
+    return None if fragments is None else f"{name} IN ({', '.join(map(str, fragments))})"
+
+
+def write_fates(location: TableLocation, fates: pa.Table) -> tuple[str, ...]:
+    if not fates.num_rows:
+        return ()
+    return tuple(write_fragments(location, fates.cast(FATES)))
+
+
+def drop_rows(location: TableLocation | None, addresses: pa.Array) -> tuple[str, ...]:
+    """A table of fates that drops these rows; nothing without a place to write it."""
+    if location is None or not len(addresses):
+        return ()
+    return write_fates(location, dropped(addresses))
+
+
+def dropped(addresses: pa.Array) -> pa.Table:
+    count = len(addresses)
+    return pa.table(
+        [
+            fragments_of(addresses),
+            addresses,
+            pa.repeat(pa.scalar(True), count),
+            *(pa.nulls(count, field.type) for field in list(FATES)[3:]),
+        ],
+        schema=FATES,
+    )
+
+
+def fragments_of(addresses: pa.Array) -> pa.Array:
+    shifted = addresses.to_numpy(zero_copy_only=False) >> np.uint64(FRAGMENT_BITS)
+    return pa.array(shifted.astype(np.int32))
+
+
+def counted(found: Iterator[Violation], limit: int = REPORTED) -> tuple[int, tuple[Violation, ...]]:
+    """How many, and the first ones."""
+    first: list[Violation] = []
+    total = 0
+    for violation in found:
+        if total < limit:
+            first.append(violation)
+        total += 1
+    return total, tuple(first)
+
+
+def address_of(rows: pa.Table, positions: Iterable[int | None]) -> pa.Array:
+    """The addresses of the rows that stand at these positions of the input."""
+    wanted = pa.array([at for at in positions if at is not None], pa.int64())
+    return column(rows, ROW_ADDRESS).filter(pc.is_in(column(rows, AT), value_set=wanted))

@@ -1,0 +1,353 @@
+"""The first stage: a piece of input as staged rows, in one pass whatever types it holds."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from omnigraph.errors import BadRequest, RowProblem
+from omnigraph.execution.load import type_specs
+from omnigraph.identity import TableKey
+from omnigraph.pipeline.inputs import (
+    ColumnMapping,
+    Format,
+    Split,
+    open_filesystem,
+    store_path,
+)
+from omnigraph.pipeline.kernels.completing import whole_rows
+from omnigraph.pipeline.kernels.tabular import resolve_columns, table_rows
+from omnigraph.pipeline.staging import REJECTS, catalog_of, position
+from omnigraph.settings import AwsSettings
+from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.types.jsonl import ParsedLines, parse_lines
+from omnigraph.types.jsonl_types import ReadOptions, TypeSpec
+
+BLOCK_BYTES = 32 << 20
+ROWS_AT_ONCE = 1 << 17
+SHOWN_BYTES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpec:
+    """What every task of the stage needs to know."""
+
+    ir: str
+    locations: Mapping[TableKey, TableLocation]
+    aws: AwsSettings = field(repr=False)
+    partial: bool = False
+    limit: int = 100
+    rejects: TableLocation | None = None
+    """Where all refused records go, if they are wanted."""
+
+
+@dataclass
+class StagedRows:
+    """The good rows of one type in one piece of input."""
+
+    rows: int = 0
+    fragments: list[str] = field(default_factory=list)
+    all_minted: bool = True
+    address: str | None = None
+
+
+@dataclass
+class StagedSplit:
+    """What one piece of input gave; lines are counted from the start of the piece."""
+
+    split: int
+    lines: int = 0
+    bytes: int = 0
+    tables: dict[TableKey, StagedRows] = field(default_factory=dict)
+    problems: list[RowProblem] = field(default_factory=list)
+    problem_count: int = 0
+    mismatches: dict[TableKey, list[RowProblem]] = field(default_factory=dict)
+    """Records whose id or key does not hold, which is looked at once all records can be read."""
+    mismatch_counts: Counter[TableKey] = field(default_factory=Counter)
+    rejects: list[str] = field(default_factory=list)
+
+
+def stage_split(spec: StageSpec, split: Split) -> StagedSplit:
+    """The rows of one piece of a file, staged."""
+    # Millions of small objects live for moments; looking for cycles among them is all loss.
+    gc.disable()
+    try:
+        stager = _Stager(spec, split.number)
+        match split.file.format:
+            case Format.JSONL:
+                _stage_lines(stager, split)
+            case Format.PARQUET:
+                _stage_parquet(stager, split)
+            case Format.CSV:
+                _stage_csv(stager, split)
+        return stager.result
+    finally:
+        gc.enable()
+
+
+@dataclass(frozen=True, slots=True)
+class TablePiece:
+    """Some fragments of a table that was handed over as a whole."""
+
+    number: int
+    table: Table
+    fragments: tuple[int, ...]
+    mapping: ColumnMapping
+
+
+def stage_table(spec: StageSpec, piece: TablePiece) -> StagedSplit:
+    """The rows of a table in memory, which was written down before."""
+    stager = _Stager(spec, piece.number)
+    batches = piece.table.batches(fragments=piece.fragments)
+    _stage_batches(stager, batches, piece.mapping, "the table")
+    return stager.result
+
+
+def stage_partition(spec: tuple[StageSpec, ColumnMapping], task: object) -> StagedSplit:
+    """The rows of one partition of a data frame."""
+    assert isinstance(task, tuple)
+    number, batches = task
+    stager = _Stager(spec[0], number)
+    _stage_batches(stager, batches, spec[1], "the data frame")
+    return stager.result
+
+
+class _Stager:
+    """Collects what one piece of input gives."""
+
+    def __init__(self, spec: StageSpec, number: int) -> None:
+        self.spec, self.result = spec, StagedSplit(number)
+        self.catalog = catalog_of(spec.ir)
+        keep = spec.limit if spec.rejects is None else 1 << 62
+        self.options = ReadOptions(partial=spec.partial, with_presence=True, max_problems=keep)
+        self.types: tuple[TypeSpec, ...] = type_specs(self.catalog)
+
+    def add(self, parsed: ParsedLines, records: Iterable[bytes] | None = None) -> None:
+        result = self.result
+        result.problem_count += parsed.problem_count
+        room = max(0, self.spec.limit - len(result.problems))
+        result.problems += parsed.problems[:room]
+        refused = list(parsed.problems)
+        for key, rows in parsed.rows.items():
+            whole = whole_rows(
+                self.catalog.by_table_key[key], rows, result.split, partial=self.spec.partial
+            )
+            self._note_mismatches(key, whole.problems)
+            refused += whole.problems
+            kept = result.tables.setdefault(key, StagedRows())
+            kept.rows += whole.rows.num_rows
+            kept.all_minted = kept.all_minted and whole.all_minted
+            kept.address = kept.address or whole.address
+            if whole.rows.num_rows:
+                kept.fragments += write_fragments(self.spec.locations[key], whole.rows)
+        if self.spec.rejects is not None and refused:
+            first = result.lines + 1
+            self._write_rejects(refused, None if records is None else list(records), first)
+        result.lines += parsed.line_count
+
+    def _note_mismatches(self, key: TableKey, problems: list[RowProblem]) -> None:
+        if problems:
+            self.result.mismatch_counts[key] += len(problems)
+            kept = self.result.mismatches.setdefault(key, [])
+            kept += problems[: max(0, self.spec.limit - len(kept))]
+
+    def _write_rejects(
+        self, problems: list[RowProblem], records: list[bytes] | None, first: int
+    ) -> None:
+        assert self.spec.rejects is not None
+        rows = [
+            {
+                "at": position(self.result.split, problem.line or 0),
+                "code": problem.code,
+                "reason": problem.reason,
+                "type_key": problem.type_key,
+                "id": problem.id,
+                "property": problem.property,
+                "record": _record(records, (problem.line or 0) - first),
+            }
+            for problem in problems
+        ]
+        table = pa.Table.from_pylist(rows, REJECTS)
+        self.result.rejects += write_fragments(self.spec.rejects, table)
+
+
+def _record(records: list[bytes] | None, place: int) -> str | None:
+    if records is None or not 0 <= place < len(records):
+        return None
+    return records[place][:SHOWN_BYTES].decode("utf-8", "replace")
+
+
+# --- JSON lines ----------------------------------------------------------------------------------
+
+
+def _stage_lines(stager: _Stager, split: Split) -> None:
+    for data, is_start in _blocks(split, stager.spec.aws):
+        parsed = parse_lines(
+            data,
+            stager.types,
+            first_line=stager.result.lines + 1,
+            at_file_start=is_start,
+            options=stager.options,
+        )
+        stager.result.bytes += len(data)
+        wants_records = stager.spec.rejects is not None and (parsed.problem_count or parsed.rows)
+        stager.add(parsed, data.split(b"\n") if wants_records else None)
+
+
+def _blocks(split: Split, aws: AwsSettings) -> Iterator[tuple[bytes, bool]]:
+    """Whole lines, and whether they start the file."""
+    store = open_filesystem(split.file.place, aws)
+    path = store_path(split.file.place)
+    try:
+        if split.file.compression is None:
+            with store.open_input_file(path) as stream:
+                yield _lines_between(stream, split.start, split.end), split.start == 0
+            return
+        with store.open_input_stream(path, compression=split.file.compression) as stream:
+            yield from _streamed(stream)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise BadRequest(f"cannot read {split.file.name}: {error}") from error
+
+
+def _lines_between(stream: BinaryIO, start: int, end: int) -> bytes:
+    """The lines that start in this range; the last one is read to its end."""
+    stream.seek(max(0, start - 1))
+    data = stream.read(end - max(0, start - 1))
+    if start:
+        first = data.find(b"\n") + 1
+        if first == 0:
+            return b""  # the whole range is the inside of a line that started before it
+        data = data[first:]
+    if not data or data.endswith(b"\n"):
+        return data
+    pieces = [data]
+    while piece := stream.read(1 << 16):
+        line_end = piece.find(b"\n")
+        if line_end >= 0:
+            pieces.append(piece[: line_end + 1])
+            break
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _streamed(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Blocks of whole lines from a stream that cannot be cut."""
+    rest, is_start = b"", True
+    while block := stream.read(BLOCK_BYTES):
+        end = block.rfind(b"\n") + 1
+        if end == 0:
+            rest += block
+            continue
+        yield rest + block[:end], is_start
+        rest, is_start = block[end:], False
+    if rest:
+        yield rest, is_start
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _stage_parquet(stager: _Stager, split: Split) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - only where a Parquet file is given
+
+    assert split.file.mapping is not None
+    store = open_filesystem(split.file.place, stager.spec.aws)
+    try:
+        with store.open_input_file(store_path(split.file.place)) as stream:
+            file = pq.ParquetFile(stream)
+            names = file.schema_arrow.names
+            type_ = stager.catalog.by_table_key[TableKey(split.file.mapping.table_key)]
+            chosen = resolve_columns(type_, split.file.mapping, names, split.file.name)
+            groups = list(range(split.start, split.end))
+            batches = file.iter_batches(
+                batch_size=ROWS_AT_ONCE, row_groups=groups, columns=sorted(set(chosen.values()))
+            )
+            _stage_chosen(stager, batches, split.file.mapping, chosen)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise BadRequest(f"cannot read {split.file.name}: {error}") from error
+
+
+def _stage_csv(stager: _Stager, split: Split) -> None:
+    import pyarrow.csv as csv  # noqa: PLC0415 - only where a CSV file is given
+
+    assert split.file.mapping is not None
+    store = open_filesystem(split.file.place, stager.spec.aws)
+    path = store_path(split.file.place)
+    options = {"compression": split.file.compression} if split.file.compression else {}
+    try:
+        with store.open_input_stream(path, **options) as stream:
+            names = _csv_names(store, path, options)
+            convert = csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            )
+            parse = csv.ParseOptions(newlines_in_values=True)
+            reader = csv.open_csv(stream, convert_options=convert, parse_options=parse)
+            mapping = split.file.mapping
+            type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
+            chosen = resolve_columns(type_, mapping, names, split.file.name)
+            stager.result.lines = 1  # the header
+            _stage_chosen(stager, reader, mapping, chosen, is_text=True)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise BadRequest(f"cannot read {split.file.name}: {error}") from error
+    stager.result.bytes = split.file.size
+
+
+def _csv_names(store: object, path: str, options: dict[str, str]) -> list[str]:
+    """The names in the header, by which every column is declared to be text."""
+    import pyarrow.csv as csv  # noqa: PLC0415 - only where a CSV file is given
+
+    with store.open_input_stream(path, **options) as stream:  # type: ignore[attr-defined]
+        names: list[str] = csv.open_csv(stream).schema.names
+    return names
+
+
+def _stage_batches(
+    stager: _Stager, batches: Iterable[pa.RecordBatch], mapping: ColumnMapping, where: str
+) -> None:
+    type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
+    chosen: dict[str, str] | None = None
+    for batch in batches:
+        if chosen is None:
+            chosen = resolve_columns(type_, mapping, batch.schema.names, where)
+        _stage_chosen(stager, [batch], mapping, chosen)
+
+
+def _stage_chosen(
+    stager: _Stager,
+    batches: Iterable[pa.RecordBatch],
+    mapping: ColumnMapping,
+    chosen: dict[str, str],
+    *,
+    is_text: bool = False,
+) -> None:
+    """Rows gathered into pieces worth a file each, converted and staged."""
+    type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
+    for rows in _gathered(batches):
+        parsed = table_rows(
+            type_, rows, chosen, stager.result.lines + 1, stager.options, is_text=is_text
+        )
+        stager.result.bytes += rows.nbytes
+        stager.add(parsed)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        size, rows = size + batch.nbytes, rows + batch.num_rows
+        if size >= BLOCK_BYTES or rows >= 1 << 20:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting, size, rows = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()

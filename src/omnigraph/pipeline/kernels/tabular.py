@@ -1,0 +1,239 @@
+"""Columns of a table as the rows of a type: named, converted, and refused row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.errors import BadRequest, RowProblem
+from omnigraph.execution.load import type_spec
+from omnigraph.pipeline.inputs import ColumnMapping
+from omnigraph.types.arrow import arrow_type
+from omnigraph.types.from_arrow import Converted, convert_array
+from omnigraph.types.from_json import convert_column, required_errors
+from omnigraph.types.jsonl import ParsedLines, TypedRows
+from omnigraph.types.jsonl_examine import bad_value, missing_value
+from omnigraph.types.jsonl_types import PropertySpec, ReadOptions
+from omnigraph.types.problems import ProblemCode
+from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
+
+_ALIASES = {"src": ("from", "src"), "dst": ("to", "dst"), "id": ("id",)}
+
+
+def resolve_columns(
+    type_: NodeType | EdgeType, mapping: ColumnMapping, names: Sequence[str], where: str
+) -> dict[str, str]:
+    """Which column holds `id`, the ends and each property; a column left over is a mistake."""
+    chosen = dict(mapping.columns)
+    wanted = [p.name for p in type_.properties] + ["id"]
+    ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
+    for name in (*wanted, *ends):
+        if name in chosen or (mapping.is_exact and name not in ends):
+            continue
+        found = [alias for alias in _ALIASES.get(name, (name,)) if alias in names]
+        if found:
+            chosen[name] = found[0]
+    for name, column in chosen.items():
+        if column not in names:
+            raise BadRequest(f"{where} has no column '{column}' for {type_.name}.{name}")
+    for end in ends:
+        if end not in chosen:
+            shown = "from" if end == "src" else "to"
+            raise BadRequest(f"{where} has no column for '{shown}' of {type_.name}")
+    if not mapping.is_exact:
+        unknown = [name for name in names if name not in chosen.values()]
+        if unknown:
+            raise BadRequest(
+                f"{where}: column '{unknown[0]}' is no property of {type_.name}; "
+                "name the columns to be read"
+            )
+    return chosen
+
+
+def table_rows(
+    type_: NodeType | EdgeType,
+    rows: pa.Table | pa.RecordBatch,
+    chosen: dict[str, str],
+    first_line: int,
+    options: ReadOptions,
+    *,
+    is_text: bool = False,
+) -> ParsedLines:
+    """The rows that fit, and what is wrong with the others.
+
+    With `is_text` every column holds text, as in CSV, and numbers are read from it.
+    """
+    count = rows.num_rows
+    problems: list[tuple[int, RowProblem]] = []
+    columns = _structural(type_, rows, chosen, problems)
+    presence: dict[str, pa.Array] = {}
+    for wanted in type_spec(type_).properties:
+        given = wanted.name in chosen
+        values = _column(rows, chosen[wanted.name]) if given else None
+        columns[wanted.name] = _property(wanted, values, count, problems, options, is_text=is_text)
+        presence[wanted.name] = pa.array(np.full(count, given))
+    lines = pa.array(np.arange(first_line, first_line + count, dtype=np.int64))
+    return _kept(type_, columns, presence, lines, problems, count, options)
+
+
+def _kept(
+    type_: NodeType | EdgeType,
+    columns: dict[str, pa.Array],
+    presence: dict[str, pa.Array],
+    lines: pa.Array,
+    problems: list[tuple[int, RowProblem]],
+    count: int,
+    options: ReadOptions,
+) -> ParsedLines:
+    table = pa.table(columns)
+    given = pa.table(presence) if presence else None
+    ids = columns["id"]
+    located = [
+        replace(p, line=lines[row].as_py(), type_key=type_.table_key, id=ids[row].as_py())
+        for row, p in sorted(problems, key=lambda found: found[0])
+    ]
+    if problems:
+        flags = np.ones(count, np.bool_)
+        flags[[row for row, _ in problems]] = False
+        keep = pa.array(flags)
+        table, lines = table.filter(keep), lines.filter(keep)
+        given = given.filter(keep) if given is not None else None
+    typed = TypedRows(type_spec(type_), table, pa.chunked_array([lines]), given)
+    counts = Counter((p.type_key, p.code) for p in located)
+    rows = {type_.table_key: typed} if table.num_rows else {}
+    return ParsedLines(rows, count, tuple(located[: options.max_problems]), dict(counts))
+
+
+def _structural(
+    type_: NodeType | EdgeType,
+    rows: pa.Table | pa.RecordBatch,
+    chosen: dict[str, str],
+    problems: list[tuple[int, RowProblem]],
+) -> dict[str, pa.Array]:
+    columns: dict[str, pa.Array] = {}
+    ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
+    for name in ("id", *ends):
+        if name not in chosen:
+            columns[name] = pa.nulls(rows.num_rows, pa.string())
+            continue
+        converted = convert_array(_column(rows, chosen[name]), PropertyType(Scalar.STRING))
+        shown = {"src": "from", "dst": "to"}.get(name, name)
+        for row, _ in converted.errors:
+            reason = f"'{shown}' must be a string"
+            problems.append((row, RowProblem(reason, ProblemCode.ENVELOPE)))
+        columns[name] = converted.array
+    for end in ends:
+        refused = {row for row, _ in problems}
+        for row in pc.indices_nonzero(columns[end].is_null()).to_pylist():
+            if row not in refused:
+                shown = "from" if end == "src" else "to"
+                reason = f"an edge record needs '{shown}'"
+                problems.append((row, RowProblem(reason, ProblemCode.ENVELOPE)))
+    return columns
+
+
+def _column(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
+    found = rows.column(name)
+    if isinstance(found, pa.ChunkedArray):
+        return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+    return found
+
+
+def _property(
+    wanted: PropertySpec,
+    values: pa.Array | None,
+    count: int,
+    problems: list[tuple[int, RowProblem]],
+    options: ReadOptions,
+    *,
+    is_text: bool,
+) -> pa.Array:
+    if values is None:
+        array = pa.nulls(count, arrow_type(wanted.type))
+        if wanted.type.nullable or wanted.has_default or options.partial:
+            return array
+        problems += [(row, missing_value(wanted)) for row in range(count)]
+        return array
+    converted = from_text(values, wanted.type) if is_text else convert_array(values, wanted.type)
+    wrong = dict(converted.errors)
+    problems += [(row, bad_value(reason, wanted)) for row, reason in wrong.items()]
+    lacking = required_errors(converted.array, wanted.name, wanted.type)
+    problems += [(row, missing_value(wanted)) for row, _ in lacking if row not in wrong]
+    return converted.array
+
+
+def from_text(values: pa.Array, wanted: PropertyType) -> Converted:
+    """Texts as the column of a property type: numbers and truth values are read from them."""
+    if wanted.is_list or wanted.is_vector:
+        return _from_json_text(values, wanted)
+    if wanted.scalar is Scalar.BOOL:
+        return _booleans(values, wanted)
+    if wanted.scalar in INTEGERS | FLOATS:
+        return _numbers(values, wanted)
+    return convert_array(values, wanted)
+
+
+def _booleans(values: pa.Array, wanted: PropertyType) -> Converted:
+    words = pc.utf8_lower(values)
+    known = pc.or_(pc.equal(words, "true"), pc.equal(words, "false"))
+    wrong = pc.invert(pc.fill_null(known, True))
+    array = pc.if_else(pc.fill_null(known, False), pc.equal(words, "true"), None)
+    return Converted(array.cast(pa.bool_()), _text_errors(values, wrong, wanted))
+
+
+def _numbers(values: pa.Array, wanted: PropertyType) -> Converted:
+    target = arrow_type(wanted)
+    try:
+        numbers = values.cast(pa.float64() if wanted.scalar in FLOATS else target)
+    except pa.ArrowInvalid:
+        return _one_by_one(values, wanted)
+    return convert_array(numbers, wanted)
+
+
+def _one_by_one(values: pa.Array, wanted: PropertyType) -> Converted:
+    parsed: list[object] = []
+    unread: list[tuple[int, str]] = []
+    for row, text in enumerate(values.to_pylist()):
+        number = _number(text, is_float=wanted.scalar in FLOATS)
+        if text is not None and number is None:
+            unread.append((row, f"expects {wanted.display(nullable=False)}, got '{text}'"))
+        parsed.append(number)
+    converted = convert_column(parsed, wanted)
+    return Converted(converted.array, tuple(sorted([*unread, *converted.errors])))
+
+
+def _number(text: str | None, *, is_float: bool) -> int | float | None:
+    if text is None:
+        return None
+    try:
+        return float(text) if is_float else int(text)
+    except ValueError:
+        return None
+
+
+def _from_json_text(values: pa.Array, wanted: PropertyType) -> Converted:
+    parsed: list[object] = []
+    unread: list[tuple[int, str]] = []
+    for row, text in enumerate(values.to_pylist()):
+        try:
+            parsed.append(None if text is None else msgspec.json.decode(text))
+        except msgspec.DecodeError:
+            parsed.append(None)
+            unread.append((row, "expects a JSON array"))
+    converted = convert_column(parsed, wanted)
+    return Converted(converted.array, tuple(sorted([*unread, *converted.errors])))
+
+
+def _text_errors(
+    values: pa.Array, wrong: pa.Array, wanted: PropertyType
+) -> tuple[tuple[int, str], ...]:
+    expected = wanted.display(nullable=False)
+    rows: Iterable[int] = pc.indices_nonzero(wrong).to_pylist()
+    return tuple((row, f"expects {expected}, got '{values[row]}'") for row in rows)

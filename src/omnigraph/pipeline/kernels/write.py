@@ -1,0 +1,290 @@
+"""The last stage: staged rows as files of their tables, and marks on the rows they replace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.constraints.model import column, without
+from omnigraph.errors import RowProblem
+from omnigraph.execution.assign import default_value
+from omnigraph.execution.physical import from_stored, logical_schema, table_schema, to_stored
+from omnigraph.identity import TableKey
+from omnigraph.pipeline.kernels.reading import REPORTED, dropped_addresses, replacements
+from omnigraph.pipeline.staging import AT, PRESENT, Staged, catalog_of, staging_schema
+from omnigraph.storage.tables.blobs import read_blobs
+from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.stage import Deletions, delete_addresses
+from omnigraph.types.arrow import BLOB
+from omnigraph.types.jsonl_examine import missing_value
+from omnigraph.types.jsonl_types import PropertySpec
+
+ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """Some fragments of the staged rows of one type, and the table they go to."""
+
+    table_key: TableKey
+    staged: Staged
+    fragments: tuple[int, ...]
+    target: Table
+    keeps_row_ids: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    table_key: TableKey
+    fragments: tuple[str, ...]
+    rows: int
+
+
+def write_rows(ir: str, task: WriteTask) -> Written:
+    """Fragments of the target that hold these rows; those that replace others come first."""
+    type_ = catalog_of(ir).by_table_key[task.table_key]
+    gone = dropped_addresses(task.staged.fates, task.fragments)
+    replaced = None
+    if task.keeps_row_ids:
+        found = replacements(task.staged.fates, ["address", "row_id"], fragments=task.fragments)
+        replaced = found if found.num_rows else None
+    source = _Source(type_, task, gone, replaced)
+    carried: list[pa.Array] = []
+    batches = source.batches(carried)
+    first = next(batches, None)
+    if first is None:
+        return Written(task.table_key, (), 0)
+    schema = table_schema(type_)
+    counter = _Counter()
+    reader = pa.RecordBatchReader.from_batches(schema, counter.count(first, batches))
+    # The ids are complete once the rows were read, so they are put on afterwards.
+    fragments = write_fragments(task.target, reader, carried_row_ids=_LazyIds(carried))
+    return Written(task.table_key, tuple(fragments), counter.rows)
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def count(
+        self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        self.rows += first.num_rows
+        yield first
+        for batch in rest:
+            self.rows += batch.num_rows
+            yield batch
+
+
+class _LazyIds:
+    """Row ids that are only known after the rows were written."""
+
+    def __init__(self, parts: list[pa.Array]) -> None:
+        self._parts = parts
+
+    def _whole(self) -> pa.Array:
+        return pa.concat_arrays(self._parts) if self._parts else pa.array([], pa.uint64())
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def slice(self, start: int, length: int) -> pa.Array:
+        return self._whole().slice(start, length)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The staged rows of one task, in the form of the target."""
+
+    type: NodeType | EdgeType
+    task: WriteTask
+    gone: pa.Array
+    replaced: pa.Table | None
+
+    def batches(self, carried: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+        if self.replaced is None:
+            yield from self._pass(None, carried)
+            return
+        yield from self._pass(True, carried)
+        yield from self._pass(False, carried)
+
+    def _pass(self, replacing: bool | None, carried: list[pa.Array]) -> Iterator[pa.RecordBatch]:  # noqa: FBT001 - three ways
+        names = logical_schema(self.type).names
+        needs_address = replacing is not None or len(self.gone) > 0
+        for batch in self.task.staged.table.batches(
+            names,
+            with_row_address=needs_address,
+            fragments=self.task.fragments,
+            batch_size=ROWS_AT_ONCE,
+        ):
+            rows = self._chosen(pa.Table.from_batches([batch]), replacing, carried)
+            if rows.num_rows:
+                plain = rows.select(names).cast(logical_schema(self.type))
+                yield from to_stored(plain, self.type).combine_chunks().to_batches()
+
+    def _chosen(
+        self,
+        rows: pa.Table,
+        replacing: bool | None,  # noqa: FBT001 - three ways
+        carried: list[pa.Array],
+    ) -> pa.Table:
+        if len(self.gone):
+            rows = rows.filter(without(column(rows, ROW_ADDRESS), self.gone))
+        if replacing is None or self.replaced is None:
+            return rows
+        known = column(self.replaced, "address")
+        place = pc.index_in(column(rows, ROW_ADDRESS), value_set=known)
+        if not replacing:
+            return rows.filter(pc.is_null(place))
+        found = place.drop_null()
+        carried.append(column(self.replaced, "row_id").take(found))
+        return rows.filter(pc.is_valid(place))
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTask:
+    """Some fragments of a table whose rows are replaced."""
+
+    table_key: TableKey
+    target: Table
+    fragments: tuple[int, ...]
+    fates: tuple[Table, ...]
+
+
+def delete_rows(spec: None, task: DeleteTask) -> tuple[TableKey, Deletions]:
+    """Marks on the replaced rows of these fragments, as files nothing refers to yet."""
+    del spec
+    found = replacements(task.fates, ["row_address"], fragments=task.fragments, by="row_fragment")
+    return task.table_key, delete_addresses(task.target, column(found, "row_address"))
+
+
+# --- partial records -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FillTask:
+    """One fragment of staged partial records."""
+
+    table_key: TableKey
+    staged: Staged
+    fragment: int
+    base: Table | None
+    target: TableLocation
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    table_key: TableKey
+    fragment: int
+    fragments: tuple[str, ...]
+    problems: tuple[RowProblem, ...] = ()
+    problem_count: int = 0
+
+
+def fill_rows(ir: str, task: FillTask) -> Filled:
+    """Partial records made whole: from the row they replace, or from defaults.
+
+    Rows keep their order and number, so that what refers to them by address still does.
+    """
+    type_ = catalog_of(ir).by_table_key[task.table_key]
+    rows = pa.Table.from_batches(
+        list(task.staged.table.batches(fragments=[task.fragment], with_row_address=True))
+    )
+    fates = task.staged.fates
+    found = replacements(fates, ["address", "row_id"], fragments=[task.fragment])
+    place = pc.index_in(column(rows, ROW_ADDRESS), value_set=column(found, "address"))
+    stored = _stored_rows(task.base, column(found, "row_id"), type_)
+    columns = {name: column(rows, name) for name in staging_schema(type_).names}
+    for property_ in type_.properties:
+        given = column(rows, PRESENT + property_.name)
+        old = column(stored, property_.name).take(place)
+        default = default_value(property_, f"{type_.name}.{property_.name}")
+        fresh = pa.repeat(default, rows.num_rows)
+        otherwise = _choose(pc.is_valid(place), old, fresh)
+        columns[property_.name] = _choose(given, columns[property_.name], otherwise)
+    whole = pa.table(columns, schema=staging_schema(type_))
+    gone = dropped_addresses(fates, [task.fragment])
+    counts = without(column(rows, ROW_ADDRESS), gone)
+    problems = list(_lacking(type_, whole, counts))
+    written = write_fragments(task.target, whole, rows_per_file=max(1, rows.num_rows))
+    return Filled(
+        task.table_key,
+        task.fragment,
+        tuple(written),
+        tuple(problems[:REPORTED]),
+        len(problems),
+    )
+
+
+def _choose(mask: pa.Array, one: pa.Array, other: pa.Array) -> pa.Array:
+    """One column or the other, row by row; also for types `if_else` does not know."""
+    count = len(mask)
+    picks = np.where(
+        mask.to_numpy(zero_copy_only=False), np.arange(count), np.arange(count) + count
+    )
+    return pa.concat_arrays([one, other]).take(pa.array(picks))
+
+
+def _stored_rows(base: Table | None, row_ids: pa.Array, type_: NodeType | EdgeType) -> pa.Table:
+    """The committed rows with these ids, in that order, blobs included."""
+    wanted = logical_schema(type_)
+    if base is None or not len(row_ids):
+        return wanted.empty_table()
+    plain = [field.name for field in wanted if field.type != BLOB]
+    found = base.take_row_ids(row_ids, [*plain, ROW_ID])
+    for field in wanted:
+        if field.type == BLOB:
+            values = read_blobs(base, field.name, row_ids.to_pylist())
+            found = found.append_column(field.name, pa.array(values, pa.large_binary()))
+    return from_stored(found, type_)
+
+
+def _lacking(type_: NodeType | EdgeType, rows: pa.Table, counts: pa.Array) -> Iterator[RowProblem]:
+    """Rows that lack a value they need, with nothing to take it from."""
+    for property_ in type_.properties:
+        if property_.type.nullable:
+            continue
+        lacking = pc.and_(pc.is_null(column(rows, property_.name)), counts)
+        problem = missing_value(PropertySpec(property_.name, property_.type))
+        for row in pc.indices_nonzero(lacking).to_pylist():
+            yield RowProblem(
+                problem.reason,
+                problem.code,
+                None,
+                rows.column(AT)[row].as_py(),
+                type_.table_key,
+                rows.column("id")[row].as_py(),
+                property_.name,
+            )
+
+
+def fragment_groups(table: Table, rows_each: int) -> list[tuple[int, ...]]:
+    """The fragments of a table in neighbouring groups of about so many rows."""
+    groups: list[tuple[int, ...]] = []
+    current: list[int] = []
+    rows = 0
+    for fragment in table.fragments():
+        if current and rows + fragment.rows > rows_each:
+            groups.append(tuple(current))
+            current, rows = [], 0
+        current.append(fragment.id)
+        rows += fragment.rows
+    if current:
+        groups.append(tuple(current))
+    return groups
+
+
+def touched_fragments(fates: Sequence[Table]) -> list[int]:
+    """The fragments of the table that have rows to be replaced."""
+    found: set[int] = set()
+    for table in fates:
+        for batch in table.batches(["row_fragment"], "NOT is_dropped"):
+            found |= set(pc.unique(batch.column(0)).to_pylist())
+    return sorted(found)

@@ -1,0 +1,524 @@
+"""A load, from its input to staged transactions; committing them is the graph's.
+
+    read and stage → look ids up → check → write files → stage transactions
+
+The first step needs only the schema. Everything after it depends on what the graph holds, and is
+done again when the graph moved meanwhile; files that are still right are kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+
+from omnigraph.catalog.codec import encode_ir
+from omnigraph.catalog.model import Catalog
+from omnigraph.errors import BadRequest, ExternalBlobPolicy, RowProblem, RowsRejected
+from omnigraph.execution.load import LoadMode
+from omnigraph.identity import TableKey
+from omnigraph.pipeline.checks import SIZES, Checks, Sizes
+from omnigraph.pipeline.inputs import InputOptions, Inputs, plan_inputs, table_mapping
+from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, TablePiece
+from omnigraph.pipeline.kernels.write import (
+    DeleteTask,
+    Filled,
+    FillTask,
+    WriteTask,
+    Written,
+    fragment_groups,
+    touched_fragments,
+)
+from omnigraph.pipeline.report import (
+    Left,
+    Places,
+    first_problems,
+    mismatches,
+    raise_repeated,
+    raise_taken,
+    raise_unreadable,
+    repeated_keys,
+    taken_problems,
+    write_rejects,
+)
+from omnigraph.pipeline.report import as_problem as violation_problem
+from omnigraph.pipeline.staging import (
+    REJECTS,
+    Staged,
+    StagingArea,
+    commit_staging,
+    staging_schema,
+)
+from omnigraph.pipeline.tasks import Job, SparkTasks, StageTime, Tasks
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.stage import (
+    NO_DELETIONS,
+    Deletions,
+    StagedTransaction,
+    stage_fragments,
+)
+from omnigraph.storage.write import StagedTable, Ticket, Writable, drop_fork, open_writable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_KERNELS = "omnigraph.pipeline.kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a load treats its input."""
+
+    mode: LoadMode
+    partial: bool = False
+    """Whether records of a merge keep what they leave out."""
+    skip: bool = False
+    """Whether bad rows are left out instead of refusing the load."""
+    rejects: str | Path | None = None
+    """A file for every refused record."""
+    sizes: Sizes = SIZES
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Files, folders and patterns; `names` is what reports call them instead, if anything."""
+
+    places: tuple[str | Path, ...]
+    options: InputOptions = field(default_factory=InputOptions)
+    name: str | None = ""
+    """What reports call the input; empty for the names of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A table in memory."""
+
+    table: pa.Table
+    type_name: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSource:
+    """A Spark data frame."""
+
+    frame: DataFrame
+    type_name: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+Source = FileSource | TableSource | FrameSource
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a load did, for its report."""
+
+    engine: str
+    spark_app_id: str | None
+    stages: tuple[StageTime, ...]
+    rows: int
+    bytes: int
+    seconds: float
+    left: Left
+
+
+@dataclass
+class _Output:
+    """The files written for one table, and for which version of it."""
+
+    entry: TableEntry
+    writable: Writable
+    fragments: tuple[str, ...]
+    deletions: Deletions
+
+
+class LoadJob:
+    """One load. Stage once, then prepare on a snapshot as often as needed."""
+
+    def __init__(self, root: GraphRoot, tasks: Tasks, source: Source, options: LoadOptions) -> None:
+        if options.partial and options.mode is not LoadMode.MERGE:
+            raise BadRequest("only a merge can be partial")
+        self._root, self._tasks, self._source, self._options = root, tasks, source, options
+        self._area = StagingArea(root, uuid4().hex)
+        self._began = time.monotonic()
+        self._ir: str | None = None
+        self._splits: list[StagedSplit] = []
+        self._staged: dict[TableKey, Staged] = {}
+        self._places = Places((), ())
+        self._outputs: dict[TableKey, _Output] = {}
+        self._left = Left()
+        self._rejects: Table | None = None
+
+    def close(self) -> None:
+        """Remove what was staged."""
+        self._area.remove()
+
+    @property
+    def counts(self) -> Mapping[TableKey, int]:
+        """How many records of each type were read and are good in themselves."""
+        counts: dict[TableKey, int] = {}
+        for split in self._splits:
+            for key, one in split.tables.items():
+                counts[key] = counts.get(key, 0) + one.rows
+        return {key: counts[key] for key in sorted(counts) if counts[key]}
+
+    def measured(self) -> Measured:
+        return Measured(
+            self._tasks.engine,
+            self._tasks.application,
+            tuple(self._tasks.times),
+            sum(self.counts.values()),
+            sum(split.bytes for split in self._splits),
+            time.monotonic() - self._began,
+            self._left,
+        )
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def prepare(
+        self, snapshot: Snapshot, catalog: Catalog, ticket: Ticket
+    ) -> tuple[StagedTable, ...]:
+        """One staged transaction for each table the load changes.
+
+        Raises:
+            RowsRejected: records cannot be read.
+            ConstraintViolated: a rule of the schema is broken.
+            KeyConflict: an id is there already, or twice.
+        """
+        self._stage(catalog)
+        self._left = self._unreadable()
+        staged = {key: one for key, one in self._staged.items() if self._is_touched(key)}
+        checks = Checks(
+            self._tasks,
+            self._area,
+            self._schema(),
+            catalog,
+            self._options.mode,
+            self._options.skip,
+            snapshot,
+            self._places,
+            self._minted(),
+            self._options.sizes,
+            self._left,
+        )
+        touched = sorted({*staged, *(k for s in self._splits for k in s.mismatch_counts)})
+        try:
+            staged = checks.find_keys(staged)
+            self._raise_or_leave(checks, touched)
+            if self._options.partial:
+                staged = self._fill(staged, checks, catalog)
+            staged = checks.check(staged)
+            if not self._options.skip:
+                self._raise_taken(checks, sorted(staged))
+        finally:
+            self._write_rejects()
+        return self._write(snapshot, ticket, staged)
+
+    def _schema(self) -> str:
+        assert self._ir is not None, "the input is staged first"
+        return self._ir
+
+    def _is_touched(self, key: TableKey) -> bool:
+        return self._staged[key].rows > 0
+
+    def _stage(self, catalog: Catalog) -> None:
+        """Read the input once for each schema it meets."""
+        ir = encode_ir(catalog)
+        if self._ir == ir:
+            return
+        if self._ir is not None:
+            self._area.remove()
+            self._area = StagingArea(self._root, uuid4().hex)
+            self._outputs, self._rejects = {}, None
+        self._ir = ir
+        locations = {key: self._area.table_location(key) for key in catalog.by_table_key}
+        rejects = self._area.location("rejects") if self._options.rejects is not None else None
+        spec = StageSpec(
+            ir,
+            locations,
+            self._root.settings.aws,
+            partial=self._options.partial,
+            rejects=rejects,
+        )
+        files = self._read(spec, catalog)
+        self._places = Places(files, [split.lines for split in self._splits])
+        self._staged = {}
+        for key, type_ in catalog.by_table_key.items():
+            texts = [t for s in self._splits if key in s.tables for t in s.tables[key].fragments]
+            schema = staging_schema(type_, with_presence=self._options.partial)
+            table = commit_staging(locations[key], schema, texts)
+            if table is not None:
+                rows = sum(s.tables[key].rows for s in self._splits if key in s.tables)
+                self._staged[key] = Staged(table, rows)
+
+    def _read(self, spec: StageSpec, catalog: Catalog) -> list[str | None]:
+        """Stage the whole input; gives the file of each piece."""
+        match self._source:
+            case FileSource():
+                return self._read_files(self._source, spec, catalog)
+            case TableSource():
+                return self._read_table(self._source, spec, catalog)
+            case FrameSource():
+                return self._read_frame(self._source, spec, catalog)
+
+    def _read_files(
+        self, source: FileSource, spec: StageSpec, catalog: Catalog
+    ) -> list[str | None]:
+        inputs: Inputs = plan_inputs(source.places, source.options, catalog, spec.aws)
+        kernel = f"{_KERNELS}.stage:stage_split"
+        self._splits = self._tasks.run(kernel, inputs.splits, spec, stage="read")
+        if source.name == "":
+            return [split.file.name for split in inputs.splits]
+        return [source.name for _ in inputs.splits]
+
+    def _read_table(
+        self, source: TableSource, spec: StageSpec, catalog: Catalog
+    ) -> list[str | None]:
+        mapping = table_mapping(catalog, source.type_name, source.columns)
+        assert mapping is not None
+        location = self._area.location("input")
+        plain = pa.table(source.table.columns, names=source.table.column_names)
+        rows = write_fragments(location, plain, rows_per_file=1 << 18)
+        table = commit_staging(location, plain.schema, rows)
+        pieces = []
+        if table is not None and plain.num_rows:
+            pieces = [
+                TablePiece(number, table, (fragment.id,), mapping)
+                for number, fragment in enumerate(table.fragments())
+            ]
+        kernel = f"{_KERNELS}.stage:stage_table"
+        self._splits = self._tasks.run(kernel, pieces, spec, stage="read") if pieces else []
+        return [None for _ in pieces]
+
+    def _read_frame(
+        self, source: FrameSource, spec: StageSpec, catalog: Catalog
+    ) -> list[str | None]:
+        mapping = table_mapping(catalog, source.type_name, source.columns)
+        if not isinstance(self._tasks, SparkTasks):
+            raise BadRequest("a Spark data frame is loaded on Spark; use engine='spark'")
+        kernel = f"{_KERNELS}.stage:stage_partition"
+        self._splits = self._tasks.map_rows(source.frame, kernel, (spec, mapping), stage="read")
+        for place, split in enumerate(self._splits):
+            assert split.split == place, "every partition answers once, in order"
+        return [None for _ in self._splits]
+
+    # --- deciding --------------------------------------------------------------------------------
+
+    def _unreadable(self) -> Left:
+        """Raise for records that cannot be read, or note that they are left out."""
+        left = Left()
+        if self._options.skip:
+            total = sum(split.problem_count for split in self._splits)
+            left.add(first_problems(self._splits, self._places), total)
+            return left
+        try:
+            raise_unreadable(self._splits, self._places)
+        except RowsRejected:
+            self._write_rejects()
+            raise
+        return left
+
+    def _raise_or_leave(self, checks: Checks, touched: Sequence[TableKey]) -> None:
+        if not self._options.skip:
+            raise_repeated(self._splits, checks.keys, touched, self._places)
+            return
+        for key in touched:
+            problems, total = mismatches(self._splits, key, self._places)
+            self._left.add(problems, total)
+            found = checks.keys.get(key, ())
+            repeated: list[RowProblem] = [
+                violation_problem(v) for v in repeated_keys(found, self._places)
+            ]
+            reasons = [*repeated, *taken_problems(found, self._places)]
+            self._left.add(reasons, sum(one.skipped for one in found))
+
+    def _raise_taken(self, checks: Checks, touched: Sequence[TableKey]) -> None:
+        for key in touched:
+            addresses = [s.tables[key].address for s in self._splits if key in s.tables]
+            known = [address for address in addresses if address is not None]
+            if known and not any(one.dropped for one in checks.keys[key]):
+                raise ExternalBlobPolicy(known[0], "no address is on the graph's list")
+            raise_taken(key, checks.keys[key], self._places)
+
+    def _minted(self) -> frozenset[TableKey]:
+        explicit = {
+            key
+            for split in self._splits
+            for key, one in split.tables.items()
+            if not one.all_minted and one.rows
+        }
+        return frozenset(self._staged) - explicit
+
+    def _write_rejects(self) -> None:
+        if self._options.rejects is None:
+            return
+        if self._rejects is None:
+            texts = [text for split in self._splits for text in split.rejects]
+            self._rejects = commit_staging(self._area.location("rejects"), REJECTS, texts)
+        ruled = [p for p in self._left.first if p.code not in _READ_CODES]
+        write_rejects(self._options.rejects, self._rejects, ruled, self._places)
+
+    # --- partial records -------------------------------------------------------------------------
+
+    def _fill(
+        self, staged: Mapping[TableKey, Staged], checks: Checks, catalog: Catalog
+    ) -> dict[TableKey, Staged]:
+        """Partial records made whole with what the graph holds."""
+        targets = {key: self._area.fresh("whole") for key in staged}
+        tasks = [
+            FillTask(key, one, fragment.id, checks.base(key), targets[key])
+            for key, one in staged.items()
+            for fragment in one.table.fragments()
+        ]
+        found: list[Filled] = self._tasks.run(
+            f"{_KERNELS}.write:fill_rows", tasks, self._schema(), stage="fill"
+        )
+        total = sum(one.problem_count for one in found)
+        if total:
+            shown = [self._located(p) for one in found for p in one.problems]
+            raise RowsRejected(shown[:100], total)
+        result = {}
+        for key, one in staged.items():
+            texts = [t for f in found if f.table_key == key for t in f.fragments]
+            table = commit_staging(targets[key], staging_schema(catalog.by_table_key[key]), texts)
+            assert table is not None
+            result[key] = Staged(table, one.rows, one.fates)
+        return result
+
+    def _located(self, problem: RowProblem) -> RowProblem:
+        assert problem.line is not None
+        file, line = self._places.of(problem.line)
+        return RowProblem(
+            problem.reason,
+            problem.code,
+            file,
+            line,
+            problem.type_key,
+            problem.id,
+            problem.property,
+        )
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def _write(
+        self, snapshot: Snapshot, ticket: Ticket, staged: Mapping[TableKey, Staged]
+    ) -> tuple[StagedTable, ...]:
+        opened: dict[TableKey, Writable] = {}
+        try:
+            self._forget_stale(snapshot)
+            for key in sorted(staged):
+                if key not in self._outputs:
+                    opened[key] = open_writable(snapshot, snapshot.entry(key))
+            self._write_files(snapshot, staged, opened)
+            return tuple(self._transactions(ticket, sorted(staged)))
+        except BaseException:
+            for key, writable in opened.items():
+                self._outputs.pop(key, None)
+                drop_fork(writable)
+            raise
+
+    def _forget_stale(self, snapshot: Snapshot) -> None:
+        """Keep files that are right for the snapshot too.
+
+        Rows that were added are right for every version of a table; rows that replace others are
+        right for one. A fork is given up together with the write it was made for.
+        """
+        for key, output in list(self._outputs.items()):
+            entry = snapshot.entry(key)
+            same_table = (entry.path, entry.owner_branch) == (
+                output.entry.path,
+                output.entry.owner_branch,
+            )
+            adds_only = not output.deletions.rows and self._options.mode is not LoadMode.MERGE
+            is_right = same_table and (entry.version == output.entry.version or adds_only)
+            if output.writable.is_fork or not is_right:
+                del self._outputs[key]
+            else:
+                table = self._root.open_entry(entry)
+                output.entry, output.writable = entry, Writable(entry, table, is_fork=False)
+
+    def _write_files(
+        self,
+        snapshot: Snapshot,
+        staged: Mapping[TableKey, Staged],
+        opened: Mapping[TableKey, Writable],
+    ) -> None:
+        merges = self._options.mode is LoadMode.MERGE
+        sizes = self._options.sizes
+        tasks = [
+            WriteTask(key, staged[key], group, writable.table, keeps_row_ids=merges)
+            for key, writable in opened.items()
+            for group in fragment_groups(staged[key].table, sizes.rows_per_task)
+        ]
+        jobs = [Job(f"{_KERNELS}.write:write_rows", tasks, self._schema())]
+        if merges:
+            jobs.append(self._deletion_job(staged, opened))
+        results = self._tasks.run_all(jobs, stage="write")
+        written: list[Written] = results[0]
+        deletions: dict[TableKey, Deletions] = {}
+        for key, one in results[1] if merges else ():
+            deletions[key] = deletions.get(key, NO_DELETIONS) + one
+        for key, writable in opened.items():
+            texts = tuple(t for one in written if one.table_key == key for t in one.fragments)
+            self._outputs[key] = _Output(
+                snapshot.entry(key), writable, texts, deletions.get(key, NO_DELETIONS)
+            )
+
+    def _deletion_job(
+        self, staged: Mapping[TableKey, Staged], opened: Mapping[TableKey, Writable]
+    ) -> Job:
+        """Marks on the rows that are replaced, fragment by fragment."""
+        tasks = [
+            DeleteTask(key, writable.table, (fragment,), staged[key].fates)
+            for key, writable in opened.items()
+            for fragment in touched_fragments(staged[key].fates)
+        ]
+        return Job(f"{_KERNELS}.write:delete_rows", tasks, None)
+
+    def _transactions(self, ticket: Ticket, keys: Sequence[TableKey]) -> list[StagedTable]:
+        staged: list[StagedTable] = []
+        for key in keys:
+            output = self._outputs[key]
+            transaction = self._transaction(output, ticket)
+            if transaction is None:
+                drop_fork(output.writable)
+            else:
+                staged.append(StagedTable(output.writable, transaction))
+        return staged
+
+    def _transaction(self, output: _Output, ticket: Ticket) -> StagedTransaction | None:
+        return stage_fragments(
+            output.writable.table,
+            output.fragments,
+            deletions=output.deletions,
+            replace_all=self._options.mode is LoadMode.OVERWRITE,
+            uuid=str(uuid4()),
+            properties=ticket.properties,
+        )
+
+
+_READ_CODES = frozenset(
+    {
+        "malformed",
+        "duplicate_member",
+        "limit",
+        "envelope",
+        "unknown_type",
+        "unknown_field",
+        "reserved_field",
+        "bad_value",
+        "required",
+        "id_mismatch",
+    }
+)
+"""What reading finds; those records are in the table of rejects already."""

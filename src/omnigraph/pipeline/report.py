@@ -1,0 +1,229 @@
+"""What a load found wrong, put into words: in order, with file and line, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from omnigraph.errors import (
+    BadRequest,
+    ConstraintViolated,
+    KeyConflict,
+    RowProblem,
+    RowsRejected,
+    Violation,
+)
+from omnigraph.identity import TableKey
+from omnigraph.pipeline.kernels.keys import KeyFindings
+from omnigraph.pipeline.kernels.reading import Findings
+from omnigraph.pipeline.kernels.stage import StagedSplit
+from omnigraph.pipeline.staging import split_and_line
+from omnigraph.storage.tables.handle import Table
+
+REPORTED = 100
+
+
+@dataclass(frozen=True)
+class Places:
+    """Turns positions within pieces of input into files and lines."""
+
+    files: Sequence[str | None]
+    """The file of each piece."""
+    lines: Sequence[int]
+    """How many lines each piece has."""
+    _before: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        total: dict[str | None, int] = {}
+        for split, (file, lines) in enumerate(zip(self.files, self.lines, strict=True)):
+            self._before[split] = total.get(file, 0)
+            total[file] = self._before[split] + lines
+
+    def of(self, at: int) -> tuple[str | None, int]:
+        split, line = split_and_line(at)
+        return self.files[split], self._before[split] + line
+
+    def of_split(self, split: int, line: int | None) -> tuple[str | None, int | None]:
+        return self.files[split], None if line is None else self._before[split] + line
+
+    def placed(self, violation: Violation) -> Violation:
+        if violation.line is None:
+            return violation
+        file, line = self.of(violation.line)
+        return replace(violation, file=file, line=line)
+
+
+@dataclass
+class Left:
+    """What was left out of a load that skips bad rows."""
+
+    total: int = 0
+    first: list[RowProblem] = field(default_factory=list)
+
+    def add(self, problems: Iterable[RowProblem], total: int) -> None:
+        self.total += total
+        room = REPORTED - len(self.first)
+        if room > 0:
+            self.first += list(problems)[:room]
+
+
+@dataclass
+class Broken:
+    """Broken rules, gathered rule by rule in the order in which they are reported."""
+
+    places: Places
+    total: int = 0
+    first: list[Violation] = field(default_factory=list)
+
+    def add(self, found: Iterable[Findings], *, by_source: bool = False) -> list[Violation]:
+        """Take what the tasks of one rule found; gives the first of them."""
+        found = list(found)
+        total = sum(one.total for one in found)
+        if not total:
+            return []
+        shown = [violation for one in found for violation in one.first]
+        shown.sort(key=_by_source if by_source else _by_place)
+        self.total += total
+        placed = [self.places.placed(violation) for violation in shown[:REPORTED]]
+        self.first += placed[: max(0, REPORTED - len(self.first))]
+        return placed
+
+    def raise_if_any(self) -> None:
+        if self.total:
+            raise ConstraintViolated(self.first, self.total)
+
+
+def _by_place(violation: Violation) -> tuple[int, str]:
+    """In the order of the input; rows that did not come from it by their ids."""
+    return violation.line or 0, "" if violation.line is not None else violation.id or ""
+
+
+def _by_source(violation: Violation) -> str:
+    return violation.message.partition("source '")[2].rpartition("' has ")[0]
+
+
+def as_problem(violation: Violation) -> RowProblem:
+    """A broken rule as the reason why a row was left out."""
+    return RowProblem(
+        violation.message,
+        str(violation.kind),
+        violation.file,
+        violation.line,
+        violation.type_key,
+        violation.id,
+    )
+
+
+def raise_unreadable(splits: Sequence[StagedSplit], places: Places) -> None:
+    """Raise with the first records that cannot be read, if there are any."""
+    total = sum(split.problem_count for split in splits)
+    if total:
+        raise RowsRejected(list(first_problems(splits, places)), total)
+
+
+def first_problems(splits: Sequence[StagedSplit], places: Places) -> list[RowProblem]:
+    found = [
+        _located(problem, split.split, places) for split in splits for problem in split.problems
+    ]
+    return found[:REPORTED]
+
+
+def _located(problem: RowProblem, split: int, places: Places) -> RowProblem:
+    file, line = places.of_split(split, problem.line)
+    return replace(problem, file=file, line=line)
+
+
+def mismatches(
+    splits: Sequence[StagedSplit], key: TableKey, places: Places
+) -> tuple[list[RowProblem], int]:
+    """The records of a type whose id or key does not hold, and how many there are."""
+    total = sum(split.mismatch_counts[key] for split in splits)
+    found = [
+        _located(problem, split.split, places)
+        for split in splits
+        for problem in split.mismatches.get(key, ())
+    ]
+    return found[:REPORTED], total
+
+
+def raise_repeated(
+    splits: Sequence[StagedSplit],
+    keys: Mapping[TableKey, Sequence[KeyFindings]],
+    touched: Sequence[TableKey],
+    places: Places,
+) -> None:
+    """Raise for the first type whose ids contradict each other or their keys."""
+    for key in touched:
+        problems, total = mismatches(splits, key, places)
+        if total:
+            raise RowsRejected(problems, total)
+        found = keys.get(key, ())
+        repeated = sum(one.repeated_keys for one in found)
+        if repeated:
+            raise ConstraintViolated(repeated_keys(found, places), repeated)
+        conflicts = [one.repeated for one in found if one.repeated is not None]
+        if conflicts:
+            first = min(conflicts, key=lambda conflict: conflict.first_at)
+            raise KeyConflict(key, first.id, places.of(first.at)[1])
+
+
+def repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Violation]:
+    shown = [violation for one in found for violation in one.violations]
+    shown.sort(key=lambda violation: violation.line or 0)
+    return [places.placed(violation) for violation in shown[:REPORTED]]
+
+
+def taken_problems(found: Sequence[KeyFindings], places: Places) -> Iterator[RowProblem]:
+    """Ids that were taken, as reasons why rows were left out: the first of each task."""
+    for one in found:
+        for conflict in (one.repeated, one.taken):
+            if conflict is not None:
+                file, line = places.of(conflict.at)
+                yield RowProblem(
+                    f"{one.table_key} '{conflict.id}' already has this id",
+                    "key_conflict",
+                    file,
+                    line,
+                    one.table_key,
+                    conflict.id,
+                )
+
+
+def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> None:
+    conflicts = [one.taken for one in found if one.taken is not None]
+    if conflicts:
+        first = min(conflicts, key=lambda conflict: conflict.first_at)
+        raise KeyConflict(key, first.id, places.of(first.at)[1])
+
+
+def write_rejects(
+    path: str | Path, table: Table | None, left: Iterable[RowProblem], places: Places
+) -> int:
+    """Write every refused record to a file of JSON lines; gives their number."""
+    encode = msgspec.json.Encoder().encode
+    target = Path(path)
+    partial = target.with_name(target.name + ".partial")
+    count = 0
+    try:
+        with partial.open("wb") as file:
+            for line in _reject_lines(table, left, places):
+                file.write(encode(line) + b"\n")
+                count += 1
+        partial.replace(target)
+    except OSError as error:
+        raise BadRequest(f"cannot write {path}: {error.strerror or error}") from error
+    return count
+
+
+def _reject_lines(
+    table: Table | None, left: Iterable[RowProblem], places: Places
+) -> Iterator[dict[str, object]]:
+    for batch in table.batches() if table is not None else ():
+        for row in batch.to_pylist():
+            file, line = places.of(row.pop("at"))
+            yield {"file": file, "line": line, **row}
+    for problem in left:
+        yield {**problem.wire(), "record": None}

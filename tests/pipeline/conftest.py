@@ -1,0 +1,34 @@
+"""One small Spark session for all tests of a process, and graphs to load into."""
+
+from __future__ import annotations
+
+import pytest
+
+import omnigraph
+from omnigraph.pipeline.session import spark as make_session
+
+SPARK_CONF = {
+    "spark.master": "local[2,4]",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Two cores, four attempts; started once, since starting takes longer than any test."""
+    session = make_session(conf=SPARK_CONF)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def new_graph(tmp_path):
+    """A function that makes an empty graph with a schema."""
+    made = []
+
+    def make(schema: str):
+        made.append(omnigraph.init(tmp_path / f"graph-{len(made)}.omni", schema))
+        return made[-1]
+
+    return make
