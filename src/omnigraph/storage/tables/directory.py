@@ -9,18 +9,14 @@ scan of the substrate.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pyarrow as pa
-from lance.fragment import RowIdSequence
+from lance.fragment import FragmentMetadata, RowIdSequence
 
 from omnigraph.storage.tables.quoting import one_of
-
-if TYPE_CHECKING:  # a table holds the directory, so one of the two must not import the other
-    from omnigraph.storage.tables.handle import Table
-    from omnigraph.storage.tables.stage import StagedTransaction
 
 KEY = "id"
 MOST_KEYS = 1_000
@@ -31,6 +27,37 @@ MOST_ROWS = 50_000
 
 _ROW_ID, _ROW_ADDRESS = "_rowid", "_rowaddr"
 _OFFSET_BITS = 32
+
+
+class ReadTable(Protocol):
+    """What a directory needs of a table, which holds it and so cannot be imported here."""
+
+    version: int
+
+    @property
+    def schema(self) -> pa.Schema: ...
+    def fragment_sizes(self) -> Mapping[int, int]: ...
+    def fragment_ids(self) -> Collection[int]: ...
+    def newest_fragment(self) -> FragmentMetadata | None: ...
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        *,
+        limit: int | None = None,
+        fragments: Sequence[int] | None = None,
+    ) -> pa.Table: ...
+
+
+class SmallChange(Protocol):
+    """What it needs of a transaction: from which version, and whose rows came and went."""
+
+    @property
+    def read_version(self) -> int: ...
+    @property
+    def added_keys(self) -> pa.Array | None: ...
+    @property
+    def removed_keys(self) -> pa.Array | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +84,7 @@ class RowDirectory:
         self._places: dict[str, RowPlace] = {}
         self._large: tuple[int, ...] = ()
 
-    def find(self, table: Table, keys: pa.Array, columns: list[str]) -> pa.Table | None:
+    def find(self, table: ReadTable, keys: pa.Array, columns: list[str]) -> pa.Table | None:
         """The rows with these ids; None where the table must look for itself."""
         if len(keys) > MOST_KEYS:
             return None
@@ -73,7 +100,7 @@ class RowDirectory:
         return pa.concat_tables(parts)
 
     def _locate(
-        self, table: Table, wanted: list[str]
+        self, table: ReadTable, wanted: list[str]
     ) -> tuple[Mapping[str, RowPlace], tuple[int, ...]] | None:
         with self._lock:
             if self._version is None or self._version < table.version:
@@ -85,23 +112,22 @@ class RowDirectory:
                 return None
             return {key: places[key] for key in wanted if key in places}, self._large
 
-    def _read(self, table: Table) -> None:
+    def _read(self, table: ReadTable) -> None:
         """Take the version of the table, whatever was known before."""
         small: list[int] = []
         large: list[int] = []
         rows = 0
-        for fragment in table.fragments():
-            grown = rows + fragment.physical_rows
-            if fragment.physical_rows <= SMALL_FRAGMENT_ROWS and grown <= MOST_ROWS:
-                small.append(fragment.id)
-                rows = grown
+        for id, size in table.fragment_sizes().items():
+            if size <= SMALL_FRAGMENT_ROWS and rows + size <= MOST_ROWS:
+                small.append(id)
+                rows += size
             else:
-                large.append(fragment.id)
+                large.append(id)
         read = table.scan([KEY, _ROW_ID, _ROW_ADDRESS], fragments=small) if small else None
         self._places = {} if read is None else _places(read)
         self._large, self._version = tuple(large), table.version
 
-    def follow(self, staged: StagedTransaction, committed: Table) -> None:
+    def follow(self, staged: SmallChange, committed: ReadTable) -> None:
         """Take a commit of this process over, if it was small; else forget what is known."""
         with self._lock:
             added, removed = staged.added_keys, staged.removed_keys
@@ -119,7 +145,7 @@ class RowDirectory:
 
 
 def _rows(
-    table: Table, keys: pa.Array, hits: Mapping[str, RowPlace], columns: list[str]
+    table: ReadTable, keys: pa.Array, hits: Mapping[str, RowPlace], columns: list[str]
 ) -> pa.Table:
     if set(columns) <= {KEY, _ROW_ID, _ROW_ADDRESS}:
         found = {
@@ -141,7 +167,7 @@ def _places(rows: pa.Table) -> dict[str, RowPlace]:
     return {key: RowPlace(id, address) for key, id, address in zip(*columns, strict=True)}
 
 
-def _newest_places(table: Table, keys: pa.Array) -> Mapping[str, RowPlace]:
+def _newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowPlace]:
     """The places of rows just committed, which are the newest fragment in the order given."""
     newest = table.newest_fragment()
     assert newest is not None, "rows were added"

@@ -107,6 +107,10 @@ class Table:
         with self._reading("listing fragments"):
             return tuple(_describe_fragment(f.metadata) for f in self.native.get_fragments())
 
+    def fragment_sizes(self) -> Mapping[int, int]:
+        """How many rows each fragment was written with, by its number."""
+        return {fragment.id: fragment.physical_rows for fragment in self.fragments()}
+
     def fragment_ids(self) -> Collection[int]:
         """The numbers of its fragments, which are given in the order they come."""
         with self._reading("listing fragments"):

@@ -1,0 +1,147 @@
+"""`python -m omnigraph.demo [folder] [--engine local]`: the story, step by step."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+import omnigraph
+from omnigraph.demo.papers import PAPERS, Literature
+
+SCHEMA = (files("omnigraph.demo") / "papers.pg").read_text()
+QUERIES = (files("omnigraph.demo") / "papers.gq").read_text()
+
+TIDES = 0
+"""The subject of the papers about the sea."""
+
+
+@contextmanager
+def step(title: str) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    click.echo(f"{time.perf_counter() - started:7.2f} s  {title}")
+
+
+def say(text: str) -> None:
+    click.echo(f"           {text}")
+
+
+@click.command()
+@click.argument("target", default="demo.omni", type=click.Path(path_type=Path))
+@click.option("--engine", type=click.Choice(["spark", "local"]), default="spark", show_default=True)
+@click.option("--papers", type=click.IntRange(min=100), default=PAPERS, show_default=True)
+def main(target: Path, engine: str, papers: int) -> None:
+    """Build a graph of papers in TARGET and show what can be done with it."""
+    began = time.perf_counter()
+    data = target.with_name(f"{target.name}-data")
+    for left in (target, data):
+        if left.exists():
+            click.echo(f"removing {left}, left by an earlier run")
+            shutil.rmtree(left)
+    literature = Literature(papers)
+    with step("made up a literature, as files of JSON lines"):
+        places = literature.write(data)
+    say(f"{sum(place.stat().st_size for place in places) / 1e6:.0f} MB in {data}")
+    with step("created the graph from its schema"):
+        graph = omnigraph.init(target, SCHEMA, actor="demo")
+    loaded = load(graph, places, engine)
+    ask(graph, literature)
+    work_on_a_branch(graph)
+    look_back(graph, loaded)
+    maintain(graph)
+    click.echo(f"\nAll of it took {time.perf_counter() - began:.0f} s. {goodbye(target)}")
+
+
+def load(graph: omnigraph.Graph, places: list[Path], engine: str) -> omnigraph.LoadResult:
+    with step(f"loaded every file in one commit ({engine})"):
+        loaded = graph.load(list(places), "append", engine=engine)
+    nodes, edges = counts(graph)
+    say(f"{nodes:,} nodes and {edges:,} edges, each checked: values, keys, endpoints, cardinality")
+    return loaded
+
+
+def counts(graph: omnigraph.Graph, branch: str = "main") -> tuple[int, int]:
+    tables = graph.snapshot(branch).tables
+    return (
+        sum(t.row_count for t in tables if t.table_key.startswith("node:")),
+        sum(t.row_count for t in tables if t.table_key.startswith("edge:")),
+    )
+
+
+def ask(graph: omnigraph.Graph, literature: Literature) -> None:
+    with step("walked up to three citations back from one paper, and counted by author"):
+        found = graph.query(QUERIES, "lineage", {"paper": f"paper-{literature.papers - 1}"}).rows
+    for row in found:
+        say(f"{row['author.name']}: {row['papers']} papers since {row['since']}")
+    with step("counted every citation by the kind of venue"):
+        found = graph.query(QUERIES, "kinds").rows
+    for row in found:
+        say(f"{row['v.kind']}: {row['citations']:,} citations, of {row['year']:.0f} on average")
+    with step("found the most cited papers of one year"):
+        found = graph.query(QUERIES, "influential", {"year": 1990}).rows
+    for row in found:
+        say(f"{row['p.title']}: {row['citations']} citations")
+    given = {"words": "harbour sediment", "meaning": literature.meaning_of(TIDES), "country": "ke"}
+    with step("ranked by words and by meaning together, among authors of one country"):
+        found = graph.query(QUERIES, "about", given).rows
+    for row in found:
+        say(f"{row['p.title']} ({row['p.year']}), {row['a.name']}")
+
+
+def work_on_a_branch(graph: omnigraph.Graph) -> None:
+    with step("created the branch 'review', which copies nothing"):
+        graph.create_branch("review")
+    review = graph.branch("review")
+    with step("changed two papers on it, each in a commit of its own"):
+        review.mutate(QUERIES, "correct", {"paper": "paper-7", "title": "Robust Tides, Corrected"})
+        gone = review.mutate(QUERIES, "retract", {"paper": "paper-0"})
+    say(f"retracting one took {gone.affected_edges:,} edges along")
+    for branch in ("main", "review"):
+        nodes, edges = counts(graph, branch)
+        say(f"{branch}: {nodes:,} nodes, {edges:,} edges")
+
+
+def look_back(graph: omnigraph.Graph, loaded: omnigraph.LoadResult) -> None:
+    with step("added an author to main, then read main as it was before"):
+        added = 'query add() { insert Author { slug: "new", name: "New Author" } }'
+        graph.mutate(added)
+        past = graph.at(commit=loaded.commit.commit_id)
+    for label, tables in (("now", graph.snapshot().tables), ("then", past.info().tables)):
+        authors = next(t.row_count for t in tables if t.table_key == "node:Author")
+        say(f"{label}: {authors:,} authors")
+    for commit in graph.commits("review"):
+        say(f"{commit.commit_id}  {commit.branch:<7} by {commit.actor_id or 'nobody'}")
+
+
+def maintain(graph: omnigraph.Graph) -> None:
+    with step("optimized: small files merged, declared indexes built"):
+        result = graph.optimize()
+    say(f"{sum(table.committed for table in result.tables)} tables were rearranged")
+    with step("verified"):
+        findings = graph.verify().findings
+    say("nothing wrong" if not findings else f"{len(findings)} findings")
+
+
+def goodbye(target: Path) -> str:
+    return f"""The graph stays in {target}:
+
+  ./dev run snapshot {target}
+  ./dev run commit list {target}
+  ./dev run shell {target}
+
+or from Python:
+
+  import omnigraph
+  graph = omnigraph.open("{target}")
+  graph.query('query q() {{ match {{ $p: Paper }} return {{ $p.title }} limit 3 }}').rows
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""A made-up literature as files of JSON lines, the same for the same seed.
+
+Everything is drawn a column at a time: half a million lines take a few seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+SEED = 7
+PAPERS = 62_000
+PAPERS_PER_VENUE, PAPERS_PER_AUTHOR = 155, 1.63
+CITATIONS_PER_PAPER = 5.4
+DIMENSIONS = 16
+FIRST_YEAR, LAST_YEAR = 1975, 2025
+
+_COUNTRIES = ("br", "de", "in", "jp", "ke", "us", None)
+_SUBJECTS = (
+    "tides coast harbour wave current estuary sediment reef",
+    "enzyme protein folding membrane receptor ligand binding cell",
+    "galaxy dust spectrum redshift cluster halo telescope survey",
+    "parser grammar compiler type inference program syntax proof",
+    "glacier snow albedo melt permafrost drift core climate",
+    "market price auction bidder contract risk credit trade",
+    "neuron cortex synapse memory sleep rhythm attention signal",
+    "graph node edge path traversal partition community query",
+    "soil root fungus nitrogen harvest drought seed canopy",
+    "laser photon cavity crystal lattice phonon spin quantum",
+    "verse manuscript scribe archive dialect folklore poem letter",
+    "bridge load beam fatigue steel concrete crack vibration",
+)
+_MANNER = (
+    "adaptive observed robust seasonal sparse fast late early deep slow",
+    "model study measure bound theory map account survey limit test",
+)
+_FIRST = "Ada Bela Chidi Dora Emre Femi Gita Hana Ivo Juno Kofi Lena Mika Nuri Olga Pavel"
+_LAST = "Abara Brandt Costa Dhar Eriksen Fuchs Gono Hoshi Ito Jansen Kamau Lima Mora Novak Otieno"
+
+
+class Literature:
+    """The tables of the literature, drawn when asked for in the order they are written."""
+
+    def __init__(self, papers: int = PAPERS, seed: int = SEED) -> None:
+        self.papers = papers
+        self.authors = int(papers / PAPERS_PER_AUTHOR)
+        self.venues = max(papers // PAPERS_PER_VENUE, 1)
+        self._draw = np.random.default_rng(seed)
+        self.subjects = self._draw.integers(0, len(_SUBJECTS), papers)
+        self._centres = self._draw.normal(size=(len(_SUBJECTS), DIMENSIONS))
+
+    def meaning_of(self, subject: int) -> list[float]:
+        """What papers of a subject are close to."""
+        return [float(x) for x in self._centres[subject].round(3)]
+
+    def write(self, folder: Path) -> list[Path]:
+        """One file for each type, in `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = {
+            "venues": self._nodes("Venue", self._venues()),
+            "authors": self._nodes("Author", self._authors()),
+            "papers": self._nodes("Paper", self._papers()),
+            "wrote": self._wrote(),
+            "cites": self._cites(),
+            "appeared": self._appeared(),
+        }
+        places = []
+        for name, rows in tables.items():
+            places.append(folder / f"{name}.jsonl")
+            rows.write_ndjson(places[-1])
+        return places
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def _nodes(self, type_: str, columns: pl.DataFrame) -> pl.DataFrame:
+        return columns.select(pl.lit(type_).alias("type"), pl.struct(pl.all()).alias("data"))
+
+    def _venues(self) -> pl.DataFrame:
+        name = _joined(
+            self._words(_MANNER, self.venues), self._words([" ".join(_SUBJECTS)], self.venues)
+        )
+        return pl.DataFrame(
+            {
+                "slug": _slugs("venue", np.arange(self.venues)),
+                "name": name.str.to_titlecase(),
+                "kind": np.array(["conference", "journal"])[self._draw.integers(0, 2, self.venues)],
+            }
+        )
+
+    def _authors(self) -> pl.DataFrame:
+        return pl.DataFrame(
+            {
+                "slug": _slugs("author", np.arange(self.authors)),
+                "name": _joined(self._words([_FIRST, _LAST], self.authors)),
+                "country": pl.Series(_COUNTRIES).gather(
+                    self._draw.integers(0, len(_COUNTRIES), self.authors)
+                ),
+            }
+        )
+
+    def _papers(self) -> pl.DataFrame:
+        title = _joined(
+            self._words(_MANNER[:1], self.papers),
+            self._subject_words(2),
+            self._words(_MANNER[1:], self.papers),
+        )
+        abstract = _joined(
+            self._subject_words(12), self._words([" ".join(_SUBJECTS)] * 6, self.papers)
+        )
+        noise = self._draw.normal(scale=0.6, size=(self.papers, DIMENSIONS))
+        meaning = (self._centres[self.subjects] + noise).round(3)
+        return pl.DataFrame(
+            {
+                "slug": _slugs("paper", np.arange(self.papers)),
+                "title": title.str.to_titlecase(),
+                "abstract": abstract,
+                "year": self._years(),
+                "meaning": pl.Series(meaning, dtype=pl.Array(pl.Float64, DIMENSIONS)).cast(
+                    pl.List(pl.Float64)
+                ),
+            }
+        )
+
+    def _years(self) -> np.ndarray:
+        """Papers are numbered as they appear, and more appear every year."""
+        span = LAST_YEAR - FIRST_YEAR
+        return (FIRST_YEAR + span * np.sqrt(np.arange(self.papers) / self.papers)).astype(np.int64)
+
+    def _words(self, lists: Sequence[str], count: int) -> list[pl.Series]:
+        return [
+            pl.Series(words).gather(self._draw.integers(0, len(words), count))
+            for words in (text.split() for text in lists)
+        ]
+
+    def _subject_words(self, count: int) -> list[pl.Series]:
+        """Words of each paper's own subject."""
+        vocabulary = pl.Series([word for text in _SUBJECTS for word in text.split()])
+        size = len(vocabulary) // len(_SUBJECTS)
+        draws = self._draw.integers(0, size, (count, self.papers))
+        return [vocabulary.gather(self.subjects * size + row) for row in draws]
+
+    # --- edges -----------------------------------------------------------------------------------
+
+    def _wrote(self) -> pl.DataFrame:
+        """One to four authors a paper; a few authors write much."""
+        papers = np.repeat(np.arange(self.papers), self._draw.integers(1, 5, self.papers))
+        authors = (self._draw.random(len(papers)) ** 1.7 * self.authors).astype(np.int64)
+        pairs = np.unique(np.stack([papers, authors], axis=1), axis=0)
+        position = pl.DataFrame({"paper": pairs[:, 0]}).select(
+            pl.int_range(pl.len()).over("paper").alias("position")
+        )
+        return _edges("Wrote", "author", pairs[:, 1], "paper", pairs[:, 0]).with_columns(
+            data=pl.struct(position["position"])
+        )
+
+    def _cites(self) -> pl.DataFrame:
+        """Papers cite older ones, and the famous most of all."""
+        citing = np.repeat(
+            np.arange(1, self.papers), self._draw.poisson(CITATIONS_PER_PAPER, self.papers - 1)
+        )
+        cited = (self._draw.random(len(citing)) ** 2.2 * citing).astype(np.int64)
+        pairs = np.unique(np.stack([citing, cited], axis=1), axis=0)
+        return _edges("Cites", "paper", pairs[:, 0], "paper", pairs[:, 1])
+
+    def _appeared(self) -> pl.DataFrame:
+        papers = np.flatnonzero(self._draw.random(self.papers) < 0.95)
+        venues = self._draw.integers(0, self.venues, len(papers))
+        return _edges("AppearedIn", "paper", papers, "venue", venues)
+
+
+def _slugs(prefix: str, numbers: np.ndarray) -> pl.Series:
+    return pl.select(pl.concat_str(pl.lit(f"{prefix}-"), pl.Series(numbers))).to_series()
+
+
+def _joined(*words: Sequence[pl.Series]) -> pl.Series:
+    columns = [one for group in words for one in group]
+    return pl.select(pl.concat_str(*columns, separator=" ")).to_series()
+
+
+def _edges(
+    name: str, source: str, sources: np.ndarray, target: str, targets: np.ndarray
+) -> pl.DataFrame:
+    ends = {"from": _slugs(source, sources), "to": _slugs(target, targets)}
+    return pl.DataFrame(ends).select(pl.lit(name).alias("edge"), pl.all())
