@@ -81,6 +81,21 @@ class SdkDoor:
     def schema(self) -> str:
         return self._do(lambda g: g.schema, read_only=True)
 
+    def plan_schema(self, schema: str) -> dict:
+        return self._do(lambda g: g.plan_schema(schema).json(), read_only=True)
+
+    def explain(self, query: str) -> dict:
+        return self._do(lambda g: g.at().explain_json(query), read_only=True)
+
+    def lint(self, queries: str) -> dict:
+        return self._do(lambda g: g.lint(queries).json(), read_only=True)
+
+    def blob_stat(self, kind: str, type_name: str, entity_id: str, property: str) -> dict:
+        return self._do(
+            lambda g: g.read_blob(type_name, entity_id, property, kind=kind).stat.wire(),
+            read_only=True,
+        )
+
 
 class CliDoor:
     """The real command, in a child process."""
@@ -93,7 +108,11 @@ class CliDoor:
             [sys.executable, "-m", "omnigraph.cli", *arguments],
             input=stdin.encode(),
             capture_output=True,
-            env={**os.environ, "OMNIGRAPH_HOME": str(self.root.parent)},
+            env={
+                **os.environ,
+                "OMNIGRAPH_HOME": str(self.root.parent),
+                "OMNIGRAPH_LOAD_ENGINE": "local",
+            },
             check=False,
             timeout=120,
         )
@@ -157,6 +176,20 @@ class CliDoor:
 
     def schema(self) -> str:
         return self._json("schema", "show", *self._store)["schema_source"]
+
+    def plan_schema(self, schema: str) -> dict:
+        body = self._json("schema", "plan", *self._store, "--schema", "-", stdin=schema)
+        body.pop("uri")
+        return body
+
+    def explain(self, query: str) -> dict:
+        return self._json("explain", *self._store, "-e", query)
+
+    def lint(self, queries: str) -> dict:
+        return self._json("lint", *self._store, "--query", "-", stdin=queries)
+
+    def blob_stat(self, kind: str, type_name: str, entity_id: str, property: str) -> dict:
+        return self._json("blob", "stat", kind, type_name, entity_id, property, *self._store)
 
 
 DOORS = {"sdk": SdkDoor, "cli": CliDoor}

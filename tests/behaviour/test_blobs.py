@@ -208,6 +208,25 @@ def test_blobs_survive_changes_of_their_neighbours(graph) -> None:
     assert graph.read_blob("Page", "large", "body").read() == LARGE
 
 
+def test_blobs_survive_compaction_on_branches_too(graph) -> None:
+    for number in range(4):
+        graph.load([page(f"more-{number}", b"m%d" % number)], "append")
+    graph.create_branch("review")
+    before = graph.at(commit=graph.commits()[0].commit_id)
+    graph.branch("review").load([page("small", b"on review"), page("own", SMALL)], "merge")
+    graph.optimize()
+    graph.optimize(branch="review")
+    for branch, small in (("main", SMALL), ("review", b"on review")):
+        found = graph.at(branch=branch)
+        assert found.read_blob("Page", "small", "body").read() == small
+        assert found.read_blob("Page", "large", "body").read() == LARGE
+        assert found.read_blob("Page", "empty", "body").read() == b""
+        assert found.read_blob("Page", "more-3", "body").read() == b"m3"
+        with pytest.raises(BlobIsNull):
+            found.read_blob("Page", "null", "body")
+    assert before.read_blob("Page", "large", "body").read() == LARGE
+
+
 def test_the_stat_names_the_cell(graph) -> None:
     stat = graph.read_blob("Page", "small", "body").stat
     assert stat.wire() == {

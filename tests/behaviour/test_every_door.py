@@ -9,7 +9,7 @@ from behaviour.doors import DOORS, Refused
 
 SCHEMA = """\
 node Artist { slug: String @key  name: String  born: I32?  @range(born, 1900..2020) }
-node Album { slug: String @key  title: String }
+node Album { slug: String @key  title: String  cover: Blob? }
 edge Made: Artist -> Album { role: enum(guest, lead)? }
 """
 RECORDS = [
@@ -70,7 +70,10 @@ def test_a_load_reports_what_it_did(door) -> None:
 def test_an_export_gives_every_record_edges_first(loaded) -> None:
     assert loaded.export() == [
         {"edge": "Made", "from": "ada", "to": "tides", "data": {"id": "m1", "role": "lead"}},
-        {"type": "Album", "data": {"id": "tides", "slug": "tides", "title": "Slow Tides"}},
+        {
+            "type": "Album",
+            "data": {"id": "tides", "cover": None, "slug": "tides", "title": "Slow Tides"},
+        },
         {"type": "Artist", "data": {"id": "ada", "born": 1970, "name": "Ada", "slug": "ada"}},
     ]
 
@@ -237,3 +240,37 @@ def test_mistakes_in_a_query_come_with_their_place(loaded) -> None:
     first = refused.value.body["diagnostics"][0]
     assert (first["code"], first["line"], first["column"]) == ("T10", 2, 10)
     assert first["hint"] == "did you mean `Artist`?"
+
+
+def test_a_schema_change_is_planned(loaded) -> None:
+    body = loaded.plan_schema(SCHEMA.replace("born: I32?", "born: I32?  nick: String?"))
+    assert (body["supported"], body["step_count"]) == (True, 1)
+    assert (body["steps"][0]["kind"], body["steps"][0]["property_name"]) == ("add_property", "nick")
+    assert loaded.schema() == SCHEMA
+
+
+def test_a_plan_is_explained(loaded) -> None:
+    body = loaded.explain("query q() { match { $a: Artist } return { $a.name } }")
+    assert (body["name"], body["kind"]) == ("q", "read")
+    assert body["columns"] == [{"name": "a.name", "type": "String"}]
+
+
+def test_queries_are_checked(loaded) -> None:
+    body = loaded.lint("query q() { match { $a: Artist } return { $a.name } }")
+    assert (body["status"], body["errors"], body["schema_source"]["kind"]) == ("ok", 0, "graph")
+    assert [(one["name"], one["kind"]) for one in body["results"]] == [("q", "read")]
+
+
+def test_a_blob_is_described(loaded) -> None:
+    cover = {"slug": "tides", "title": "Slow Tides", "cover": "base64:AAAA"}
+    loaded.load(lines({"type": "Album", "data": cover}), "merge")
+    body = loaded.blob_stat("node", "Album", "tides", "cover")
+    assert (body["size"], body["storage"], body["uri"]) == (3, "managed", None)
+    for cell, kind in [
+        (("node", "Album", "nobody", "cover"), "entity_not_found"),
+        (("node", "Album", "tides", "title"), "bad_request"),
+        (("edge", "Album", "tides", "cover"), "bad_request"),
+    ]:
+        with pytest.raises(Refused) as refused:
+            loaded.blob_stat(*cell)
+        assert refused.value.body["kind"] == kind

@@ -14,6 +14,7 @@ import pytest
 
 import omnigraph as library
 from omnigraph.cli.main import omnigraph as root
+from omnigraph.cli.main import run as run_command
 
 SCHEMA = "node Artist { slug: String @key  name: String  photo: Blob? }"
 COUNT = "query q() { match { $a: Artist } return { count($a) as n } }"
@@ -51,7 +52,11 @@ def run(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         cwd=cwd,
-        env={**os.environ, "OMNIGRAPH_HOME": str(cwd / "home")},
+        env={
+            **os.environ,
+            "OMNIGRAPH_HOME": str(cwd / "home"),
+            "OMNIGRAPH_LOAD_ENGINE": "local",
+        },
         check=False,
         timeout=120,
     )
@@ -72,24 +77,38 @@ def dummies(command: click.Command) -> list[str]:
     return given
 
 
+@pytest.fixture
+def run_here(tmp_path: Path, monkeypatch, capsys):
+    """Run a command in this process, for checks that are made with every command there is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OMNIGRAPH_LOAD_ENGINE", "local")
+
+    def ran(*arguments: str) -> tuple[int, str, str]:
+        code = run_command(arguments)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return ran
+
+
 @pytest.mark.parametrize("path", WITH_JSON, ids=" ".join)
-def test_wrong_usage_is_one_json_document(path, tmp_path: Path) -> None:
-    done = run(*path, "--json", "--no-such-flag", cwd=tmp_path)
-    body = json.loads(done.stdout)
-    assert (done.returncode, body["code"]) == (2, "bad_request")
-    assert done.stderr.startswith(f"error: {body['error']}")
+def test_wrong_usage_is_one_json_document(path, run_here) -> None:
+    code, out, err = run_here(*path, "--json", "--no-such-flag")
+    body = json.loads(out)
+    assert (code, body["code"]) == (2, "bad_request")
+    assert err.startswith(f"error: {body['error']}")
 
 
 @pytest.mark.parametrize("path", [p for p in ON_GRAPHS if p in WITH_JSON], ids=" ".join)
-def test_a_graph_that_is_not_there_is_one_json_document(path, tmp_path: Path) -> None:
+def test_a_graph_that_is_not_there_is_one_json_document(path, run_here, tmp_path: Path) -> None:
     command = COMMANDS[path]
     extra = ["-e", COUNT] if any("-e" in p.opts for p in command.params) else []
-    for name in ("nothing", "q.gq"):
-        (tmp_path / name).write_text(COUNT)
+    extra += ["--keep", "1"] if path == ("cleanup",) else []
+    (tmp_path / "nothing").write_text(COUNT)
     store = ["--store", str(tmp_path / "nowhere.omni")]
-    done = run(*path, *dummies(command), *extra, *store, "--json", cwd=tmp_path)
-    body = json.loads(done.stdout)
-    assert (done.returncode, body["kind"]) == (1, "graph_not_found"), done.stdout
+    code, out, _ = run_here(*path, *dummies(command), *extra, *store, "--json")
+    assert (code, json.loads(out)["kind"]) == (1, "graph_not_found"), out
     assert not (tmp_path / "nowhere.omni").exists()
 
 
@@ -129,12 +148,14 @@ SUCCESSES = [
 ]
 
 
-def test_success_is_one_json_document_and_nothing_else_on_stdout(place: Path) -> None:
+def test_success_is_one_json_document_and_nothing_else_on_stdout(
+    place: Path, run_here, monkeypatch
+) -> None:
+    monkeypatch.chdir(place.parent)
     for arguments in SUCCESSES:
-        done = run(*arguments, "--store", str(place), "--json", cwd=place.parent)
-        assert done.returncode == 0, (arguments, done.stderr)
-        text = json.dumps(json.loads(done.stdout), indent=2, ensure_ascii=False)
-        assert done.stdout == text + "\n", arguments
+        code, out, err = run_here(*arguments, "--store", str(place), "--json")
+        assert code == 0, (arguments, err)
+        assert out == json.dumps(json.loads(out), indent=2, ensure_ascii=False) + "\n", arguments
 
 
 def test_exit_codes(place: Path) -> None:
@@ -166,14 +187,11 @@ WRONG_FLAGS = [
 ]
 
 
-def test_a_flag_a_command_does_not_take_is_refused(tmp_path: Path, monkeypatch, capsys) -> None:
-    """In this process: there are too many for one each, and parsing is all that happens."""
-    from omnigraph.cli.main import run as run_here
-
-    monkeypatch.chdir(tmp_path)
+def test_a_flag_a_command_does_not_take_is_refused(run_here, tmp_path: Path) -> None:
     for path, *flag in WRONG_FLAGS:
-        assert run_here([*path, *dummies(COMMANDS[path]), *flag]) == 2, (path, flag)
-        assert f"No such option" in capsys.readouterr().err
+        code, _, err = run_here(*path, *dummies(COMMANDS[path]), *flag)
+        assert code == 2, (path, flag)
+        assert "No such option" in err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.graph.blobs import Blob
 from omnigraph.graph.graph import Branch, Graph, GraphView
+from omnigraph.graph.query_result import QueryResult
+from omnigraph.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -49,6 +52,45 @@ def test_every_verb_of_graph_is_in_the_reference(name: str) -> None:
     if name in ("close",):
         return
     assert re.search(rf"\b{name}\b", (REFERENCE / "sdk.md").read_text())
+
+
+@pytest.mark.parametrize("kind", [GraphView, QueryResult, Blob], ids=lambda kind: kind.__name__)
+def test_every_public_member_of_what_verbs_give_is_in_the_reference(kind: type) -> None:
+    page = (REFERENCE / "sdk.md").read_text()
+    unnamed = [n for n in vars(kind) if not n.startswith("_") and not re.search(rf"\b{n}\b", page)]
+    assert unnamed == []
+
+
+def test_every_variable_the_code_reads_is_a_setting() -> None:
+    known = {setting.name for setting in SETTINGS}
+    assert len(known) == len(SETTINGS)
+    mentioned = re.compile(r"[\"'`](OMNIGRAPH_[A-Z_]+)[\"'`]")
+    for path in ROOT.glob("src/**/*.py"):
+        for name in mentioned.findall(path.read_text()):
+            is_known = name in known or name.startswith("OMNIGRAPH_TEST_")
+            assert is_known, f"{path.name} reads {name}"
+
+
+def test_pages_name_only_commands_flags_and_variables_there_are() -> None:
+    commands = dict(GENERATOR.commands(GENERATOR.omnigraph, "omnigraph"))
+    flags = {flag for one in commands.values() for option in one.params for flag in option.opts}
+    known = {setting.name for setting in SETTINGS}
+    for page in [
+        ROOT / "docs/tutorial.md",
+        *ROOT.glob("docs/how-to/*.md"),
+        *REFERENCE.glob("*.md"),
+    ]:
+        text = page.read_text()
+        for words in re.findall(r"^\s*(?:\$ )?omnigraph ((?:[a-z]+ ?){1,2})", text, re.M):
+            first, *rest = words.split()
+            is_one = f"omnigraph {first}" in commands or f"omnigraph {first} {rest[0]}" in commands
+            assert is_one, f"{page.name}: omnigraph {words}"
+        for name in re.findall(r"\bOMNIGRAPH_[A-Z_]+\b", text):
+            assert name in known, f"{page.name}: {name}"
+        for flag in re.findall(
+            r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```(?!sh|console).*?```", "", text, flags=re.S)
+        ):
+            assert flag in flags or flag in ("--help", "--version"), f"{page.name}: {flag}"
 
 
 def test_every_error_class_carries_a_code_of_its_own_category() -> None:

@@ -1,26 +1,76 @@
-"""Every Python example of the documentation runs, page by page, each in a folder of its own."""
+"""Every example of the documentation runs, page by page, each in a folder of its own.
 
+Python runs on every page. Shell commands run on the pages that walk through a task; what cannot
+run here (a bucket, a terminal) is written as `console` there.
+"""
+
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+WALKS = [
+    "docs/tutorial.md",
+    "docs/how-to/branches.md",
+    "docs/how-to/recover.md",
+    "docs/how-to/s3.md",
+    "docs/how-to/tables.md",
+    "docs/how-to/upgrade.md",
+]
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-    if "```python" in page.read_text()
+    if "```python" in page.read_text() or str(page.relative_to(ROOT)) in WALKS
 ]
+BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>python|sh)\n(?P<code>.*?)^ *```", re.M | re.S)
+
+
+@pytest.fixture
+def shell(tmp_path: Path):
+    """Run lines as a person would type them, stopping at the first that fails."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "omnigraph"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m omnigraph.cli "$@"\n')
+    program.chmod(0o755)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "OMNIGRAPH_HOME": str(tmp_path / "home"),
+    }
+
+    def run(code: str) -> None:
+        done = subprocess.run(
+            ["sh", "-eu", "-c", code],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+
+    run.folder = folder
+    return run
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_examples_of_a_page_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_of_a_page_run(page: Path, shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shell.folder)
     scope: dict[str, object] = {"__name__": "example"}
     text = page.read_text()
-    for match in re.finditer(r"```python\n(.*?)```", text, flags=re.DOTALL):
+    runs_shell = str(page.relative_to(ROOT)) in WALKS
+    for match in BLOCK.finditer(text):
         line = text[: match.start()].count("\n") + 1
-        code = "\n" * line + match.group(1)
-        exec(compile(code, str(page), "exec"), scope)
+        code = re.sub(f"^{match['indent']}", "", match["code"], flags=re.M)
+        if match["language"] == "python":
+            exec(compile("\n" * line + code, str(page), "exec"), scope)
+        elif runs_shell:
+            shell(code)

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 import click
 
 from omnigraph.cli.files import write_whole
+from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 from omnigraph.progress import working
+from omnigraph.settings import LOAD_ENGINES
 
 
 @click.command()
@@ -16,14 +18,48 @@ from omnigraph.progress import working
 @click.option("--branch", metavar="NAME", help="The branch to export; main by default.")
 @click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type; repeatable.")
-@click.option("--out", metavar="PATH", help="Write to a file instead of stdout.")
+@click.option("--out", metavar="PATH", help="Write to a file or folder instead of stdout.")
+@click.option(
+    "--format", "format_", type=click.Choice(("jsonl", "parquet")), help="A folder of such files."
+)
+@click.option("--engine", type=click.Choice(LOAD_ENGINES), help="Where a folder is written.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written to a folder.")
 def export(
-    scope: Scope, branch: str | None, snapshot: str | None, types: tuple[str, ...], out: str | None
+    scope: Scope,
+    branch: str | None,
+    snapshot: str | None,
+    types: tuple[str, ...],
+    out: str | None,
+    format_: str | None,
+    engine: str | None,
+    spark_conf: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Write every record of a branch as JSON lines that load back as the same graph."""
+    """Write every record of a branch as JSON lines that load back as the same graph.
+
+    With --format or --engine, into a new folder with a folder for each type, many files at a time.
+    """
     if branch is not None and snapshot is not None:
         raise click.UsageError("give a branch or a snapshot, not both")
     view = scope.open(read_only=True).at(snapshot=snapshot, branch=branch or "main")
+    if format_ is not None or engine is not None:
+        from omnigraph.pipeline.session import parse_options
+
+        if out is None:
+            raise click.UsageError("files are written to a folder: give it with --out")
+        result = view.export_files(
+            out,
+            format=format_ or "jsonl",
+            types=types or None,
+            engine=engine or "local",
+            spark_conf=parse_options(spark_conf),
+        )
+        if as_json:
+            print_json(result.wire())
+        else:
+            click.echo(f"exported {result.rows} rows in {len(result.files)} files to {result.out}")
+        return
     tables = [table.wire() for table in view.info().tables]
     total = sum(
         int(str(table["entity_count"]))

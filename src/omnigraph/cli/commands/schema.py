@@ -71,7 +71,11 @@ def plan(
         note("not supported: the changes marked above cannot be applied")
 
 
-schema.add_command(click.Command("get", params=show.params, callback=show.callback, hidden=True))
+schema.add_command(
+    click.Command(
+        "get", params=show.params, callback=show.callback, help="The same as show.", hidden=True
+    )
+)
 
 
 @schema.command()
