@@ -4,6 +4,7 @@ deprived.py WHAT PLACE ELSEWHERE, where WHAT is
 
     links   hard links, which some file systems do not have
     rights  the right to write at PLACE, which somebody has already taken away
+    sight   the right to read there as well, so that nothing can be opened before
 
 Everything is tried once before, at ELSEWHERE, and once after. Prints one line of JSON: how each
 attempt ended, by its name.
@@ -41,13 +42,22 @@ def attempts(graph: Graph, place: Path) -> Mapping[str, Callable[[], object]]:
         "overwrite": lambda: graph.load(BASE, "overwrite"),
         "write on a branch": lambda: run(graph, 'delete Person where slug = "ada"', "dev"),
         "create a branch": lambda: graph.create_branch("new"),
-        "delete a branch": lambda: graph.delete_branch("old"),
         "recover": graph.recover,
         "open to write": lambda: omnigraph.open(place),
         "create": lambda: omnigraph.init(place.with_name("new"), SCHEMA),
         "read": lambda: is_the_same(graph),
         "open to read": lambda: is_the_same(omnigraph.open(place, read_only=True)),
         "pending": omnigraph.open(place, read_only=True).recovery_pending,
+        "delete a branch": lambda: graph.delete_branch("old"),
+    }
+
+
+def openings(place: Path) -> Mapping[str, Callable[[], object]]:
+    return {
+        "open to write": lambda: omnigraph.open(place),
+        "open to read": lambda: omnigraph.open(place, read_only=True),
+        "create": lambda: omnigraph.init(place, SCHEMA),
+        "replace": lambda: omnigraph.init(place, SCHEMA, force=True),
     }
 
 
@@ -76,8 +86,8 @@ def main(what: str, place: Path, elsewhere: Path) -> None:
     graph.create_branch("old")
     for name, attempt in attempts(graph, elsewhere).items():
         if name not in READS:  # which would find it changed
-            attempt()
-    tried = attempts(omnigraph.open(place), place)
+            attempt()  # whatever is imported late is imported now
+    tried = openings(place) if what == "sight" else attempts(omnigraph.open(place), place)
     lose(what)
     print(json.dumps({name: ended(attempt) for name, attempt in tried.items()}))
 

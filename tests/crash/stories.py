@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from crash.cuts import Cut
 from crash.harness import Workers
-from crash.town import OPEN, OPERATIONS
+from crash.town import OPEN, OPERATIONS, create
 from omnigraph.storage.objects.counting import install_observer
 from places import Place, copy_graph, open_graph
 
 Step = tuple[str, int | None]
 """An operation, and after how many of its durable writes its process dies."""
 
-_counting = threading.Lock()
+_counting, _preparing = threading.Lock(), threading.Lock()
+_made: dict[str, TemporaryDirectory[str]] = {}
 
 
 def fresh(template: Place, place: Place, operation: str) -> Place:
     """A graph that the operation can be done on; made in place, as branches cannot be moved."""
+    chosen = OPERATIONS[operation]
+    if chosen.is_prepared_once:
+        copy_graph(_prepared(operation), place)
+        return place
     copy_graph(template, place)
-    OPERATIONS[operation].prepare(open_graph(place, actor="maker"))
+    chosen.prepare(open_graph(place, actor="maker"))
     return place
+
+
+def _prepared(operation: str) -> Path:
+    """Made in a folder wherever it is needed, as that is far faster."""
+    with _preparing:
+        if operation not in _made:
+            _made[operation] = TemporaryDirectory()
+            OPERATIONS[operation].prepare(create(Path(_made[operation].name)))
+        return Path(_made[operation].name)
 
 
 def tell(workers: Workers, place: Place, steps: Sequence[Step]) -> None:

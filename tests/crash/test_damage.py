@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,26 @@ import pytest
 import omnigraph
 from crash.checks import check, check_order, content_of, intents
 from crash.strangers import append_raw, table_place
-from crash.town import create, run
+from crash.town import create, person, run
 from crash.windows import EDGES, INTENTS, MANIFEST, NODES, At, Stopped, parked, stop, watched
-from omnigraph.errors import OmniError, RecoveryRequired
+from omnigraph.errors import (
+    ManifestCorrupt,
+    OmniError,
+    RecoveryRequired,
+    SchemaContractMismatch,
+    StorageFailure,
+    StorageKind,
+    UncoveredDrift,
+)
+from omnigraph.graph.graph import Graph
+from omnigraph.identity import EntityKind, TableKey, TypeId
+from omnigraph.storage.layout import RECOVERY, table_path
+from omnigraph.storage.manifest.changes import Publication, Register, SetVersion, Tombstone
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.objects.local import LocalObjectStore
+from omnigraph.storage.publish import publish
+from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.probes import version_file
 
 PAIR = 'insert Person {slug: "eve", name: "E"} insert Knows {from: "eve", to: "ada"}'
@@ -117,6 +135,147 @@ def test_an_announcement_that_comes_back_after_its_write_was_undone_is_removed_a
     (place / "__recovery" / name).write_bytes(left)
     assert check(place, {"as it was": before})
     assert [str(audit.kind) for audit in graph.recovery_list()] == ["RolledBack"]
+
+
+def assert_stops_writers_alone(place, before, file):
+    """Whoever writes is told of the file, which stays; readers do not even notice."""
+    content = file.read_bytes()
+    writer = omnigraph.open(place, read_only=True)
+    writer.read_only = False  # as if it had been open before
+    attempts = (
+        lambda: run(writer, 'insert City {slug: "lima", name: "L"}'),
+        lambda: writer.load([person("eve")], "merge"),
+        lambda: writer.create_branch("dev"),
+        lambda: writer.recover(),
+        lambda: omnigraph.open(place),
+    )
+    for attempt in attempts:
+        with pytest.raises(ManifestCorrupt, match=file.name):
+            attempt()
+    assert file.read_bytes() == content
+    assert content_of(omnigraph.open(place, read_only=True)) == before
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.6, 0.99])
+def test_an_announcement_cut_short_stops_writers_until_it_is_whole_again(place, share):
+    before = interrupt(place, "after", "commit", EDGES)
+    file = place / "__recovery" / intents(place)[0]
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(len(whole) * share)])
+    assert_stops_writers_alone(place, before, file)
+    file.write_bytes(whole)
+    assert check(place, {"undone": before})
+
+
+GARBAGE = {
+    "bytes": bytes(range(256)),
+    "zeros": bytes(4096),
+    "a list": b"[1, 2, 3]",
+    "a number": b"7",
+    "depths": b"[" * 100_000,
+    "an object of another kind": b'{"schema_version": 1, "hello": "world"}',
+    "a later format": b'{"schema_version": 2, "steps": []}',
+}
+
+
+@pytest.mark.parametrize("content", GARBAGE.values(), ids=list(GARBAGE))
+def test_garbage_among_the_announcements_stops_writers_until_it_is_set_aside(place, content):
+    before = content_of(omnigraph.open(place))
+    file = place / "__recovery" / "01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    assert_stops_writers_alone(place, before, file)
+    file.unlink()
+    assert check(place, {"untouched": before})
+
+
+def test_folders_and_other_files_among_the_announcements_are_nobodys_business(place):
+    before = content_of(omnigraph.open(place))
+    folder = place / "__recovery"
+    folder.mkdir(exist_ok=True)
+    (folder / "notes.txt").write_text("to whom it may concern")
+    (folder / ".01ARZ3NDEKTSV4RRFFQ69G5FAV.json.swp").write_bytes(bytes(16))
+    (folder / "folder.json").mkdir()
+    assert check(place, {"untouched": before})
+
+
+class Unlistable(LocalObjectStore):
+    """A folder whose announcements cannot be listed while it is broken."""
+
+    is_broken = False
+
+    def list(self, prefix):
+        if self.is_broken and prefix == RECOVERY:
+            raise StorageFailure(StorageKind.TRANSIENT, f"no listing of {prefix}")
+        return super().list(prefix)
+
+
+def test_announcements_that_cannot_be_listed_stop_writers_until_they_can(place):
+    before = content_of(omnigraph.open(place))
+    store = Unlistable(place)
+    writer = Graph(GraphRoot(store))
+    store.is_broken = True
+    for attempt in (
+        lambda: run(writer, PAIR),
+        lambda: writer.load([person("eve")], "append"),
+        lambda: writer.create_branch("dev"),
+        lambda: writer.recover(),
+        lambda: Graph(GraphRoot(store)),
+    ):
+        with pytest.raises(StorageFailure, match="no listing"):
+            attempt()
+    assert content_of(writer) == before
+    assert content_of(Graph(GraphRoot(store), read_only=True)) == before
+    store.is_broken = False
+    run(writer, 'insert City {slug: "lima", name: "L"}')
+    run(writer, 'delete City where slug = "lima"')
+    assert len(content_of(writer)["main"]) == len(before["main"])
+    check_order(place, writer)
+
+
+def test_a_write_without_an_actor_is_finished_without_one(place):
+    with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
+        run(omnigraph.open(place), PAIR)
+    graph = omnigraph.open(place, actor="another")
+    (audit,) = graph.recovery_list()
+    assert (str(audit.kind), audit.for_actor) == ("RolledForward", None)
+    assert graph.commits()[0].actor_id is None
+    check_order(place, graph)
+
+
+def test_a_table_a_stranger_moved_is_told_from_an_interrupted_write_of_another_branch(place):
+    graph = omnigraph.open(place)
+    graph.create_branch("dev")
+    run(graph, 'insert Person {slug: "fay", name: "F"}', "dev")
+    with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
+        run(omnigraph.open(place), PAIR, "dev")
+    append_raw(place, graph, "node:Person")
+    with pytest.raises(UncoveredDrift, match="node:Person"):
+        run(graph, 'insert Person {slug: "gus", name: "G"}')
+    omnigraph.open(place).recover()
+    with pytest.raises(UncoveredDrift, match="node:Person"):
+        run(graph, 'insert Person {slug: "gus", name: "G"}')
+    run(graph, PAIR, "dev")
+    assert intents(place) == []
+
+
+@pytest.mark.parametrize("damage", ["missing", "unknown"])
+@pytest.mark.parametrize("read_only", [False, True], ids=["writing", "reading"])
+def test_a_graph_whose_tables_are_not_those_of_its_schema_is_refused(place, damage, read_only):
+    root = GraphRoot.at(str(place))
+    entry = read_newest(root.manifest()).state.entries["node:City"]
+    identity = replace(entry.identity, stable_table_id=TypeId(99))
+    changes = {
+        "missing": Tombstone(entry.identity, entry.table_key, entry.version),
+        "unknown": Register(
+            identity, TableKey("node:Ghost"), table_path(EntityKind.NODE, identity)
+        ),
+    }
+    shown = SetVersion(identity, TableKey("node:Ghost"), 1, None, 0)
+    both = (changes[damage], shown) if damage == "unknown" else (changes[damage],)
+    publish(root, MAIN_REF, Publication(changes=both))
+    with pytest.raises(SchemaContractMismatch, match="Ghost" if damage == "unknown" else "City"):
+        content_of(omnigraph.open(place, read_only=read_only))
 
 
 def test_two_who_open_at_once_settle_an_interrupted_write_once(place):

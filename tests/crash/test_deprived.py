@@ -60,9 +60,11 @@ def check_refused(told: dict[str, str], place: Path) -> None:
 def test_a_file_system_without_hard_links_refuses_writers_and_serves_readers(place, tmp_path):
     before = content_of(omnigraph.open(place))
     told = without("links", place, tmp_path)
+    assert told.pop("delete a branch") == "done", "nothing is made, so no link is needed"
     check_refused(told, place)
     assert "hard links" in told["open to write"]
     assert "hard links" in told["create"]
+    del before["old"]
     assert check(place, {"untouched": before})
 
 
@@ -79,3 +81,18 @@ def test_a_graph_that_may_not_be_written_refuses_writers_and_serves_readers(plac
 def change_modes(place: Path, folders: int, files: int) -> None:
     for path in [place, *place.rglob("*")]:
         path.chmod(folders if path.is_dir() else files)
+
+
+def test_a_graph_that_may_not_be_read_is_not_taken_for_none(place, tmp_path):
+    told = unreadable(place, tmp_path)
+    for name, ended in told.items():
+        assert ended.startswith("StorageFailure configuration"), (name, ended)
+    assert content_of(omnigraph.open(place))
+
+
+def unreadable(place: Path, elsewhere: Path) -> dict[str, str]:
+    place.chmod(0)
+    try:
+        return without("sight", place, elsewhere)
+    finally:
+        place.chmod(0o755)

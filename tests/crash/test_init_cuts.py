@@ -96,3 +96,15 @@ def test_a_creation_cut_everywhere_left_a_graph_or_can_be_done_again(
     assert made[0] is False
     assert made[-2:] == [True, True]
     explored.add("init", len(cuts))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"7", b"{", b"[" * 100_000],
+    ids=["", "list", "number", "half", "depths"],
+)
+def test_a_damaged_claim_is_a_claim(tmp_path, content):
+    (tmp_path / INIT_CLAIM).write_bytes(content)
+    with pytest.raises(InitializationClaimed, match="unknown"):
+        init_graph(tmp_path, SCHEMA)
+    assert (tmp_path / INIT_CLAIM).read_bytes() == content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,18 @@ import omnigraph
 from crash.checks import check, check_order, content_of
 from crash.strangers import append_raw
 from crash.town import create, person, run
-from crash.windows import EDGES, INTENTS, NODES, TABLES, parked
+from crash.windows import (
+    EDGES,
+    INTENTS,
+    MANIFEST,
+    NODES,
+    TABLES,
+    At,
+    Stopped,
+    parked,
+    stop,
+    watched,
+)
 from omnigraph.errors import (
     BranchNotFound,
     ConstraintViolated,
@@ -20,6 +32,8 @@ from omnigraph.errors import (
     RecoveryRequired,
     UncoveredDrift,
 )
+from omnigraph.graph.graph import Graph
+from omnigraph.storage.root import GraphRoot, clock_us
 
 STAGED = ("after", "write_fragments", TABLES)
 """Rows are written to files, and the fence is not held yet."""
@@ -230,3 +244,61 @@ def test_a_write_that_a_stranger_slipped_under_is_neither_finished_nor_undone(pl
     assert (left.decision, left.tables) == ("refuse", {"node:Person": "buried"})
     with pytest.raises(RecoveryRequired):
         omnigraph.open(place)
+
+
+def test_a_conditional_write_of_nothing_whose_head_moved_is_refused(place, graph):
+    """It looked, found nothing to change, and by then the head was another."""
+    head = graph.snapshot().graph_commit_id
+
+    def now_us():
+        if graph.snapshot().graph_commit_id == head:
+            run(graph, 'insert City {slug: "lima", name: "L"}')
+        return clock_us()
+
+    late = Graph(replace(GraphRoot.at(str(place)), now_us=now_us))
+    nothing = "query q() { update Person set {age: 1} where age = 999 }"
+    with pytest.raises(PreconditionFailed):
+        late.mutate(nothing, expected_head=head)
+    assert late.mutate(nothing, expected_head=graph.snapshot().graph_commit_id).commit is None
+    check_order(place, graph)
+
+
+DIED = {
+    "finished": ("before", "commit", MANIFEST, True),
+    "undone": ("after", "commit", EDGES, False),
+}
+
+
+@pytest.mark.parametrize("end", DIED)
+def test_an_insert_prepared_while_another_writer_died_settles_it_and_goes_on(place, graph, end):
+    moment, action, path, is_done = DIED[end]
+    with parked(*STAGED, mutation(place, 'insert Person {slug: "fay", name: "F"}')) as late:
+        die(place, moment, action, path)
+        late.finish()
+    assert ("eve" in people(graph)) is is_done
+    assert "fay" in people(graph)
+    check_order(place, graph)
+
+
+@pytest.mark.parametrize("end", DIED)
+def test_a_change_prepared_while_another_writer_died_settles_it_and_is_refused(place, graph, end):
+    moment, action, path, is_done = DIED[end]
+    change = mutation(place, 'update Person set {age: 1} where slug = "ada"')
+    with parked(*STAGED, change) as late:
+        die(place, moment, action, path)
+        with pytest.raises(ReadSetChanged):
+            late.finish()
+    assert ("eve" in people(graph)) is is_done
+    assert people(graph)["ada"] == 30
+    check_order(place, graph)
+
+
+def die(place, moment, action, path):
+    """Let a writer of two tables end in the middle."""
+    with watched(At(moment, action, path, stop)):
+        victim = omnigraph.open(place, actor="victim")
+        with pytest.raises(Stopped):
+            run(
+                victim,
+                'insert Person {slug: "eve", name: "E"} insert Knows {from: "eve", to: "ada"}',
+            )

@@ -24,7 +24,7 @@ def stop() -> None:
     raise Stopped
 
 
-def fail(error: Exception) -> Callable[[], None]:
+def fail(error: BaseException) -> Callable[[], None]:
     def raise_it() -> None:
         raise error
 
@@ -57,7 +57,9 @@ class At:
         self._meet("after", action, path)
 
     def _meet(self, moment: str, action: str, path: str) -> None:
-        if moment != self._moment or action != self._action or not fnmatch(path, self._path):
+        if moment != self._moment or not fnmatch(action, self._action):
+            return
+        if not fnmatch(path, self._path):
             return
         if getattr(self._is_acting, "now", False):
             return  # a write that the act itself makes

@@ -123,9 +123,10 @@ def _claim(store: ObjectStore, attempt: str, tables: Sequence[NewTable]) -> None
 
 def _claimed_by(store: ObjectStore) -> str:
     try:
-        return str(json.loads(store.find(INIT_CLAIM) or b"{}").get("attempt_id", "unknown"))
-    except ValueError:
+        claim = json.loads(store.find(INIT_CLAIM) or b"{}")
+    except (ValueError, RecursionError):
         return "unknown"
+    return str(claim.get("attempt_id", "unknown")) if isinstance(claim, dict) else "unknown"
 
 
 def _write_schema_files(store: ObjectStore, contract: SchemaContract, *, force: bool) -> None:

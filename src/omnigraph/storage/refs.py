@@ -74,7 +74,7 @@ def decode_ref(data: bytes, path: str) -> BranchRef:
             created_at=int(body["created_at"]),
             actor_id=body["actor_id"],
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ManifestCorrupt(f"{path} is no branch record: {error}") from error
 
 

@@ -275,7 +275,15 @@ def test_a_vanished_lease_is_a_lost_one(store, clock):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"not json", b"[]", b'{"version": 2}', b'{"version": 1, "epoch": 1, "holder": {}}'],
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b"[" * 100_000,
+        b'{"version": 2}',
+        b'{"version": 1, "epoch": 1, "holder": {}}',
+    ],
+    ids=["empty", "text", "a list", "depths", "newer", "incomplete"],
 )
 def test_a_damaged_or_unknown_lease_is_never_taken_for_free(store, clock, content):
     store.put(WRITER_LEASE, content)

@@ -50,7 +50,7 @@ def decode_lease(data: bytes, uri: str) -> LeaseRecord:
     """
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     match value:
         case {

@@ -105,7 +105,7 @@ def _check_format(data: bytes, path: str) -> None:
     """Nothing else of an intent may be read before this passed."""
     try:
         version = msgspec.json.decode(data)["schema_version"]
-    except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ManifestCorrupt(f"{path} is no intent: {error!r}; set it aside to go on") from error
     if type(version) is int and version > FORMAT:
         raise ManifestCorrupt(

@@ -15,11 +15,13 @@ from lance.file import LanceFileSession
 
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.branches import list_branches
 from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import Table, open_newest
+from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
 
 _EVERY_FILE = 1 << 30
+_DELETIONS = "_deletions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +116,51 @@ def unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
             include_files=True,
             max_files=_EVERY_FILE,
         )
-    return [
+    files = [
         UnreferencedFile(_below_root(table, file.path), int(file.size_bytes))
         for file in found.candidate_files
         if file.unverified
     ]
+    known = {file.path for file in files}
+    return [*files, *(file for file in _stray_deletions(location) if file.path not in known)]
+
+
+def _stray_deletions(location: TableLocation) -> list[UnreferencedFile]:
+    """Lists of deleted rows that no version names.
+
+    The substrate leaves those alone that may be younger than its oldest version. Their names are
+    unique, so it does not matter which branch of the table names one.
+    """
+    session = LanceFileSession(location.native_uri, storage_options=location.native_options)
+    with translated(f"listing the deletions of {location}"):
+        listed = [str(path) for path in session.list(_DELETIONS)]
+    if not listed:
+        return []
+    named = {
+        name
+        for branch in (None, *list_branches(location))
+        for version in list_versions(location.on_branch(branch))
+        for name in _named_deletions(open_table(location.on_branch(branch), version))
+    }
+    home = "" if location.branch is None else f"tree/{location.branch}/"
+    strays = [path for path in listed if path.rpartition("/")[2] not in named]
+    return [UnreferencedFile(f"{home}{path}", _local_size(location, path)) for path in strays]
+
+
+def _named_deletions(table: Table) -> set[str]:
+    with translated(f"listing the fragments of {table!r}"):
+        fragments = [fragment.metadata for fragment in table.native.get_fragments()]
+    return {f.deletion_file.path(f.id).rpartition("/")[2] for f in fragments if f.deletion_file}
+
+
+def _local_size(location: TableLocation, path: str) -> int:
+    """How long a file is, where that costs nothing to know."""
+    folder = location.local_folder
+    if folder is None:
+        return 0
+    with suppress(FileNotFoundError):
+        return (Path(folder) / path).stat().st_size
+    return 0
 
 
 def remove_unreferenced(location: TableLocation, files: Iterable[UnreferencedFile]) -> int:
