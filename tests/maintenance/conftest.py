@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
 
 import pytest
 
@@ -34,3 +39,32 @@ def library(place):
 def impatient(place):
     """The same graph, for which nothing is too young to be removed."""
     return omnigraph.open(place, actor="tester", settings=Settings(cleanup_grace_s=0))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def command(place):
+    """A function that runs a command on the graph and gives what it printed."""
+
+    def run(verb: str, *arguments: str, **environment: str) -> Outcome:
+        done = subprocess.run(
+            [sys.executable, "-m", "omnigraph.cli", verb, str(place), *arguments],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "NO_COLOR": "1", **environment},
+            check=False,
+            timeout=120,
+        )
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run

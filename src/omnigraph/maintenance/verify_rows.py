@@ -71,7 +71,7 @@ def _sample(table: Table, column: str) -> pa.Array:
     """Values spread over the whole column."""
     values = pc.unique(table.scan([column]).column(column)).drop_null()
     step = max(1, len(values) // SAMPLE)
-    taken = values.take(pa.array(range(0, len(values), step))[:SAMPLE])
+    taken = values.take(pa.array(range(0, len(values), step), pa.int64())[:SAMPLE])
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 
 

@@ -1,0 +1,80 @@
+"""Maintenance in one process while others write, read and branch: nobody notices but the disk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from crash.harness import environment
+from maintenance.reference_marker import reach, substance
+from maintenance.roles import ITEMS, SCHEMA, VALUE, WINDOW
+from omnigraph.settings import Settings
+
+CAST = (("write", 0), ("write", 1), ("read", 0), ("branch", 0), ("maintain", 0))
+
+
+def play(place: Path, seconds: float) -> dict[str, dict[str, object]]:
+    """What every process reports; none may fail."""
+    graph = omnigraph.init(place, SCHEMA)
+    graph.load(
+        [{"type": "Counter", "data": {"slug": f"w{n}", "value": 0}} for n in range(2)], "append"
+    )
+    script = str(Path(__file__).with_name("roles.py"))
+    running = {
+        f"{role} {number}": subprocess.Popen(
+            [sys.executable, script, role, str(place), str(number), str(seconds)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        for role, number in CAST
+    }
+    told = {}
+    for name, process in running.items():
+        out, err = process.communicate(timeout=seconds + 120)
+        assert process.returncode == 0, f"{name}:\n{err}"
+        told[name] = json.loads(out)
+    return told
+
+
+def check(place: Path, told: dict[str, dict[str, object]]) -> None:
+    print(json.dumps(told))
+    graph = omnigraph.open(place, settings=Settings(cleanup_grace_s=0))
+    assert graph.recovered_on_open == [], "somebody left a write behind"
+    for number in range(2):
+        steps = told[f"write {number}"]["steps"]
+        owner = {"o": f"w{number}"}
+        assert [row["c.value"] for row in graph.query(VALUE, params=owner).rows] == [steps]
+        items = sorted(row["i.number"] for row in graph.query(ITEMS, params=owner).rows)
+        assert items == list(range(max(1, steps - WINDOW + 1), steps + 1))
+        assert steps > 0
+    assert told["maintain 0"]["turns"] > 0
+    assert told["read 0"]["looks"] > 0
+    assert graph.verify(deep=True).findings == ()
+    for _ in range(3):
+        graph.cleanup(keep=1, confirm=True)
+    found = reach(place, 1)
+    assert all(path.exists() for path in found.needed)
+    assert substance(place) - found.needed - found.tolerated == set()
+    assert graph.verify(deep=True).findings == ()
+
+
+def test_nobody_notices_that_the_graph_is_looked_after(tmp_path):
+    check(tmp_path / "busy.omni", play(tmp_path / "busy.omni", 12))
+
+
+@pytest.mark.slow
+def test_nobody_notices_for_a_minute(tmp_path):
+    check(tmp_path / "busy.omni", play(tmp_path / "busy.omni", 60))
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+def test_nobody_notices_for_an_hour(tmp_path):
+    check(tmp_path / "busy.omni", play(tmp_path / "busy.omni", 3_600))

@@ -1,0 +1,514 @@
+"""Removing what only old commits need: what goes, what stays, and what refuses before anything."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import lance
+import pytest
+
+import omnigraph
+from crash.windows import MANIFEST, At, fail, parked, watched
+from maintenance.library import (
+    BOOK,
+    READER,
+    TABLES,
+    by_key,
+    entry,
+    intents,
+    native,
+    rows_of,
+    run,
+    snapshot,
+    table,
+    write_a_little,
+)
+from omnigraph.errors import (
+    BadRequest,
+    ConflictError,
+    HistoricalVersionReclaimed,
+    ManifestCorrupt,
+    OmniError,
+    RecoveryRequired,
+    RetryableCommitConflict,
+    UncoveredDrift,
+)
+from omnigraph.maintenance.leftovers import made_at_ms
+from omnigraph.settings import FenceMode, Settings
+from omnigraph.storage.layout import SIGHTINGS, STAGING
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.tables import commit
+from omnigraph.storage.tables.fragments import write_uncommitted
+from omnigraph.storage.tables.reclaim import list_versions
+from omnigraph.storage.tables.stage import stage_overwrite
+from omnigraph.storage.write import WriteRequest, commit_write, mint_ticket, open_writable
+
+DAY = datetime.timedelta(days=1)
+
+
+def versions(graph, key, branch="main"):
+    one = entry(graph, key, branch)
+    return list_versions(graph._views.root.location(one.path, one.owner_branch))
+
+
+def manifest_versions(graph):
+    return list_versions(graph._views.root.manifest())
+
+
+def readable(graph, branch="main"):
+    """How many of the newest commits can be read without a gap."""
+    count = 0
+    for one in graph.commits(branch):
+        try:
+            list(graph.at(commit=one.commit_id, branch=branch).export())
+        except HistoricalVersionReclaimed:
+            break
+        count += 1
+    return count
+
+
+# --- the policy -----------------------------------------------------------------------------------
+
+
+def test_no_policy_is_refused_and_the_message_proposes_one(library):
+    with pytest.raises(BadRequest, match="--keep 10"):
+        library.cleanup(confirm=True)
+
+
+@pytest.mark.parametrize("policy", [{"keep": -1}, {"older_than": -DAY}])
+def test_a_policy_that_means_nothing_is_refused(library, policy):
+    with pytest.raises(BadRequest):
+        library.cleanup(**policy, confirm=True)
+
+
+def test_without_confirmation_nothing_goes_and_the_answer_is_what_would(library):
+    write_a_little(library)
+    before, files = manifest_versions(library), len(list_versions_of_all(library))
+    proposed = library.cleanup(keep=1)
+    assert not proposed.confirm
+    assert (manifest_versions(library), len(list_versions_of_all(library))) == (before, files)
+    done = library.cleanup(keep=1, confirm=True)
+    assert by_key(done.tables) == by_key(proposed.tables)
+    assert by_key(done.tables)[BOOK].old_versions_removed == 5
+    assert by_key(done.tables)[BOOK].bytes_removed > 0
+
+
+def list_versions_of_all(graph):
+    return [(key, version) for key in TABLES for version in versions(graph, key)]
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_keeping_one_commit_leaves_what_every_branch_shows_now(library, keep):
+    write_a_little(library)
+    before = rows_of(library)
+    library.cleanup(keep=keep, confirm=True)
+    assert versions(library, BOOK) == [entry(library, BOOK).version]
+    assert rows_of(library) == before
+    assert readable(library) == 1
+    assert len(library.commits()) == 6, "the history is still told"
+
+
+def test_keeping_more_commits_than_there_are_removes_no_commit(library):
+    write_a_little(library)
+    library.cleanup(keep=99, confirm=True)
+    assert readable(library) == len(library.commits())
+
+
+def test_the_newest_commits_stay_readable(library):
+    write_a_little(library, 8)
+    library.cleanup(keep=3, confirm=True)
+    assert readable(library) == 3
+    with pytest.raises(HistoricalVersionReclaimed):
+        library.at(commit=library.commits()[4].commit_id)
+
+
+def test_an_age_alone_never_leaves_fewer_than_three_commits(library):
+    write_a_little(library)
+    library.cleanup(older_than=datetime.timedelta(0), confirm=True)
+    assert readable(library) == 3
+
+
+def test_young_commits_stay_whatever_their_number(library):
+    write_a_little(library, 6)
+    library.cleanup(keep=1, older_than=DAY, confirm=True)
+    assert readable(library) == len(library.commits())
+
+
+def test_a_tagged_version_of_the_manifest_keeps_all_it_shows(library):
+    write_a_little(library)
+    wanted = library.commits()[3]
+    before = rows_at(library, wanted)
+    lance.dataset(f"{library.uri}/__manifest").tags.create("audit", wanted.manifest_version)
+    library.cleanup(keep=1, confirm=True)
+    assert rows_at(library, wanted) == before
+
+
+def rows_at(graph, one):
+    return sorted(str(record) for record in graph.at(commit=one.commit_id).export())
+
+
+def test_the_manifest_has_a_row_of_its_own_and_shrinks(library):
+    write_a_little(library, 10)
+    done = library.cleanup(keep=2, confirm=True)
+    assert done.tables[-1].table_key == "__manifest"
+    assert done.tables[-1].old_versions_removed >= 9
+    assert len(manifest_versions(library)) == 2
+
+
+# --- branches -------------------------------------------------------------------------------------
+
+
+def test_a_branch_that_inherits_an_old_version_keeps_it(library):
+    library.create_branch("old")
+    write_a_little(library)
+    before = rows_of(library, "old")
+    library.cleanup(keep=1, confirm=True)
+    shown = [entry(library, BOOK, branch).version for branch in ("old", "main")]
+    assert versions(library, BOOK) == shown
+    assert rows_of(library, "old") == before
+    run(library, 'insert Book {slug: "o", title: "O"}', "old")
+
+
+def test_a_fork_keeps_its_own_commits(library):
+    library.create_branch("dev")
+    write_a_little(library, 4, branch="dev")
+    library.cleanup(keep=2, confirm=True)
+    assert readable(library, "dev") >= 2
+    assert len(versions(library, BOOK, "dev")) == 2
+
+
+def test_what_a_deleted_branch_leaves_goes_at_once_if_it_is_old_enough(library, impatient):
+    library.create_branch("dev")
+    write_a_little(library, branch="dev")
+    fork = entry(library, BOOK, "dev")
+    library.delete_branch("dev")
+    young = library.cleanup(keep=1, confirm=True)
+    assert young.reclaimed == ()
+    done = impatient.cleanup(keep=1, confirm=True)
+    assert f"{fork.path}/tree/{fork.owner_branch}" in done.reclaimed
+    assert not Path(f"{library.uri}/{fork.path}/tree/{fork.owner_branch}").exists()
+
+
+def test_a_fork_nothing_shows_goes_and_the_legitimate_one_beside_it_stays(library, impatient):
+    library.create_branch("dev")
+    write_a_little(library, branch="dev")
+    stray = open_writable(snapshot(library), entry(library, BOOK, "dev"))
+    before = rows_of(library, "dev")
+    done = impatient.cleanup(keep=1, confirm=True)
+    assert [name.rpartition("/")[2] for name in done.reclaimed] == [stray.table.location.branch]
+    assert rows_of(library, "dev") == before
+
+
+def test_a_fork_that_is_being_prepared_is_left_alone(place, library):
+    library.create_branch("dev")
+
+    def work():
+        graph = omnigraph.open(place)
+        return lambda: run(graph, 'insert Reader {slug: "n", name: "N"}', "dev")
+
+    with parked("after", "create_branch", "*/nodes/*", work) as writing:
+        library.cleanup(keep=1, confirm=True)
+        writing.finish()
+    assert "'n'" in str(rows_of(library, "dev"))
+
+
+def test_a_fork_that_cannot_be_removed_now_goes_another_time(library, place):
+    library.create_branch("dev")
+    write_a_little(library, branch="dev")
+    library.delete_branch("dev")
+    trouble = At("before", "delete_branch", "*/nodes/*", fail(OSError("busy")))
+    settings = Settings(cleanup_grace_s=0)
+    with watched(trouble):
+        failed = omnigraph.open(place, settings=settings).cleanup(keep=1, confirm=True)
+    assert [row.table_key for row in failed.tables if row.error] != []
+    again = omnigraph.open(place, settings=settings).cleanup(keep=1, confirm=True)
+    assert not any(row.error for row in again.tables)
+    assert again.reclaimed
+
+
+def test_a_folder_without_a_reference_goes(library, impatient):
+    library.create_branch("dev")
+    write_a_little(library, branch="dev")
+    fork = entry(library, BOOK, "dev")
+    library.delete_branch("dev")
+    Path(f"{library.uri}/{fork.path}/_refs/branches/{fork.owner_branch}.json").unlink()
+    done = impatient.cleanup(keep=1, confirm=True)
+    assert f"{fork.path}/tree/{fork.owner_branch}" in done.reclaimed
+
+
+def test_the_time_of_a_ulid_can_be_told(library):
+    ids = library._views.root.ids
+    assert abs(made_at_ms(ids.next()) - library._views.root.now_us() // 1_000) < 60_000
+
+
+# --- files of dead writers ------------------------------------------------------------------------
+
+
+def stray_file(graph):
+    """A row written to a file that no version names, as a writer leaves it that died."""
+    opened = table(graph, READER)
+    written = write_uncommitted(opened, opened.scan().slice(0, 1))
+    return f"{opened.location.uri}/data/{written[0].files[0].path}"
+
+
+def test_files_of_a_dead_writer_go_with_the_second_cleanup_after_the_grace(library, impatient):
+    stray = stray_file(library)
+    first = impatient.cleanup(keep=1, confirm=True)
+    assert Path(stray).exists()
+    assert first.reclaimed == ()
+    assert json.loads(Path(f"{library.uri}/{SIGHTINGS}").read_text())["first_seen"]
+    library.cleanup(keep=1, confirm=True)
+    assert Path(stray).exists(), "it was seen, but not for long enough"
+    done = impatient.cleanup(keep=1, confirm=True)
+    assert not Path(stray).exists()
+    assert stray.removeprefix(f"{library.uri}/") in done.reclaimed
+    assert by_key(done.tables)[READER].bytes_removed > 0
+    assert not Path(f"{library.uri}/{SIGHTINGS}").exists()
+
+
+def test_files_that_get_a_version_after_all_stay(library, impatient, place):
+    def work():
+        graph = omnigraph.open(place)
+        return lambda: run(graph, 'insert Reader {slug: "n", name: "N"}')
+
+    with parked("after", "write_fragments", "*/nodes/*", work) as writing:
+        impatient.cleanup(keep=1, confirm=True)
+        writing.finish()
+    impatient.cleanup(keep=1, confirm=True)
+    assert "'n'" in str(rows_of(library))
+    assert library.verify(deep=True).findings == ()
+
+
+def test_a_write_that_took_longer_than_its_files_are_spared_is_refused(library):
+    root = library._views.root
+    late = replace(mint_ticket(snapshot(library)), created_at=root.now_us() - 2 * 86_400_000_000)
+    request = WriteRequest(snapshot(library), late, WriterKind.LOAD, ())
+    with pytest.raises(ConflictError, match="OMNIGRAPH_CLEANUP_GRACE"):
+        commit_write(request)
+
+
+def test_half_written_files_of_killed_processes_go(library, impatient, place):
+    left = [
+        place / ".omnigraph-tmp-0123",
+        place / "_refs/branches/.omnigraph-tmp-4567",
+        place / "__manifest/_versions/.tmp_1.manifest_xyz",
+        place / "__manifest/_transactions/.tmpAbC",
+    ]
+    for file in left:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"half")
+    library.cleanup(keep=5, confirm=True)
+    assert all(file.exists() for file in left), "they are too young"
+    impatient.cleanup(keep=5, confirm=True)
+    assert not any(file.exists() for file in left)
+
+
+def test_input_nobody_loads_any_more_and_tables_nobody_knows_go(library, impatient, place):
+    staged, unknown = place / STAGING / "x/part", place / "nodes/00000000000000ff-00000000000000ff"
+    staged.parent.mkdir(parents=True)
+    staged.write_bytes(b"rows")
+    shutil.copytree(table(library, BOOK).location.uri, unknown)
+    for _ in range(2):
+        assert staged.exists()
+        assert unknown.exists()
+        done = impatient.cleanup(keep=5, confirm=True)
+    assert not staged.exists()
+    assert not unknown.exists()
+    assert {f"{STAGING}/x", f"nodes/{unknown.name}"} <= set(done.reclaimed)
+
+
+# --- refusals and faults --------------------------------------------------------------------------
+
+
+def everything(place):
+    return {p for p in place.rglob("*") if p.is_file()}
+
+
+def test_drift_of_main_must_be_repaired_first(library, place):
+    write_a_little(library)
+    native(library, READER).delete("slug = 'ann'")
+    before = everything(place)
+    with pytest.raises(UncoveredDrift, match="omnigraph repair"):
+        library.cleanup(keep=1, confirm=True)
+    assert everything(place) >= before
+
+
+def test_a_version_a_branch_shows_and_that_is_gone_stops_it_before_anything_goes(library, place):
+    library.create_branch("dev")
+    write_a_little(library)
+    one = entry(library, BOOK, "dev")
+    Path(f"{library.uri}/{one.path}/_versions/{(1 << 64) - 1 - one.version:020d}.manifest").unlink()
+    before = everything(place)
+    graph = omnigraph.open(place)
+    with pytest.raises(OmniError):
+        graph.cleanup(keep=1, confirm=True)
+    assert everything(place) >= before
+
+
+def test_a_branch_that_cannot_be_read_stops_it_before_anything_goes(library, place):
+    ref = library.create_branch("dev")
+    write_a_little(library)
+    shutil.rmtree(f"{library.uri}/__manifest/tree/{ref.incarnation}")
+    before = everything(place)
+    with pytest.raises(OmniError):
+        omnigraph.open(place).cleanup(keep=1, confirm=True)
+    assert everything(place) >= before
+
+
+def test_an_intent_that_cannot_be_read_stops_it_before_anything_goes(library, place):
+    write_a_little(library)
+    (place / "__recovery").mkdir(exist_ok=True)
+    (place / "__recovery/01BROKEN.json").write_text("{")
+    before = everything(place)
+    with pytest.raises(ManifestCorrupt):
+        library.cleanup(keep=1, confirm=True)
+    with pytest.raises(ManifestCorrupt):
+        library.cleanup(keep=1)
+    assert everything(place) >= before
+
+
+def test_a_write_that_cannot_be_settled_stops_it_before_anything_goes(library, place):
+    with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
+        graph = omnigraph.open(place)
+        with pytest.raises(KeyboardInterrupt):
+            run(graph, 'insert Reader {slug: "zed", name: "Z"}')
+    native(library, READER).delete("slug = 'ann'")
+    before = everything(place)
+    with pytest.raises(RecoveryRequired):
+        library.cleanup(keep=1, confirm=True)
+    assert everything(place) >= before
+
+
+def test_an_interrupted_write_is_settled_and_its_versions_are_safe(library, place):
+    write_a_little(library)
+    with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
+        graph = omnigraph.open(place)
+        with pytest.raises(KeyboardInterrupt):
+            run(graph, 'insert Reader {slug: "zed", name: "Z"}')
+    library.cleanup(keep=1, confirm=True)
+    assert intents(place) == []
+    assert "'zed'" in str(rows_of(library))
+
+
+def test_one_table_that_fails_is_reported_and_the_others_are_cleaned(library, place):
+    write_a_little(library)
+    path = entry(library, BOOK).path
+    trouble = At("before", "remove_versions", f"*/{path}", fail(OSError("stuck")))
+    with watched(trouble):
+        done = by_key(omnigraph.open(place).cleanup(keep=1, confirm=True).tables)
+    assert "stuck" in done[BOOK].error
+    assert done[BOOK].old_versions_removed == 0
+    assert done[READER].error is None
+    assert done[READER].old_versions_removed == 5
+    again = by_key(library.cleanup(keep=1, confirm=True).tables)
+    assert again[BOOK].old_versions_removed == 5
+
+
+def test_cleaning_then_optimizing_then_writing_works(library):
+    write_a_little(library)
+    library.create_branch("dev")
+    library.cleanup(keep=1, confirm=True)
+    library.optimize()
+    library.cleanup(keep=1, confirm=True)
+    run(library, 'update Book set {year: 9} where slug = "a"')
+    run(library, 'delete Book where slug = "b"')
+    run(library, 'insert Book {slug: "n", title: "N"}', "dev")
+    assert library.verify(deep=True).findings == ()
+
+
+# --- beside others --------------------------------------------------------------------------------
+
+
+def test_a_commit_that_is_no_longer_there_is_no_place_to_start_a_branch_at(library):
+    write_a_little(library)
+    old = library.commits()[4]
+    library.cleanup(keep=1, confirm=True)
+    with pytest.raises(HistoricalVersionReclaimed):
+        library.create_branch("past", commit=old.commit_id)
+    assert library.branches() == ["main"]
+
+
+def test_a_branch_started_at_an_old_commit_meanwhile_keeps_all_of_it(place, library):
+    write_a_little(library)
+    old = library.commits()[4]
+    expected = rows_at(library, old)
+
+    def work():
+        graph = omnigraph.open(place)
+        return lambda: graph.cleanup(keep=1, confirm=True)
+
+    # Versions of tables go last, without the fence; the branch comes right before that.
+    with parked("before", "remove_versions", "*/__manifest", work) as cleaning:
+        thread = omnigraph.open(place, settings=Settings(writer_wait_s=0.2))
+        with pytest.raises(OmniError) as busy:
+            thread.create_branch("past", commit=old.commit_id)
+        assert busy.value.code == "writer_busy"
+        cleaning.finish()
+    with pytest.raises(HistoricalVersionReclaimed):
+        library.create_branch("past", commit=old.commit_id)
+    assert expected
+
+
+def test_a_writer_on_an_old_version_is_refused_however_much_was_removed(place, library):
+    def work():
+        graph = omnigraph.open(place)
+        return lambda: run(graph, 'update Reader set {name: "Late"} where slug = "ann"')
+
+    with parked("after", "write_fragments", "*/nodes/*", work) as late:
+        for number in range(4):
+            run(library, f'update Reader set {{name: "N{number}"}} where slug = "ann"')
+        library.cleanup(keep=1, confirm=True)
+        with pytest.raises(OmniError) as refused:
+            late.finish()
+    assert refused.value.code == "read_set_changed"
+    assert "N3" in str(rows_of(library))
+
+
+def test_a_note_of_the_newest_version_that_is_outdated_does_not_mislead(library):
+    """A process that died after a commit leaves the note of the one before."""
+    write_a_little(library, 2)
+    one = entry(library, READER)
+    handle = table(library, READER)
+    note = Path(f"{handle.location.uri}/_versions/latest_version_hint.json")
+    old = note.read_bytes()
+    write_a_little(library, 3, mark="y")
+    note.write_bytes(old)
+    library.cleanup(keep=1, confirm=True)
+    assert handle.version == one.version
+    assert handle.newest_version() == entry(library, READER).version
+    run(library, 'insert Reader {slug: "after", name: "A"}')
+
+
+def test_a_commit_that_slept_while_its_number_was_cleaned_away_is_noticed(library, monkeypatch):
+    """What the substrate accepts below the newest version is no commit."""
+    monkeypatch.setattr(commit, "SLEPT_S", 0.0)
+    handle = table(library, READER)
+
+    def work():
+        late = stage_overwrite(handle, handle.scan(), uuid=str(uuid4()), properties={})
+        return lambda: commit.commit_exact(late)
+
+    with parked("before", "commit", "*/nodes/*", work) as late:
+        for number in range(4):
+            run(library, f'update Reader set {{name: "N{number}"}} where slug = "ann"')
+        library.cleanup(keep=1, confirm=True)
+        with pytest.raises(RetryableCommitConflict):
+            late.finish()
+    assert "N3" in str(rows_of(library))
+    library.cleanup(keep=1, confirm=True)
+    assert versions(library, READER) == [entry(library, READER).version]
+
+
+def test_where_the_fence_is_a_lease_recent_versions_stay(place, library):
+    write_a_little(library)
+    before = versions(library, BOOK)
+    loose = omnigraph.open(place, settings=Settings(writer_fence=FenceMode.OFF))
+    loose.cleanup(keep=1, confirm=True)
+    assert versions(library, BOOK) == before
+    library.cleanup(keep=1, confirm=True)
+    assert versions(library, BOOK) == before[-1:]
