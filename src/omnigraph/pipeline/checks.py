@@ -18,7 +18,7 @@ from omnigraph.execution.load import LoadMode
 from omnigraph.identity import EntityKind, TableKey, table_key
 from omnigraph.pipeline.kernels.edges import CardinalityTask, EndTask
 from omnigraph.pipeline.kernels.keys import KeyFindings, KeySpec, KeyTask
-from omnigraph.pipeline.kernels.reading import Bucket, Findings
+from omnigraph.pipeline.kernels.reading import Bucket, Findings, RuleSpec
 from omnigraph.pipeline.kernels.rules import UniqueTask, ValueTask
 from omnigraph.pipeline.kernels.write import fragment_groups
 from omnigraph.pipeline.report import Broken, Left, Places, as_problem
@@ -64,6 +64,9 @@ class Checks:
     """The types whose ids were all made by the load: nothing can be there already."""
     sizes: Sizes = SIZES
     left: Left = field(default_factory=Left)
+    rejects: TableLocation | None = None
+    rejected: list[str] = field(default_factory=list)
+    """What was written to the table of rejects."""
     keys: dict[TableKey, list[KeyFindings]] = field(default_factory=dict)
 
     def base(self, key: TableKey) -> Table | None:
@@ -87,13 +90,14 @@ class Checks:
             if key not in self.minted
             for bucket in self._buckets(one.rows)
         ]
-        spec = KeySpec(self.ir, self.mode, self.skip)
+        spec = KeySpec(self.ir, self.mode, self.skip, self.rejects)
         job = _job("keys:check_keys", tasks, spec)
         found: list[KeyFindings] = self.tasks.run_all([job], stage="keys")[0]
         result = dict(staged)
         self.keys = {TableKey(key): [] for key in staged}
         for one in found:
             self.keys[TableKey(one.table_key)].append(one)
+            self.rejected += one.rejects
         for key, findings in self.keys.items():
             texts = [text for one in findings for text in one.fates]
             fates = commit_staging(locations[key], FATES, texts)
@@ -132,13 +136,21 @@ class Checks:
         jobs = [next(rule) for rule in rules]
         results = self.tasks.run_all(jobs, stage="check")
         for rule, found in zip(rules, results, strict=True):
-            with suppress(StopIteration):
-                rule.send(found)
+            self._finish(rule, found)
 
     def _run_one(self, rule: Rule) -> None:
-        found = self.tasks.run_all([next(rule)], stage="check")[0]
+        self._finish(rule, self.tasks.run_all([next(rule)], stage="check")[0])
+
+    def _finish(self, rule: Rule, found: list[Any]) -> None:
+        for one in found:
+            for findings in one if isinstance(one, list) else [one]:
+                self.rejected += findings.rejects
         with suppress(StopIteration):
             rule.send(found)
+
+    @property
+    def _spec(self) -> RuleSpec:
+        return RuleSpec(self.ir, self.rejects)
 
     def _values(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
         ruled = [key for key in sorted(staged) if value_rules(self.catalog.by_table_key[key])]
@@ -148,7 +160,7 @@ class Checks:
             for key in ruled
             for group in self._groups(staged[key])
         ]
-        found = yield _job("rules:check_values", tasks, self.ir)
+        found = yield _job("rules:check_values", tasks, self._spec)
         for key in ruled:
             mine = [one for task, one in zip(tasks, found, strict=True) if task.table_key == key]
             for rule in range(len(value_rules(self.catalog.by_table_key[key]))):
@@ -168,7 +180,7 @@ class Checks:
             for key, place in ruled
             for bucket in self._buckets(staged[key].rows)
         ]
-        found = yield _job("rules:check_unique", tasks, self.ir)
+        found = yield _job("rules:check_unique", tasks, self._spec)
         for key, place in ruled:
             ones = [
                 one
@@ -202,7 +214,7 @@ class Checks:
             for bucket in self._memory_buckets(staged[nodes].rows if nodes in staged else 0)
             for group in self._groups(staged[edge.table_key], 4)
         ]
-        found = yield _job("edges:check_ends", tasks, None)
+        found = yield _job("edges:check_ends", tasks, self._spec)
         for edge in edges:
             for end in ("src", "dst"):
                 self._note(broken, _of(tasks, found, edge.table_key, end))
@@ -223,7 +235,7 @@ class Checks:
                         name = nodes.partition(":")[2]
                         given = (edge.table_key, end, name, staged[nodes], None, None, base)
                         tasks.append(EndTask(*given, group, bucket))
-        found = yield _job("edges:check_ends", tasks, None)
+        found = yield _job("edges:check_ends", tasks, self._spec)
         for edge in kept:
             for end in ("src", "dst"):
                 broken.add(_of(tasks, found, edge.table_key, end))
@@ -242,7 +254,7 @@ class Checks:
             for bucket in self._buckets(staged[key].rows):
                 given = (key, self.mode, staged[key], self.base(key), replaced, node_base)
                 tasks.append(CardinalityTask(*given, bucket))
-        found = yield _job("edges:check_cardinality", tasks, self.ir)
+        found = yield _job("edges:check_cardinality", tasks, self._spec)
         for edge in edges:
             mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
             broken.add(mine, by_source=True)

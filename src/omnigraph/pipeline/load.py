@@ -210,6 +210,7 @@ class LoadJob:
             self._minted(),
             self._options.sizes,
             self._left,
+            self._area.fresh("ruled-out") if self._options.rejects is not None else None,
         )
         touched = sorted({*staged, *(k for s in self._splits for k in s.mismatch_counts)})
         try:
@@ -221,7 +222,7 @@ class LoadJob:
             if not self._options.skip:
                 self._raise_taken(checks, sorted(staged))
         finally:
-            self._write_rejects()
+            self._write_rejects(checks)
         return self._write(snapshot, ticket, staged)
 
     def _schema(self) -> str:
@@ -359,14 +360,17 @@ class LoadJob:
         }
         return frozenset(self._staged) - explicit
 
-    def _write_rejects(self) -> None:
+    def _write_rejects(self, checks: Checks | None = None) -> None:
         if self._options.rejects is None:
             return
         if self._rejects is None:
             texts = [text for split in self._splits for text in split.rejects]
             self._rejects = commit_staging(self._area.location("rejects"), REJECTS, texts)
-        ruled = [p for p in self._left.first if p.code not in _READ_CODES]
-        write_rejects(self._options.rejects, self._rejects, ruled, self._places)
+        ruled = None
+        if checks is not None and checks.rejects is not None:
+            ruled = commit_staging(checks.rejects, REJECTS, checks.rejected)
+        tables = [table for table in (self._rejects, ruled) if table is not None]
+        write_rejects(self._options.rejects, tables, self._places)
 
     # --- partial records -------------------------------------------------------------------------
 
@@ -505,20 +509,3 @@ class LoadJob:
             uuid=str(uuid4()),
             properties=ticket.properties,
         )
-
-
-_READ_CODES = frozenset(
-    {
-        "malformed",
-        "duplicate_member",
-        "limit",
-        "envelope",
-        "unknown_type",
-        "unknown_field",
-        "reserved_field",
-        "bad_value",
-        "required",
-        "id_mismatch",
-    }
-)
-"""What reading finds; those records are in the table of rejects already."""

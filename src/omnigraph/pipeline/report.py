@@ -199,9 +199,7 @@ def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> 
         raise KeyConflict(key, first.id, places.of(first.at)[1])
 
 
-def write_rejects(
-    path: str | Path, table: Table | None, left: Iterable[RowProblem], places: Places
-) -> int:
+def write_rejects(path: str | Path, tables: Iterable[Table], places: Places) -> int:
     """Write every refused record to a file of JSON lines; gives their number."""
     encode = msgspec.json.Encoder().encode
     target = Path(path)
@@ -209,7 +207,7 @@ def write_rejects(
     count = 0
     try:
         with partial.open("wb") as file:
-            for line in _reject_lines(table, left, places):
+            for line in _reject_lines(tables, places):
                 file.write(encode(line) + b"\n")
                 count += 1
         partial.replace(target)
@@ -218,12 +216,10 @@ def write_rejects(
     return count
 
 
-def _reject_lines(
-    table: Table | None, left: Iterable[RowProblem], places: Places
-) -> Iterator[dict[str, object]]:
-    for batch in table.batches() if table is not None else ():
-        for row in batch.to_pylist():
-            file, line = places.of(row.pop("at"))
-            yield {"file": file, "line": line, **row}
-    for problem in left:
-        yield {**problem.wire(), "record": None}
+def _reject_lines(tables: Iterable[Table], places: Places) -> Iterator[dict[str, object]]:
+    for table in tables:
+        for batch in table.batches():
+            for row in batch.to_pylist():
+                at = row.pop("at")
+                file, line = (None, None) if at is None else places.of(at)
+                yield {"file": file, "line": line, **row}

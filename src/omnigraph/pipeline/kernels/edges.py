@@ -19,8 +19,9 @@ from omnigraph.pipeline.kernels.reading import (
     ALL,
     Bucket,
     Findings,
-    counted,
+    RuleSpec,
     drop_rows,
+    findings,
     replacements,
     staged_ids,
     staged_rows,
@@ -49,17 +50,15 @@ class EndTask:
     drop_to: TableLocation | None = None
 
 
-def check_ends(spec: None, task: EndTask) -> Findings:
+def check_ends(spec: RuleSpec, task: EndTask) -> Findings:
     """Edges whose end is no node after the load."""
-    del spec
     rows = _edges(task)
     ends = column(rows, task.end)
     missing = _are_missing(ends, task)
-    total, first = counted(_missing_ends(rows, missing, task))
     fates: tuple[str, ...] = ()
-    if total and task.edges is not None:
+    if task.edges is not None:
         fates = drop_rows(task.drop_to, column(rows, ROW_ADDRESS).filter(missing))
-    return Findings(total, first, fates)
+    return findings(_missing_ends(rows, missing, task), spec.rejects, fates)
 
 
 def _edges(task: EndTask) -> pa.Table:
@@ -113,15 +112,15 @@ class CardinalityTask:
     bucket: Bucket
 
 
-def check_cardinality(ir: str, task: CardinalityTask) -> Findings:
+def check_cardinality(spec: RuleSpec, task: CardinalityTask) -> Findings:
     """Sources that end up with too few or too many edges, by their ids."""
-    edge = catalog_of(ir).by_table_key[task.table_key]
+    edge = catalog_of(spec.ir).by_table_key[task.table_key]
     assert isinstance(edge, EdgeType)
     rows = staged_rows(task.staged, ["id", "src"], bucket=task.bucket, by="src")
     counts = _edge_counts(task, column(rows, "src"))
     broken = counts.filter(is_broken(edge, counts.column("edges")))
     broken = broken.filter(without(column(broken, "source"), _deleted(task, broken)))
-    return Findings(*counted(_cardinality(edge, broken.sort_by("source"), rows)))
+    return findings(_cardinality(edge, broken.sort_by("source"), rows), spec.rejects)
 
 
 def _deleted(task: CardinalityTask, broken: pa.Table) -> pa.Array:

@@ -20,6 +20,7 @@ from omnigraph.pipeline.kernels.reading import (
     fragments_of,
     staged_rows,
     write_fates,
+    write_rejects,
 )
 from omnigraph.pipeline.staging import AT, FATES, Staged, catalog_of
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table
@@ -32,6 +33,7 @@ class KeySpec:
     mode: LoadMode
     skip: bool
     """Whether rows that cannot be loaded are left out instead of refusing the load."""
+    rejects: TableLocation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class KeyFindings:
     replaced: int = 0
     dropped: int = 0
     fates: tuple[str, ...] = ()
+    rejects: tuple[str, ...] = ()
 
 
 def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
@@ -103,6 +106,10 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
         skips += met.num_rows if spec.skip else 0
     elif met.num_rows:
         fates.append(_replacing(met))
+    refused = pa.concat_tables([again.select(["id", AT]), met.select(["id", AT])])
+    is_update = not is_keyed and spec.mode is LoadMode.MERGE
+    if spec.mode is LoadMode.MERGE:
+        refused = refused.slice(0, 0 if is_update else again.num_rows)
     written = write_fates(task.fates, pa.concat_tables(fates)) if _counts(spec, conflict) else ()
     return KeyFindings(
         task.table_key,
@@ -113,7 +120,15 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
         met.num_rows if spec.mode is LoadMode.MERGE else 0,
         len(drops),
         written,
+        write_rejects(spec.rejects, list(_refusals(type_, refused))),
     )
+
+
+def _refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
+    """All ids that stand twice or are taken, for the file of rejects."""
+    for id, at in zip(rows.column("id").to_pylist(), rows.column(AT).to_pylist(), strict=True):
+        message = f"{type_.table_key} '{id}' already has this id"
+        yield Violation(ViolationKind.UNIQUE, type_.table_key, message, id, None, at)
 
 
 def _counts(spec: KeySpec, conflict: Conflict | None) -> bool:

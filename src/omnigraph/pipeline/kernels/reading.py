@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from omnigraph.constraints.model import column, without
 from omnigraph.errors import Violation
-from omnigraph.pipeline.staging import AT, FATES, Staged
+from omnigraph.pipeline.staging import AT, FATES, REJECTS, Staged
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import ROW_ADDRESS, Table
 from omnigraph.storage.tables.location import TableLocation
@@ -48,12 +48,50 @@ ALL = Bucket()
 
 
 @dataclass(frozen=True, slots=True)
+class RuleSpec:
+    """What every task that checks a rule needs to know."""
+
+    ir: str
+    rejects: TableLocation | None = None
+    """Where everything that is found goes, if it is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """Broken rules: the first ones in order, how many in all, and the rows they drop."""
 
     total: int = 0
     first: tuple[Violation, ...] = ()
     fates: tuple[str, ...] = ()
+    rejects: tuple[str, ...] = ()
+
+
+def findings(
+    found: Iterable[Violation], rejects: TableLocation | None, fates: tuple[str, ...] = ()
+) -> Findings:
+    """What a rule found: counted, the first ones kept, all of them written where wanted."""
+    if rejects is None:
+        return Findings(*counted(found), fates)
+    everything = list(found)
+    written = write_rejects(rejects, everything)
+    return Findings(len(everything), tuple(everything[:REPORTED]), fates, written)
+
+
+def write_rejects(rejects: TableLocation | None, found: Sequence[Violation]) -> tuple[str, ...]:
+    """Broken rules as rows of the table of rejects."""
+    if rejects is None or not found:
+        return ()
+    rows = [
+        {
+            "at": violation.line,
+            "code": str(violation.kind),
+            "reason": violation.message,
+            "type_key": violation.type_key,
+            "id": violation.id,
+        }
+        for violation in found
+    ]
+    return tuple(write_fragments(rejects, pa.Table.from_pylist(rows, REJECTS)))
 
 
 def staged_rows(
@@ -144,7 +182,7 @@ def fragments_of(addresses: pa.Array) -> pa.Array:
     return pa.array(shifted.astype(np.int32))
 
 
-def counted(found: Iterator[Violation], limit: int = REPORTED) -> tuple[int, tuple[Violation, ...]]:
+def counted(found: Iterable[Violation], limit: int = REPORTED) -> tuple[int, tuple[Violation, ...]]:
     """How many, and the first ones."""
     first: list[Violation] = []
     total = 0

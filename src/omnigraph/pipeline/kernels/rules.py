@@ -13,11 +13,12 @@ from omnigraph.constraints.model import TableChange, column, without
 from omnigraph.constraints.values import ruled_columns, value_rules
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.reading import (
-    REPORTED,
     Bucket,
     Findings,
+    RuleSpec,
     address_of,
     drop_rows,
+    findings,
     staged_ids,
     staged_rows,
 )
@@ -37,15 +38,15 @@ class ValueTask:
     """Where to note the rows that break a rule, to leave them out."""
 
 
-def check_values(ir: str, task: ValueTask) -> list[Findings]:
+def check_values(spec: RuleSpec, task: ValueTask) -> list[Findings]:
     """What each rule of the type finds, in the order of the rules."""
-    type_ = catalog_of(ir).by_table_key[task.table_key]
+    type_ = catalog_of(spec.ir).by_table_key[task.table_key]
     rows = staged_rows(task.staged, ["id", *ruled_columns(type_)], fragments=task.fragments)
     change = TableChange(type_, rows, lines=column(rows, AT))
     found = [list(rule(change)) for rule in value_rules(type_)] if rows.num_rows else []
     bad = {violation.line for violations in found for violation in violations}
     fates = drop_rows(task.drop_to, address_of(rows, bad)) if bad else ()
-    results = [Findings(len(one), tuple(one[:REPORTED])) for one in found]
+    results = [findings(one, spec.rejects) for one in found]
     if fates:
         results[0] = replace(results[0], fates=fates)
     return results
@@ -64,9 +65,9 @@ class UniqueTask:
     drop_to: TableLocation | None = None
 
 
-def check_unique(ir: str, task: UniqueTask) -> list[Findings]:
+def check_unique(spec: RuleSpec, task: UniqueTask) -> list[Findings]:
     """Rows whose tuple another row of the input has, then those whose tuple is in the table."""
-    type_ = catalog_of(ir).by_table_key[task.table_key]
+    type_ = catalog_of(spec.ir).by_table_key[task.table_key]
     constraint = type_.constraints[task.constraint]
     narrow = replace(type_, constraints=(constraint,))
     rows = staged_rows(task.staged, ["id", *constraint.columns])
@@ -83,8 +84,8 @@ def check_unique(ir: str, task: UniqueTask) -> list[Findings]:
     fates = drop_rows(task.drop_to, address_of(rows, bad)) if bad else ()
     against = found[len(within) :]
     return [
-        Findings(len(within), tuple(within[:REPORTED]), fates),
-        Findings(len(against), tuple(against[:REPORTED])),
+        findings(within, spec.rejects, fates),
+        findings(against, spec.rejects),
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.model import EdgeType, NodeType, Property
 from omnigraph.constraints.model import column, without
 from omnigraph.errors import RowProblem
 from omnigraph.execution.assign import default_value
@@ -22,7 +22,7 @@ from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage import Deletions, delete_addresses
-from omnigraph.types.arrow import BLOB
+from omnigraph.types.arrow import BLOB, arrow_type
 from omnigraph.types.jsonl_examine import missing_value
 from omnigraph.types.jsonl_types import PropertySpec
 
@@ -205,9 +205,7 @@ def fill_rows(ir: str, task: FillTask) -> Filled:
     for property_ in type_.properties:
         given = column(rows, PRESENT + property_.name)
         old = column(stored, property_.name).take(place)
-        default = default_value(property_, f"{type_.name}.{property_.name}")
-        fresh = pa.repeat(default, rows.num_rows)
-        otherwise = _choose(pc.is_valid(place), old, fresh)
+        otherwise = _choose(pc.is_valid(place), old, _fresh(type_, property_, rows.num_rows))
         columns[property_.name] = _choose(given, columns[property_.name], otherwise)
     whole = pa.table(columns, schema=staging_schema(type_))
     gone = dropped_addresses(fates, [task.fragment])
@@ -221,6 +219,13 @@ def fill_rows(ir: str, task: FillTask) -> Filled:
         tuple(problems[:REPORTED]),
         len(problems),
     )
+
+
+def _fresh(type_: NodeType | EdgeType, property_: Property, count: int) -> pa.Array:
+    """What a property of a new entity holds when nothing is said about it."""
+    if property_.default is None:
+        return pa.nulls(count, arrow_type(property_.type))
+    return pa.repeat(default_value(property_, f"{type_.name}.{property_.name}"), count)
 
 
 def _choose(mask: pa.Array, one: pa.Array, other: pa.Array) -> pa.Array:

@@ -34,7 +34,8 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
     if pat.is_fixed_size_list(kind) or pat.is_list(kind):
         return pa.list_(pa.field("element", spark_type(kind.value_type)))
     if pat.is_struct(kind):
-        return pa.struct([pa.field(f.name, spark_type(f.type), f.nullable) for f in kind])
+        # Members of a missing object are missing too, whatever they are elsewhere.
+        return pa.struct([pa.field(f.name, spark_type(f.type)) for f in kind])
     return kind
 
 

@@ -88,7 +88,7 @@ def _negated(one: spark_filters.Filter, types: dict[str, PropertyType]) -> Predi
 
 
 def _column(one: spark_filters.Filter, types: dict[str, PropertyType]) -> str | None:
-    path = getattr(one, "attribute", ())
+    path: tuple[str, ...] = getattr(one, "attribute", ())
     if len(path) != 1 or path[0] not in types:
         return None
     type_ = types[path[0]]

@@ -1,0 +1,65 @@
+"""The rows of a query that ran on Spark, read like any other result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from omnigraph.errors import BadRequest, OmniError, StorageFailure, StorageKind
+from omnigraph.execution.read.profile import Profile
+from omnigraph.execution.read.project import output_schema
+from omnigraph.execution.read.result import ReadResult
+from omnigraph.pipeline.query.aggregates import SUM_TOO_LARGE
+from omnigraph.pipeline.source.columns import from_spark
+from omnigraph.plan.nodes import ReadPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class SparkRead(ReadResult):
+    """Rows that stay with Spark until they are asked for; then they come at once."""
+
+    def __init__(self, plan: ReadPlan, frame: DataFrame) -> None:
+        self.schema, self.profile = output_schema(plan.columns), Profile(plan.root)
+        self.frame = frame
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return iter(self._table.to_batches())
+
+    def to_arrow(self) -> pa.Table:
+        return self._table
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        try:
+            found = self.frame.toArrow()
+        except Exception as error:
+            raise _translated(error) from error
+        columns = [
+            _restored(column, field.type)
+            for column, field in zip(found.columns, self.schema, strict=True)
+        ]
+        if not columns:
+            return pa.Table.from_pylist([{}] * found.num_rows, schema=self.schema)
+        return pa.table(columns, schema=self.schema)
+
+
+def _restored(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
+    return from_spark(whole, kind)
+
+
+def _translated(error: Exception) -> OmniError:
+    """What went wrong, as the embedded executor would say it."""
+    text = str(error)
+    if SUM_TOO_LARGE in text:
+        start = text.index(SUM_TOO_LARGE)
+        return BadRequest(text[start:].splitlines()[0].split("'")[0].strip().rstrip("."))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return StorageFailure(StorageKind.UNKNOWN, f"the query failed on Spark: {lines[0]}")

@@ -1,0 +1,158 @@
+"""What only a real session can show. All of it in one file, so that one session serves it."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, StorageFailure
+from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
+from pipeline import test_bad_records as bad
+from pipeline.differential import compare
+from pipeline.engines import described, load
+from pipeline.fault_kernels import failing_tasks
+from pipeline.random_loads import normal
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  photo: Blob?  place: Vector(2)? }
+edge Knows: Person -> Person { since: Date? }
+"""
+PEOPLE = [{"type": "Person", "data": {"name": f"p{i}", "age": i}} for i in range(20)]
+KNOWS = [
+    {"edge": "Knows", "from": f"p{i}", "to": f"p{i + 1}", "data": {"id": f"k{i}"}}
+    for i in range(19)
+]
+
+
+def test_tasks_give_the_same_on_spark_and_inline(spark):
+    kernel, tasks = "omnigraph.pipeline.kernels.probe:describe", list(range(5))
+    on_spark, inline = SparkTasks(spark), InlineTasks()
+    assert on_spark.run(kernel, tasks, None) == inline.run(kernel, tasks, None)
+    assert on_spark.application == spark.sparkContext.applicationId
+    assert on_spark.times[0].tasks == 5
+
+
+def test_a_mistake_in_the_input_is_not_tried_again(spark, new_graph, tmp_path):
+    path = tmp_path / "broken.parquet"
+    path.write_bytes(b"PAR1 no")
+    with pytest.raises(BadRequest, match=r"broken\.parquet"):
+        new_graph(SCHEMA).load(path, "append", engine="spark", type="Person")
+
+
+def test_a_failing_kernel_ends_the_load_with_its_reason(spark):
+    with pytest.raises(StorageFailure, match=r"reading failed on Spark: .*No module named"):
+        SparkTasks(spark).run("omnigraph.nowhere:nothing", [1], None, stage="reading")
+
+
+def test_executors_of_this_machine_need_no_look(spark):
+    check_executors(spark)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_loads_end_as_in_the_small_path(templates, tmp_path, spark, block):
+    for seed in range(160 + block * 10, 170 + block * 10):
+        compare(templates, tmp_path, seed, ("small", "spark"))
+
+
+@pytest.mark.fuzz
+def test_a_long_run_of_random_loads_ends_the_same_way(templates, tmp_path, spark):
+    for seed in range(5500, 6000):
+        compare(templates, tmp_path, seed, ("small", "spark"))
+
+
+@pytest.fixture(scope="module")
+def bad_base(tmp_path_factory):
+    graph = omnigraph.init(tmp_path_factory.mktemp("bad") / "base.omni", bad.SCHEMA)
+    graph.load(bad.BASE, "append")
+    return graph
+
+
+def test_unreadable_records_are_refused_alike_on_spark(spark, bad_base):
+    data = bad.as_file([*bad.BAD_RECORDS.values(), *bad.BAD_FILES["mistakes in several lines"]])
+    refused = {}
+    for engine in ("small", "spark"):
+        with pytest.raises(RowsRejected) as raised:
+            load(bad_base, data, "append", engine)
+        refused[engine] = described(raised.value)
+    assert refused["spark"] == refused["small"]
+    assert refused["spark"][1] > 50
+
+
+RULES = list(bad.BAD_RECORDS)[list(bad.BAD_RECORDS).index("an id that is not the key") :]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_record_that_breaks_a_rule_is_refused_alike_on_spark(spark, bad_base, name):
+    data = bad.as_file([bad.BAD_RECORDS[name]])
+    assert bad.verdict(bad_base, data, "spark") == bad.verdict(bad_base, data, "small")
+
+
+def test_a_data_frame_is_loaded_and_its_bad_rows_are_found(spark, new_graph):
+    graph = new_graph(SCHEMA)
+    columns = {"name": [f"p{i}" for i in range(50)], "years": list(range(50))}
+    frame = spark.createDataFrame(pa.table(columns)).repartition(3)
+    result = graph.load(frame, "append", type="Person", columns={"name": "name", "age": "years"})
+    assert (result.engine, result.nodes) == ("spark", {"Person": 50})
+    assert {r["data"]["age"] for r in graph.export(["Person"])} == set(range(50))
+    edges = spark.createDataFrame(pa.table({"from": ["p1", "p2"], "to": ["p2", "gone"]}))
+    with pytest.raises(ConstraintViolated, match="dst 'gone' not found in Person") as refused:
+        graph.load(edges.coalesce(1), "append", type="Knows")
+    assert refused.value.violations[0].line == 2
+    wrong = spark.createDataFrame(pa.table({"name": ["x", None]})).coalesce(1)
+    with pytest.raises(RowsRejected, match="line 2"):
+        graph.load(wrong, "append", type="Person")
+
+
+def test_a_data_frame_is_not_loaded_without_spark(spark, new_graph):
+    frame = spark.createDataFrame(pa.table({"name": ["x"]}))
+    assert new_graph(SCHEMA).load(frame, "append", type="Person", engine="local").engine == "spark"
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_an_export_on_spark_is_the_embedded_export_as_a_set(spark, new_graph, tmp_path, format):
+    graph = new_graph(SCHEMA)
+    for start in (0, 10):
+        graph.load(PEOPLE[start : start + 10], "append")
+    graph.load(KNOWS, "append")
+    out = tmp_path / "out"
+    result = graph.at().export_files(out, format=format, engine="spark")
+    assert (result.rows, result.spark_app_id) == (39, spark.sparkContext.applicationId)
+    if format == "jsonl":
+        lines = [line for f in out.rglob("*.jsonl") for line in f.read_text().splitlines()]
+        assert normal(map(json.loads, lines)) == normal(graph.export())
+    again = new_graph(SCHEMA)
+    again.load(out, "append", engine="spark")
+    assert normal(again.export()) == normal(graph.export())
+
+
+@pytest.mark.parametrize("way", ["kill", "raise"])
+@pytest.mark.parametrize("stage", ["read", "keys", "check", "write"])
+def test_a_task_that_dies_once_is_done_again(spark, new_graph, tmp_path, monkeypatch, stage, way):
+    graph = new_graph(SCHEMA)
+    graph.load([*PEOPLE[:5], *KNOWS[:3]], "append")
+    failing = failing_tasks(stage, tmp_path / "failed", way)
+    monkeypatch.setattr("omnigraph.graph.bulk_loading.SparkTasks", failing)
+    records = [{"type": "Person", "data": {"name": f"p{i}", "age": 100}} for i in range(8)]
+    before = len(graph.commits())
+    graph.load([*records, *KNOWS[:6]], "merge", engine="spark")
+    assert (tmp_path / "failed").exists(), "the fault was met"
+    assert len(graph.commits()) == before + 1
+    assert {r["data"]["age"] for r in graph.export(["Person"])} == {100}
+    assert len(list(graph.export(["Person"]))) == 8
+    assert len(list(graph.export(["Knows"]))) == 6
+    assert graph.recovery_pending() == []
+
+
+def test_the_command_line_reports_the_engine_and_its_stages(spark, new_graph, tmp_path):
+    graph = new_graph(SCHEMA)
+    path = tmp_path / "people.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in [*PEOPLE, *KNOWS]))
+    body = graph.load(path, "append", engine="spark").wire()
+    assert body["engine"] == "spark"
+    assert body["spark_app_id"] == spark.sparkContext.applicationId
+    assert [stage["stage"] for stage in body["stages"]] == ["read", "keys", "check", "write"]
+    assert (body["rows"], body["bytes"]) == (39, path.stat().st_size)
+    assert body["rows_per_second"] > 0

@@ -1,0 +1,277 @@
+"""What a load by tasks can be asked for: leaving out, partial records, branches, and races."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import (
+    BadRequest,
+    BranchNotFound,
+    ConstraintViolated,
+    PreconditionFailed,
+    ReadSetChanged,
+    RowsRejected,
+)
+from omnigraph.pipeline.checks import Sizes
+from omnigraph.pipeline.kernels.fresh_ids import fresh_ids
+from omnigraph.pipeline.load import LoadJob, LoadOptions
+from pipeline.differential import compare
+from pipeline.engines import load
+from pipeline.random_loads import normal
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  mood: enum(calm, wild)?  nick: String? @unique
+              level: I32 @default(7)  must: String?  photo: Blob?  place: Vector(2)? }
+node Note { text: String }
+edge Knows: Person -> Person @card(0..2) { since: Date? }
+"""
+
+
+def person(name: str, **data: object) -> dict:
+    return {"type": "Person", "data": {"name": name} | data}
+
+
+def knows(source: str, target: str, **data: object) -> dict:
+    return {"edge": "Knows", "from": source, "to": target, "data": data}
+
+
+BASE = [person("ada", age=1, photo="base64:AAEC", place=[1, 2]), person("ben", nick="b")]
+
+
+@pytest.fixture
+def graph(new_graph):
+    made = new_graph(SCHEMA)
+    made.load([*BASE, knows("ada", "ben", id="k1")], "append")
+    return made
+
+
+def people(graph, branch: str = "main") -> dict:
+    return {r["data"]["name"]: r["data"] for r in graph.export(["Person"], branch=branch)}
+
+
+# --- leaving out ---------------------------------------------------------------------------------
+
+BAD = [
+    "{",
+    json.dumps(person("cy", age="x")),
+    json.dumps(person("dee", id="other")),
+    json.dumps(person("ada", age=5)),
+    json.dumps(person("eve", mood="odd")),
+    json.dumps(person("fay", nick="b")),
+    json.dumps(knows("ada", "nobody", id="k8")),
+    json.dumps(knows("ada", "eve", id="k9")),
+]
+GOOD = [json.dumps(person("gus")), json.dumps(knows("gus", "ada", id="k2"))]
+
+
+def test_bad_rows_are_left_out_when_asked(graph):
+    data = "\n".join([GOOD[0], *BAD, GOOD[1]]).encode()
+    result = load(graph, data, "append", "inline", on_error="skip")
+    assert set(people(graph)) == {"ada", "ben", "gus"}
+    assert people(graph)["ada"]["age"] == 1, "a key that is there is left alone"
+    assert {r["data"]["id"] for r in graph.export(["Knows"])} == {"k1", "k2"}
+    assert result.skipped.total == len(BAD)
+    assert sorted(p.line for p in result.skipped.first) == list(range(2, 2 + len(BAD)))
+
+
+def test_every_refused_record_goes_to_the_file_of_rejects(graph, tmp_path):
+    data = "\n".join([GOOD[0], *BAD, GOOD[1]]).encode()
+    rejects = tmp_path / "rejects.jsonl"
+    load(graph, data, "append", "inline", on_error="skip", rejects=rejects)
+    lines = [json.loads(line) for line in rejects.read_text().splitlines()]
+    assert sorted(line["line"] for line in lines) == list(range(2, 2 + len(BAD)))
+    assert next(one for one in lines if one["line"] == 2)["record"] == "{"
+    assert {"malformed", "bad_value", "id_mismatch"} <= {line["code"] for line in lines}
+
+
+def test_a_refused_load_writes_its_rejects_too(graph, tmp_path):
+    rejects = tmp_path / "rejects.jsonl"
+    many = "\n".join(["{"] * 250).encode()
+    with pytest.raises(RowsRejected) as refused:
+        load(graph, many, "append", "inline", rejects=rejects)
+    assert (len(refused.value.problems), refused.value.total) == (100, 250)
+    assert len(rejects.read_text().splitlines()) == 250
+    wrong = [person(f"x{i}", mood="odd") for i in range(150)]
+    with pytest.raises(ConstraintViolated) as broken:
+        load(graph, wrong, "append", "inline", rejects=rejects)
+    assert (len(broken.value.violations), broken.value.total) == (100, 150)
+    assert len(rejects.read_text().splitlines()) == 150
+
+
+def test_a_source_with_too_many_edges_refuses_even_a_load_that_leaves_out(graph):
+    edges = [knows("ben", "ada"), knows("ben", "ada"), knows("ben", "ada")]
+    with pytest.raises(ConstraintViolated, match="@card violation"):
+        load(graph, edges, "append", "inline", on_error="skip")
+
+
+def test_an_unknown_way_to_treat_errors_is_refused(graph):
+    with pytest.raises(BadRequest, match="on_error"):
+        load(graph, [], "append", "inline", on_error="ignore")
+
+
+# --- partial records -----------------------------------------------------------------------------
+
+
+def test_a_partial_record_keeps_what_it_leaves_out(graph):
+    before = people(graph)["ada"]
+    records = [person("ada", age=50), person("ben", nick=None), person("new", age=1)]
+    load(graph, records, "merge", "inline", partial=True)
+    after = people(graph)
+    assert after["ada"] == before | {"age": 50}
+    assert after["ben"]["nick"] is None
+    assert (after["new"]["level"], after["new"]["age"]) == (7, 1)
+
+
+def test_a_partial_record_of_a_new_entity_must_be_whole(new_graph):
+    graph = new_graph("node T { k: String @key  must: String  other: I32? }")
+    graph.load([{"type": "T", "data": {"k": "a", "must": "m"}}], "append")
+    records = [{"type": "T", "data": {"k": "a", "other": 1}}, {"type": "T", "data": {"k": "b"}}]
+    with pytest.raises(RowsRejected, match=r"line 2.*non-nullable property 'must'"):
+        load(graph, records, "merge", "inline", partial=True)
+    with pytest.raises(RowsRejected, match="non-nullable property 'k'"):
+        load(graph, [{"type": "T", "data": {"other": 1}}], "merge", "inline", partial=True)
+    load(graph, records[:1], "merge", "inline", partial=True)
+    (record,) = graph.export()
+    assert record["data"] == {"id": "a", "k": "a", "must": "m", "other": 1}
+
+
+def test_only_a_merge_can_be_partial(graph):
+    with pytest.raises(BadRequest, match="only a merge"):
+        load(graph, [], "append", "inline", partial=True)
+
+
+# --- rows keep their identity --------------------------------------------------------------------
+
+
+def test_rows_that_are_replaced_keep_their_row_ids(graph):
+    def row_ids() -> dict[str, int]:
+        table = graph.at().view.snapshot.table("node:Person")
+        rows = table.scan(["id"], with_row_id=True).to_pylist()
+        return {row["id"]: row["_rowid"] for row in rows}
+
+    before = row_ids()
+    records = [person("zoe"), person("ben", age=2), person("ada", age=3), person("yan")]
+    load(graph, records, "merge", "inline")
+    after = row_ids()
+    assert {name: after[name] for name in before} == before
+    assert len(set(after.values())) == 4
+    assert people(graph)["ada"]["age"] == 3
+
+
+def test_fresh_ids_are_ordered_and_never_repeat():
+    ids = [id for _ in range(20) for id in fresh_ids(1000).to_pylist()]
+    assert len(set(ids)) == 20_000
+    block = fresh_ids(1000).to_pylist()
+    assert block == sorted(block)
+    assert all(len(id) == 26 for id in ids)
+
+
+# --- dividing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_work_divided_into_many_buckets_ends_the_same_way(templates, tmp_path, monkeypatch, block):
+    tiny = Sizes(keys_per_task=2, keys_worth_a_task=1, rows_per_task=2)
+    monkeypatch.setattr(
+        "omnigraph.graph.bulk_loading.LoadOptions",
+        lambda *given, **more: LoadOptions(*given, **more, sizes=tiny),
+    )
+    for seed in range(300 + block * 15, 315 + block * 15):
+        compare(templates, tmp_path, seed, ("small", "inline"))
+
+
+# --- branches and races --------------------------------------------------------------------------
+
+
+def test_a_branch_is_made_and_only_its_own_tables_are_forked(graph):
+    result = load(graph, [person("cy")], "append", "inline", branch="work", base="main")
+    assert (result.branch, result.branch_created) == ("work", True)
+    assert set(people(graph, "work")) == {"ada", "ben", "cy"}
+    assert set(people(graph)) == {"ada", "ben"}
+    owners = {t.table_key: t.table_branch for t in graph.snapshot("work").tables}
+    assert owners["node:Person"] is not None
+    assert owners["edge:Knows"] is None
+    load(graph, [person("ada", age=9), knows("cy", "ada")], "merge", "inline", branch="work")
+    assert people(graph, "work")["ada"]["age"] == 9
+    assert people(graph)["ada"]["age"] == 1
+
+
+def test_a_branch_that_is_not_there_is_an_error(graph):
+    with pytest.raises(BranchNotFound):
+        load(graph, [person("cy")], "append", "inline", branch="nowhere")
+
+
+def test_a_refused_load_into_a_branch_leaves_no_fork(graph):
+    graph.create_branch("work")
+    with pytest.raises(ConstraintViolated):
+        load(graph, [person("cy", mood="odd")], "append", "inline", branch="work")
+    assert all(t.table_branch is None for t in graph.snapshot("work").tables)
+
+
+def racing(monkeypatch, graph, other, times: int = 1):
+    """Commit something else right before the load takes the fence; gives what was written."""
+    written: list[int] = []
+    prepare = LoadJob.prepare
+
+    def interrupted(job, *given):
+        staged = prepare(job, *given)
+        stages = [time.stage for time in job._tasks.times]
+        written.append(stages.count("write") and job._tasks.times[-1].tasks)
+        if len(written) <= times:
+            other(len(written))
+        return staged
+
+    monkeypatch.setattr(LoadJob, "prepare", interrupted)
+    return written
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_a_load_that_lost_a_race_is_checked_again_on_the_new_state(graph, monkeypatch, mode):
+    other = omnigraph.open(graph.uri)
+    racing(monkeypatch, graph, lambda n: other.load([person(f"other{n}")], "append"), times=2)
+    result = load(graph, [person("cy"), knows("cy", "ada")], mode, "inline")
+    assert set(people(graph)) == {"ada", "ben", "cy", "other1", "other2"}
+    stages = [stage["stage"] for stage in result.stages]
+    assert stages.count("read") == 1, "the input is read once"
+
+
+def test_files_that_are_still_right_are_not_written_again(graph, monkeypatch):
+    other = omnigraph.open(graph.uri)
+    racing(monkeypatch, graph, lambda n: other.load([person("other")], "append"))
+    result = load(
+        graph, [person("cy"), {"type": "Note", "data": {"text": "x"}}], "append", "inline"
+    )
+    assert [stage["stage"] for stage in result.stages].count("write") == 1
+    assert set(people(graph)) == {"ada", "ben", "cy", "other"}
+    assert len(list(graph.export(["Note"]))) == 1
+
+
+def test_a_race_that_takes_the_id_is_a_conflict(graph, monkeypatch):
+    other = omnigraph.open(graph.uri)
+    racing(monkeypatch, graph, lambda n: other.load([person("cy")], "append"))
+    with pytest.raises(omnigraph.errors.KeyConflict, match="'cy'"):
+        load(graph, [person("cy")], "append", "inline")
+
+
+def test_an_overwrite_is_not_repeated_on_another_state(graph, monkeypatch):
+    other = omnigraph.open(graph.uri)
+    racing(monkeypatch, graph, lambda n: other.load([person("other")], "append"))
+    with pytest.raises(ReadSetChanged):
+        load(graph, [{"type": "Note", "data": {"text": "x"}}], "overwrite", "inline")
+    assert not list(graph.export(["Note"]))
+
+
+def test_an_expected_commit_that_is_not_the_head_refuses_the_load(graph):
+    before = normal(graph.export())
+    with pytest.raises(PreconditionFailed):
+        load(graph, [person("cy")], "append", "inline", expected_head="01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert normal(graph.export()) == before
+
+
+def test_empty_input_is_a_commit_of_its_own(graph):
+    before = len(graph.commits())
+    assert load(graph, b"", "append", "inline").total_entities == 0
+    assert len(graph.commits()) == before + 1
