@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -29,10 +29,14 @@ _STANDS_ON = ("omnigraph", "pylance", "pyarrow", "numpy")
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Where kept folders are. `fresh` fills again what is there already."""
+    """Where kept folders are. `fresh` fills again, once, what was there before this run."""
 
     folder: Path = _KEPT
     fresh: bool = False
+    filled: set[Path] = field(default_factory=set)
+
+    def has(self, place: Path) -> bool:
+        return place.exists() and (place in self.filled or not self.fresh)
 
 
 @contextmanager
@@ -62,7 +66,7 @@ def folder_name(entry: str, kept_by: Mapping[str, JsonValue]) -> str:
 
 def _kept(request: Request, store: Store, kept_by: Mapping[str, JsonValue]) -> Path | Failure:
     place = store.folder / folder_name(request.entry, kept_by)
-    if place.exists() and not store.fresh:
+    if store.has(place):
         return place
     store.folder.mkdir(parents=True, exist_ok=True)
     # Filled beside its place and moved there whole, so an interrupted run leaves no half of it.
@@ -74,6 +78,7 @@ def _kept(request: Request, store: Store, kept_by: Mapping[str, JsonValue]) -> P
             return failure
         shutil.rmtree(place, ignore_errors=True)
         filled.replace(place)
+    store.filled.add(place)
     return place
 
 

@@ -105,14 +105,19 @@ def root_of(place: Place) -> GraphRoot:
 
 def copy_graph(template: Place, place: Place) -> None:
     """The same graph elsewhere; it must have no branches, which know where they are."""
-    if isinstance(template, Path):
-        assert isinstance(place, Path)
-        shutil.copytree(template, place)
-        return
-    assert isinstance(place, Bucket)
-    client = template.client()
-    for path, _ in template.objects():
-        client.copy(template.prefix + path, place.prefix + path)
+    match template, place:
+        case Path(), Path():
+            shutil.copytree(template, place)
+        case Path(), Bucket():
+            client = place.client()
+            for name in files_of(template):
+                client.put(place.prefix + name, template / name)
+        case Bucket(), Bucket():
+            client = place.client()
+            for name in files_of(template):
+                client.copy(template.prefix + name, place.prefix + name)
+        case _:
+            raise AssertionError("nobody needs a graph of a bucket in a folder")
 
 
 def files_of(place: Place) -> Mapping[str, object]:

@@ -56,6 +56,14 @@ def test_fresh_prepares_kept_data_again_in_the_same_place(tmp_path):
     assert (times_prepared(log), len(names)) == (2, 1)
 
 
+def test_fresh_data_is_made_once_for_all_cases_of_a_run(tmp_path):
+    log, store = tmp_path / "log", Store(tmp_path / "kept", fresh=True)
+    declared = suite(log, kept_by=("size",))
+    prepare(declared, store)
+    prepare(declared, store)
+    assert times_prepared(log) == 1
+
+
 def test_data_that_is_not_kept_is_gone_after_the_case(tmp_path):
     log, store = tmp_path / "log", Store(tmp_path / "kept")
     prepare(suite(log), store)

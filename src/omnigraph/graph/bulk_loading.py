@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from omnigraph.errors import BadRequest, ReadSetChanged
 from omnigraph.graph.loading import (
+    ENGINES,
     BulkOptions,
     LoadRequest,
     Records,
@@ -37,6 +39,7 @@ from omnigraph.pipeline.load import (
 from omnigraph.pipeline.session import spark
 from omnigraph.pipeline.spool import spooled
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
+from omnigraph.settings import Settings
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.write import WriteRequest, commit_write, mint_ticket
@@ -107,13 +110,27 @@ def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
 
 
 def _tasks(views: Views, engine: str, options: BulkOptions, records: object) -> Tasks:
-    if engine == "local" and not is_frame(records):
-        return InlineTasks()
     frame: Any = records
-    given: Any = options.session or (frame.sparkSession if is_frame(records) else None)
-    session = spark(given, settings=views.root.settings, conf=options.spark_conf)
-    check_executors(session)
-    return SparkTasks(session)
+    session = options.session or (frame.sparkSession if is_frame(records) else None)
+    chosen = "spark" if is_frame(records) else engine
+    return tasks_of(chosen, views.root.settings, session, options.spark_conf)
+
+
+def tasks_of(
+    engine: str,
+    settings: Settings,
+    session: object | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> Tasks:
+    """Where the tasks of bulk work run: in this process, or on a Spark session."""
+    if engine not in ENGINES:
+        raise BadRequest(f"engine '{engine}' is not one of {', '.join(ENGINES)}")
+    if engine == "local":
+        return InlineTasks()
+    given: Any = session
+    chosen = spark(given, settings=settings, conf=conf)
+    check_executors(chosen)
+    return SparkTasks(chosen)
 
 
 def _in_memory(records: object) -> bytes | None:

@@ -200,14 +200,23 @@ class Graph:
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
     ) -> QueryResult:
         """Run a read query of a text on a branch as it is now.
+
+        `engine="spark"` runs it with data frames, in the session given or the usual one; its
+        result has `to_spark()` too.
 
         >>> older = "query q($a: I32) { match { $p: Person  $p.age > $a } return { $p.name } }"
         >>> graph.query(older, params={"a": 30}).rows
         [{'p.name': 'Ada'}]
         """
-        return self.at(branch=branch).query(query, name, params)
+        view = self.at(branch=branch)
+        return view.query(
+            query, name, params, engine=engine, session=session, spark_conf=spark_conf
+        )
 
     def explain(
         self,

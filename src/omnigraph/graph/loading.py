@@ -22,7 +22,7 @@ from omnigraph.errors import (
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.load import LoadMode, LoadPlan, parse_records, plan_load
 from omnigraph.execution.stage import stage_tables
-from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow
+from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow, prepared_on
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import CommitId, EntityKind, TableKey
@@ -138,18 +138,10 @@ def load(views: Views, request: LoadRequest) -> LoadResult:
         for attempt in range(MAX_PREPARATIONS):
             view = views.newest(request.branch)
             check_head(view, request)
-            committed = CommittedRows(view.snapshot)
-            plan = plan_load(
-                parse(view.catalog),
-                view.catalog,
-                request.mode,
-                committed,
-                views.root.ids,
-                request.file,
-            )
-            require_valid(plan.table_changes(), view.catalog, committed)
             try:
-                published = _commit(view, plan, request, window)
+                with prepared_on(view.snapshot):
+                    plan = _planned(views, view, parse(view.catalog), request)
+                    published = _commit(view, plan, request, window)
             except ReadSetChanged as change:
                 if not may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
                     raise
@@ -158,6 +150,14 @@ def load(views: Views, request: LoadRequest) -> LoadResult:
             views.remember(view.snapshot.ref, published.manifest)
             return load_result(view, plan.counts, request, published, created=created)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _planned(views: Views, view: View, parsed: ParsedLines, request: LoadRequest) -> LoadPlan:
+    committed = CommittedRows(view.snapshot)
+    ids = views.root.ids
+    plan = plan_load(parsed, view.catalog, request.mode, committed, ids, request.file)
+    require_valid(plan.table_changes(), view.catalog, committed)
+    return plan
 
 
 class _Parser:

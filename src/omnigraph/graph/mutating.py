@@ -12,7 +12,7 @@ from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.mutate import MutationInput, MutationRun, run_mutation
 from omnigraph.execution.pending import PendingTable
 from omnigraph.execution.stage import Placement, stage_tables
-from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow
+from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow, prepared_on
 from omnigraph.graph.results import MutationResult
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import CommitId
@@ -56,9 +56,10 @@ def mutate(views: Views, request: MutationRequest) -> MutationResult:
                 # Taken once: a retry must not see another moment or other parameters.
                 given = _input(views, plan, request)
             _check_head(view, request)
-            run = run_mutation(plan, view.catalog, CommittedRows(view.snapshot), given)
             try:
-                published = _commit(view, run, request, window)
+                with prepared_on(view.snapshot):
+                    run = run_mutation(plan, view.catalog, CommittedRows(view.snapshot), given)
+                    published = _commit(view, run, request, window)
             except ReadSetChanged as change:
                 if not _may_retry(plan, request, change) or attempt + 1 == MAX_PREPARATIONS:
                     raise

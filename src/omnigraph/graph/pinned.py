@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.execution.export import export_jsonl, export_records, export_types
@@ -17,6 +19,9 @@ from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import explain_json, explain_text
 from omnigraph.plan.lint import LintReport, lint_queries
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.export import ExportResult
 
 
 class GraphView:
@@ -47,10 +52,15 @@ class GraphView:
         query: str | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
+        *,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
     ) -> QueryResult:
-        """Run a read query of a text on this view."""
+        """Run a read query of a text on this view, in this process or on `spark`."""
         now = datetime.datetime.now(datetime.UTC)
-        request = querying.QueryRequest(source_text(query, "<query>"), name, params, now)
+        text = source_text(query, "<query>")
+        request = querying.QueryRequest(text, name, params, now, engine, session, spark_conf or {})
         branch = None if self._snapshot else str(self._view.snapshot.branch)
         target = {"branch": branch, "snapshot": self._snapshot}
         return querying.query(self._view, request, self._settings, target)
@@ -126,6 +136,34 @@ class GraphView:
     def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
         """The same as blocks of JSON lines."""
         return export_jsonl(self._view.snapshot, export_types(self.catalog, types))
+
+    def export_files(
+        self,
+        out: str | Path,
+        *,
+        format: str = "jsonl",
+        types: Sequence[str] | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> ExportResult:
+        """Every row in files of a new folder, one folder for each type.
+
+        Args:
+            out: The folder; it must not exist yet, or be empty.
+            format: `jsonl` or `parquet`.
+            types: Only these types.
+            engine: `local`, in this process, or `spark`.
+            session: A Spark session of the caller's.
+            spark_conf: Options for a session that is made for it.
+        """
+        from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
+        from omnigraph.pipeline.export import export_files  # noqa: PLC0415
+
+        settings = self._view.snapshot.root.settings
+        tasks = tasks_of(engine, settings, session, spark_conf)
+        wanted = export_types(self.catalog, types)
+        return export_files(tasks, self._view.snapshot, self.catalog, wanted, out, format)
 
 
 def source_text(text: str | SourceText, name: str) -> SourceText:

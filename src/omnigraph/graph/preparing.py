@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from omnigraph.errors import ReadSetChanged
+from omnigraph.errors import HistoricalVersionReclaimed, ReadSetChanged
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.write import MAINTENANCE
 
 MAX_PREPARATIONS = 33
 """The first preparation and thirty-two more; then the caller learns that the branch is busy."""
 COSTLY_RACES = 4
 """So many races a write that takes long to prepare loses before it keeps others waiting."""
+
+
+@contextmanager
+def prepared_on(snapshot: Snapshot) -> Iterator[None]:
+    """Let a write start over whose snapshot was outdated, and then cleaned away, under its feet."""
+    try:
+        yield
+    except HistoricalVersionReclaimed as error:
+        raise ReadSetChanged(MAINTENANCE, str(snapshot.manifest_version), None) from error
 
 
 class CommitWindow:

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read.input import Embedder, ReadInput
@@ -28,6 +29,8 @@ _FORCED = {
 }
 
 _MOST_PLANS = 128
+
+ENGINES = ("local", "spark")
 
 
 class PlanCache:
@@ -82,6 +85,10 @@ class QueryRequest:
     name: str | None
     parameters: Mapping[str, object] | None
     now: datetime.datetime
+    engine: str = "local"
+    session: object | None = None
+    """A Spark session of the caller's."""
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
 def statistics(view: View) -> Statistics:
@@ -115,5 +122,12 @@ def query(
         embed=settings.embed,
         topology=settings.topology,
     )
+    if request.engine not in ENGINES:
+        raise BadRequest(f"engine '{request.engine}' is not one of {', '.join(ENGINES)}")
+    if request.engine == "spark":
+        from omnigraph.graph.spark_querying import query_on_spark  # noqa: PLC0415 - loads Spark
+
+        session: Any = request.session
+        return query_on_spark(plan, view, given, target, session, request.spark_conf)
     read = execute(plan, view.snapshot, view.catalog, given)
     return QueryResult(plan, read, target, view.snapshot.head)

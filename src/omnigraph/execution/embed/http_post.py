@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from omnigraph.errors import BadRequest
+
+if TYPE_CHECKING:
+    import http.client
 
 MOST_RESPONSE_BYTES = 16 << 20
 
@@ -81,6 +83,8 @@ class _Exchange:
         self.error: OSError | None = None
 
     def run(self) -> None:
+        import http.client  # noqa: PLC0415 - most graphs never embed, and it loads slowly
+
         try:
             self.response = self._exchange()
         except OSError as error:
@@ -100,6 +104,9 @@ class _Exchange:
                 opened.shutdown(socket.SHUT_RDWR)
 
     def _exchange(self) -> Response:
+        import http.client  # noqa: PLC0415 - most graphs never embed, and they load slowly
+        import ssl  # noqa: PLC0415
+
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "https":
             context = ssl.create_default_context()

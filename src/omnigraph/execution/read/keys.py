@@ -67,7 +67,7 @@ def _text_ranks(values: pa.Array) -> Longs:
 def tie_keys(values: pa.Array) -> list[Longs]:
     """Keys for values of any kind; lists and objects have some order, always the same."""
     if not pat.is_struct(values.type):
-        return ordinals(_comparable(values)).keys()
+        return ordinals(comparable(values)).keys()
     known = np.asarray(pc.is_valid(values)).astype(np.int64)
     return [known, *(key for member in values.flatten() for key in tie_keys(member))]
 
@@ -117,13 +117,13 @@ class ValueCodes:
 
 def value_codes(values: pa.Array) -> ValueCodes:
     """Numbers that are equal where the values are; lists and vectors element by element."""
-    encoded = pc.dictionary_encode(_comparable(values))
+    encoded = pc.dictionary_encode(comparable(values))
     indices = codes_of(np.asarray(encoded.indices.fill_null(-1)))
     return ValueCodes(indices, len(encoded.dictionary))
 
 
-def _comparable(values: pa.Array) -> pa.Array:
-    """The values in a form that can be encoded, with one zero and one NaN."""
+def comparable(values: pa.Array) -> pa.Array:
+    """The values in a form that can be encoded and sorted, with one zero and one NaN."""
     kind = values.type
     if pat.is_floating(kind):
         return _plain_floats(values)
@@ -144,7 +144,7 @@ def _plain_floats(values: pa.Array) -> pa.Array:
 
 def _texts_of_lists(lists: pa.Array) -> pa.Array:
     """One text for each list; the length before each element keeps different lists apart."""
-    elements = _comparable(lists.flatten()).cast(pa.string())
+    elements = comparable(lists.flatten()).cast(pa.string())
     lengths = pc.binary_length(elements).cast(pa.string())
     texts = pc.binary_join_element_wise(lengths, elements, ":").fill_null("-")
     counts = pc.list_value_length(lists).fill_null(0)

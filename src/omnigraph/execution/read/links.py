@@ -157,7 +157,7 @@ def _look_in_tables(asked: _Asked, links: Links) -> Flags | None:
 
     None if the pairs are too few for that, or do not come by source.
     """
-    at, sources_at_once = asked.at, _TABLE_CELLS // max(1, asked.size)
+    at, sources_at_once = asked.at, _TABLE_CELLS // asked.size if asked.size else 0
     if not sources_at_once or len(links.sources) * _PAIRS_PER_TABLE > len(at) * sources_at_once:
         return None
     if not bool((at[1:] >= at[:-1]).all()):

@@ -6,8 +6,7 @@ order they are stored in; each knows which two nodes it connects.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from bisect import bisect_left
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +16,12 @@ from omnigraph.execution.read.arrays import MISSING, Codes, Longs, codes_of, one
 from omnigraph.execution.read.reader import DST, ID, SRC, Reader, in_portions
 from omnigraph.execution.read.topology import Key, Topology
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _SPARSE = 4
 """Row ids spread over more than this many times the rows are looked up by bisection."""
 _BISECTION = 32
 """Bisection beats hashing the whole numbering while it has so many times more ids."""
-
-
+_FEW_BISECTED = 64
+"""So few ids are looked for one by one."""
 _CODED_ROWS = 1 << 22
 """So many edges are coded at once; codes of separate portions have to be brought together."""
 
@@ -58,6 +54,38 @@ class RowPlaces:
         return codes_of(self._order[np.searchsorted(self.row_ids, row_ids, sorter=self._order)])
 
 
+class _Texts:
+    """An array of texts as bisection wants it."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, place: int) -> str:
+        found: str = self._texts[place].as_py()
+        return found
+
+
+def first_not_less(ordered: pa.Array, wanted: pa.Array) -> Longs:
+    """Where each text would stand among ordered ones; 0 for NULL."""
+    if len(wanted) <= _FEW_BISECTED:
+        texts, values = _Texts(ordered), wanted.to_pylist()
+        places = [0 if value is None else bisect_left(texts, value) for value in values]
+        return np.asarray(places, dtype=np.int64)
+    low = np.zeros(len(wanted), dtype=np.int64)
+    high = np.full(len(wanted), len(ordered), dtype=np.int64)
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        # Where the place is found already, the answer is not looked at.
+        at = ordered.take(pa.array(np.minimum(middle, len(ordered) - 1)))
+        less = np.asarray(pc.less(at, wanted).fill_null(False))
+        low = np.where(open_ & less, middle + 1, low)
+        high = np.where(open_ & ~less, middle, high)
+    return low
+
+
 class NodeNumbering:
     """The nodes of one table version in the order of their ids."""
 
@@ -75,25 +103,14 @@ class NodeNumbering:
     def nbytes(self) -> int:
         return int(self.ids.nbytes) + self.rows.nbytes
 
-    @cached_property
-    def _series(self) -> pl.Series:
-        import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
-
-        series = pl.Series(self.ids)
-        return series.set_sorted()
-
     def find(self, ids: pa.Array) -> Codes:
         """The number of each id; -1 for ids this version does not have."""
-        import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
-
         if not self.size:
             return np.full(len(ids), MISSING, dtype=np.int32)
         if len(ids) * _BISECTION > self.size:
             found = pc.index_in(ids, value_set=self.ids)
             return codes_of(np.asarray(found.fill_null(MISSING)))
-        wanted = pl.Series(ids)
-        guess = self._series.search_sorted(wanted).to_numpy()
-        guess = np.minimum(guess, self.size - 1)
+        guess = np.minimum(first_not_less(self.ids, ids), self.size - 1)
         same = pc.equal(self.ids.take(pa.array(guess)), ids).fill_null(False)
         return codes_of(np.where(np.asarray(same), guess, MISSING))
 
