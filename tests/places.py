@@ -108,16 +108,12 @@ def copy_graph(template: Place, place: Place) -> None:
     match template, place:
         case Path(), Path():
             shutil.copytree(template, place)
-        case Path(), Bucket():
-            client = place.client()
-            for name in files_of(template):
-                client.put(place.prefix + name, template / name)
         case Bucket(), Bucket():
             client = place.client()
             for name in files_of(template):
                 client.copy(template.prefix + name, place.prefix + name)
         case _:
-            raise AssertionError("nobody needs a graph of a bucket in a folder")
+            raise AssertionError("a copy stays on its side")
 
 
 def files_of(place: Place) -> Mapping[str, object]:

@@ -21,25 +21,38 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 if TYPE_CHECKING:
     from omnigraph.graph.blobs import Blob, BlobStat
     from omnigraph.graph.embedding import embed
-    from omnigraph.graph.graph import Branch, Graph, GraphView, init, open
+    from omnigraph.graph.graph import Branch, Graph, GraphView, init, open, quarantine
     from omnigraph.graph.query_result import QueryResult
     from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
+    from omnigraph.maintenance.autopilot import MaintainResult
+    from omnigraph.maintenance.model import (
+        CleanupResult,
+        OptimizeResult,
+        RepairResult,
+        VerifyResult,
+    )
     from omnigraph.settings import Settings
 
 _LAZY = {
     "Blob": "omnigraph.graph.blobs",
     "BlobStat": "omnigraph.graph.blobs",
     "Branch": "omnigraph.graph.graph",
+    "CleanupResult": "omnigraph.maintenance.model",
     "Graph": "omnigraph.graph.graph",
     "GraphView": "omnigraph.graph.graph",
     "LoadResult": "omnigraph.graph.results",
+    "MaintainResult": "omnigraph.maintenance.autopilot",
     "MutationResult": "omnigraph.graph.results",
+    "OptimizeResult": "omnigraph.maintenance.model",
     "QueryResult": "omnigraph.graph.query_result",
+    "RepairResult": "omnigraph.maintenance.model",
     "Settings": "omnigraph.settings",
     "SnapshotInfo": "omnigraph.graph.results",
+    "VerifyResult": "omnigraph.maintenance.model",
     "embed": "omnigraph.graph.embedding",
     "init": "omnigraph.graph.graph",
     "open": "omnigraph.graph.graph",
+    "quarantine": "omnigraph.graph.graph",
 }
 
 __all__ = [
@@ -47,18 +60,24 @@ __all__ = [
     "Blob",
     "BlobStat",
     "Branch",
+    "CleanupResult",
     "Graph",
     "GraphView",
     "LoadResult",
+    "MaintainResult",
     "MutationResult",
+    "OptimizeResult",
     "QueryResult",
+    "RepairResult",
     "Settings",
     "SnapshotInfo",
+    "VerifyResult",
     "__version__",
     "embed",
     "errors",
     "init",
     "open",
+    "quarantine",
 ]
 
 

@@ -15,6 +15,9 @@ SMALL = {
     "growth_branches": {"branches": 2, "repetitions": 2},
     "growth_types": {"types": 3, "warm_up": 1, "repetitions": 2},
     "load": {"seed": 7, "persons": 200},
+    "maintenance_optimize": {"commits": 6},
+    "maintenance_commits": {"commits": 4, "warm_up": 1, "repetitions": 2},
+    "maintenance_bytes": {"rows": 30, "commits": 4},
     "writers": {"writers": 2, "commits": 4},
 }
 

@@ -31,3 +31,14 @@ def test_the_package_itself_loads_nothing_heavy_until_it_is_used() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split() == []
+
+
+def test_a_query_loads_only_what_queries_need() -> None:
+    unwanted = ("polars", "pyspark", "pandas", "yaml", "http.client", "rich")
+    code = (
+        f"import sys, omnigraph.graph.graph; print(*sorted(set(sys.modules) & set({unwanted!r})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.split() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crash.grounds import Ground
+from crash.grounds import BUCKET, FOLDER, Ground
 from crash.harness import Explored, Workers
 from crash.town import create
 from places import Bucket
@@ -45,7 +45,7 @@ def bucket_template(s3_server):
 @pytest.fixture
 def ground(request, tmp_path):
     """A folder of the disk or, where the test asks for it, a bucket."""
-    if getattr(request, "param", "folder") == "bucket":
+    if getattr(request, "param", FOLDER) == BUCKET:
         template = request.getfixturevalue("bucket_template")
         return Ground(template, Bucket.on(template.server))
     return Ground(request.getfixturevalue("template"), tmp_path)

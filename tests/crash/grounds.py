@@ -8,8 +8,9 @@ import pytest
 
 from places import Place
 
+FOLDER, BUCKET = "folder", "bucket"
 GROUNDS = pytest.mark.parametrize(
-    "ground", ["folder", pytest.param("bucket", marks=pytest.mark.object_store)], indirect=True
+    "ground", [FOLDER, pytest.param(BUCKET, marks=pytest.mark.object_store)], indirect=True
 )
 """On a test that is to run in a folder and, if asked for, in a bucket."""
 

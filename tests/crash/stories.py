@@ -32,7 +32,7 @@ def fresh(template: Place, place: Place, operation: str) -> Place:
 
 
 def _prepared(operation: str) -> Path:
-    """Made in a folder wherever it is needed, as that is far faster."""
+    """A graph that takes long to make, made once."""
     with _preparing:
         if operation not in _made:
             _made[operation] = TemporaryDirectory()

@@ -10,17 +10,21 @@ import random
 
 import pytest
 
-from crash.grounds import GROUNDS
+from crash.grounds import BUCKET, FOLDER
 from crash.sweep import Sweep
 from crash.town import LOAD_INTO_NEW_BRANCH, WRITES
 
 pytestmark = pytest.mark.crash
 
 SAMPLE = 1
+SAMPLED = [(operation, FOLDER) for operation in WRITES] + [
+    pytest.param(operation, BUCKET, marks=pytest.mark.object_store)
+    for operation, facts in WRITES.items()
+    if not facts.is_prepared_once  # through a server it would take minutes
+]
 
 
-@GROUNDS
-@pytest.mark.parametrize("operation", WRITES)
+@pytest.mark.parametrize(("operation", "ground"), SAMPLED, indirect=["ground"])
 def test_an_operation_cut_anywhere_leaves_the_old_graph_or_the_new(
     workers, ground, explored, operation
 ):

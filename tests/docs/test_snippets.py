@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 WALKS = [
     "docs/tutorial.md",
     "docs/how-to/branches.md",
+    "docs/how-to/maintain.md",
     "docs/how-to/recover.md",
     "docs/how-to/s3.md",
     "docs/how-to/tables.md",

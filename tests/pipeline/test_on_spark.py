@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -146,7 +149,7 @@ def test_a_task_that_dies_once_is_done_again(spark, new_graph, tmp_path, monkeyp
     assert graph.recovery_pending() == []
 
 
-def test_the_command_line_reports_the_engine_and_its_stages(spark, new_graph, tmp_path):
+def test_a_load_reports_its_engine_and_its_stages(spark, new_graph, tmp_path):
     graph = new_graph(SCHEMA)
     path = tmp_path / "people.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in [*PEOPLE, *KNOWS]))
@@ -156,3 +159,24 @@ def test_the_command_line_reports_the_engine_and_its_stages(spark, new_graph, tm
     assert [stage["stage"] for stage in body["stages"]] == ["read", "keys", "check", "write"]
     assert (body["rows"], body["bytes"]) == (39, path.stat().st_size)
     assert body["rows_per_second"] > 0
+
+
+def test_the_command_line_loads_on_spark(tmp_path):
+    """With a session of its own, in a process of its own."""
+    environment = {k: v for k, v in os.environ.items() if k != "OMNIGRAPH_LOAD_ENGINE"}
+    graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
+    path = tmp_path / "people.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in [*PEOPLE, *KNOWS]))
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", "load", graph.uri, "--data", str(path)]
+        + ["--mode", "append", "--spark-conf", "spark.master=local[1,2]", "--json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    body = json.loads(done.stdout)
+    assert (body["engine"], body["total_entities"]) == ("spark", 39)
+    assert len(list(graph.export())) == 39

@@ -15,16 +15,17 @@ import click
 if TYPE_CHECKING:
     from omnigraph.language.source import SourceText
 
-_taken: set[str] = set()
+_STDIN_IS_TAKEN = "omnigraph.stdin_is_taken"
 
 
 def read_stdin() -> bytes:
     """Everything on standard input, which can be had once."""
     if sys.stdin is None:
         raise click.ClickException("standard input is closed")
-    if "stdin" in _taken:
+    notes = click.get_current_context().meta
+    if notes.setdefault(_STDIN_IS_TAKEN, False):
         raise click.UsageError("standard input (-) can be read once")
-    _taken.add("stdin")
+    notes[_STDIN_IS_TAKEN] = True
     return sys.stdin.buffer.read()
 
 

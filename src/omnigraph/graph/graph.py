@@ -548,6 +548,16 @@ class Branch:
     ) -> QueryResult:
         return self.graph.query(query, name, params, branch=self.name)
 
+    def explain(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        analyze: bool = False,
+    ) -> str:
+        return self.graph.explain(query, name, params, branch=self.name, analyze=analyze)
+
     def read_blob(
         self,
         type_name: str,

@@ -103,12 +103,6 @@ def prepare_next(table: Table, type_: EntityType, *, indexes_only: bool = False)
     return _built(table, trees)
 
 
-def has_work(table: Table, type_: EntityType) -> bool:
-    """Whether there is a next step; nothing is written to find out."""
-    vectors, trees = _plans(table, type_)
-    return bool(vectors or trees or auto_cleanup_keys(table) or plan_groups(table))
-
-
 def pending_indexes(table: Table, type_: EntityType) -> tuple[PendingIndex, ...]:
     """The declared indexes that this version of the table cannot have yet."""
     rows = table.count_rows()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import quote
@@ -27,6 +27,13 @@ class Dialect(Protocol):
     def headers(self, key: str) -> Mapping[str, str]: ...
     def body(self, model: str, text: str, dimension: int, role: TextRole) -> object: ...
     def values(self, answer: object) -> object: ...
+    def batch_path(self, model: str) -> str: ...
+    def batch_body(
+        self, model: str, texts: Sequence[str], dimension: int, role: TextRole
+    ) -> object: ...
+    def batch_values(self, answer: object, count: int) -> list[object]:
+        """What the provider says about each of the texts; nothing where it says nothing."""
+        ...
 
 
 class OpenAiDialect:
@@ -48,6 +55,27 @@ class OpenAiDialect:
                 return item.get("embedding")
         return None
 
+    def batch_path(self, model: str) -> str:
+        return self.path(model)
+
+    def batch_body(
+        self,
+        model: str,
+        texts: Sequence[str],
+        dimension: int,
+        role: TextRole,  # noqa: ARG002  # queries and documents are embedded alike
+    ) -> object:
+        return {"model": model, "input": list(texts), "dimensions": dimension}
+
+    def batch_values(self, answer: object, count: int) -> list[object]:
+        items = _member(answer, "data")
+        found: list[object] = [None] * count
+        for place, item in enumerate(items if isinstance(items, list) else []):
+            index = item.get("index", place) if isinstance(item, dict) else None
+            if isinstance(index, int) and 0 <= index < count:
+                found[index] = item.get("embedding")
+        return found
+
 
 class GeminiDialect:
     """The content-embedding call of Gemini."""
@@ -68,6 +96,19 @@ class GeminiDialect:
 
     def values(self, answer: object) -> object:
         return _member(_member(answer, "embedding"), "values")
+
+    def batch_path(self, model: str) -> str:
+        return f"/models/{quote(model, safe='')}:batchEmbedContents"
+
+    def batch_body(
+        self, model: str, texts: Sequence[str], dimension: int, role: TextRole
+    ) -> object:
+        return {"requests": [self.body(model, text, dimension, role) for text in texts]}
+
+    def batch_values(self, answer: object, count: int) -> list[object]:
+        items = _member(answer, "embeddings")
+        found = [_member(item, "values") for item in items] if isinstance(items, list) else []
+        return [*found, *[None] * count][:count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +133,26 @@ class RemoteEmbedder:
 
     def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
         request = self.dialect.body(self.model, text, dimension, role)
-        response = self._answered(request)
+        answer = self._answer(self.dialect.path(self.model), request)
+        return self._vector(self.dialect.values(answer), dimension)
+
+    def embed_many(self, texts: Sequence[str], dimension: int, role: TextRole) -> list[list[float]]:
+        """The vectors of several texts, asked for with one request."""
+        request = self.dialect.batch_body(self.model, texts, dimension, role)
+        answer = self._answer(self.dialect.batch_path(self.model), request)
+        found = self.dialect.batch_values(answer, len(texts))
+        return [self._vector(values, dimension) for values in found]
+
+    def _answer(self, path: str, request: object) -> object:
+        response = self._answered(path, request)
         if response.status != 200:
             raise self._failure(self._refusal(response))
         try:
-            answer = parse_json(response.body)
+            return parse_json(response.body)
         except ValueRefused:
             raise self._failure("the answer is not JSON") from None
-        values = self.dialect.values(answer)
+
+    def _vector(self, values: object, dimension: int) -> list[float]:
         if not isinstance(values, list) or not all(_is_number(value) for value in values):
             raise self._failure("the answer holds no embedding")
         try:
@@ -107,14 +160,14 @@ class RemoteEmbedder:
         except EmbeddingFailed as failure:
             raise self._failure(failure.message) from None
 
-    def _answered(self, request: object) -> Response:
+    def _answered(self, path: str, request: object) -> Response:
         """The first answer that another attempt could not better.
 
         Worth another attempt are no answer, a provider that asks to wait, and one that fails.
         """
         started, patience = time.monotonic(), self.patience
         for attempt in range(patience.attempts):
-            response, problem = self._attempt(request, self._time_left(started))
+            response, problem = self._attempt(path, request, self._time_left(started))
             if response is not None and problem is None:
                 return response
             pause = patience.backoff_s * 2**attempt
@@ -127,12 +180,14 @@ class RemoteEmbedder:
         tried = f"{attempt + 1} attempt{'s' if attempt else ''}"
         raise self._failure(f"{problem} ({tried}, {time.monotonic() - started:.1f} s)")
 
-    def _attempt(self, request: object, left_s: float | None) -> tuple[Response | None, str | None]:
+    def _attempt(
+        self, path: str, request: object, left_s: float | None
+    ) -> tuple[Response | None, str | None]:
         """An answer, and what is wrong with it if a later one may be better."""
         timeout = (
             self.patience.timeout_s if left_s is None else min(self.patience.timeout_s, left_s)
         )
-        url = self.base_url + self.dialect.path(self.model)
+        url = self.base_url + path
         try:
             response = post_json(url, self.dialect.headers(self.key), request, timeout)
         except TimeoutError:

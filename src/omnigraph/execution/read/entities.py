@@ -67,7 +67,7 @@ class OneType:
 
     def fixed_order(self, codes: Codes) -> Longs:
         """Integers in an order that is the same however the entities were found, and cheap."""
-        if self.is_ordered:
+        if self.is_ordered or not self.size:
             return codes.astype(np.int64)
         return np.where(codes >= 0, self.row_ids[codes], MISSING)
 

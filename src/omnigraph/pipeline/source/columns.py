@@ -70,6 +70,10 @@ def from_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if wanted == BLOB and array.type != BLOB:
         parts = [array.cast(pa.large_binary()), pa.nulls(len(array), pa.string())]
         return pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=array.is_null())
+    if pat.is_struct(wanted):
+        # Not by a cast: in a missing object members are missing that never are elsewhere.
+        members = [from_spark(one, f.type) for one, f in zip(array.flatten(), wanted, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=list(wanted), mask=array.is_null())
     return array if array.type == wanted else array.cast(wanted)
 
 

@@ -107,7 +107,15 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         splits = [one.split for one in messages if isinstance(one, StagedRows)]
-        self._target.commit(self._area, splits)
+        if any(_has_rows(split) for split in splits):
+            self._target.commit(self._area, splits)
+            return
+        self._target.forget(self._area)
+        if self._target.mode is LoadMode.OVERWRITE:
+            raise BadRequest(
+                "an overwrite without rows would leave nothing of the type; "
+                "delete the rows with a mutation if that is meant"
+            )
 
     def abort(
         self,

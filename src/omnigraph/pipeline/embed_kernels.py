@@ -1,0 +1,301 @@
+"""Embedding in tasks: texts in batches, at a pace, and none of them paid for twice.
+
+A task first gathers the texts it needs, then asks for those nobody has asked for yet, a batch with
+each request, and writes every answer down before it goes on. A run that starts over finds them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import BadRequest, EmbeddingFailed
+from omnigraph.execution.embed.files import (
+    EmbedRequest,
+    EmbedSummary,
+    embed_file,
+    embedded_text,
+    rendered,
+)
+from omnigraph.execution.embed.model import Embedder, TextRole
+from omnigraph.execution.embed.open import open_embedder
+from omnigraph.execution.embed.remote import RemoteEmbedder
+from omnigraph.pipeline.inputs import ColumnMapping, open_filesystem, store_path
+from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, stage_partition
+from omnigraph.pipeline.source.scan import TableScan, scan_rows
+from omnigraph.settings import AwsSettings, EmbedSettings
+from omnigraph.types.arrow import arrow_type
+
+TEXTS_PER_REQUEST = 64
+_ANSWERS = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32()))])
+_SUFFIX = ".arrow"
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who is asked for vectors, how often, and where answers are written down."""
+
+    settings: EmbedSettings = field(repr=False)
+    dimension: int
+    answers: str
+    """A folder that all tasks reach."""
+    aws: AwsSettings = field(repr=False)
+    per_minute: float | None = None
+    """How many texts each task may ask for."""
+    texts_per_request: int = TEXTS_PER_REQUEST
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task whose provider did not answer; asking again at once would be no use."""
+
+    reason: str
+
+
+# --- texts to vectors -----------------------------------------------------------------------------
+
+
+def embed_texts(asking: Asking, texts: Iterable[str]) -> dict[str, list[float]]:
+    """The vector of every text.
+
+    Raises:
+        EmbeddingFailed: the provider did not answer properly; what it did answer is kept.
+    """
+    embedder = open_embedder(asking.settings)
+    answers = _Answers(asking, embedder.model)
+    found = answers.known()
+    wanted = {text: answers.key(text) for text in texts}
+    missing = [text for text, key in wanted.items() if key not in found]
+    pace = _Pace(asking.per_minute)
+    for batch in _batches(missing, asking.texts_per_request):
+        pace.wait(len(batch))
+        vectors = _ask(embedder, batch, asking.dimension)
+        keys = [wanted[text] for text in batch]
+        answers.keep(keys, vectors)
+        found.update(zip(keys, vectors, strict=True))
+    return {text: found[key] for text, key in wanted.items()}
+
+
+def _ask(embedder: Embedder, texts: Sequence[str], dimension: int) -> list[list[float]]:
+    if isinstance(embedder, RemoteEmbedder) and len(texts) > 1:
+        return embedder.embed_many(texts, dimension, TextRole.DOCUMENT)
+    return [embedder.embed(text, dimension, TextRole.DOCUMENT) for text in texts]
+
+
+def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(texts), size):
+        yield texts[start : start + size]
+
+
+class _Pace:
+    """Spreads texts evenly over time."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._each = 0.0 if per_minute is None else 60.0 / per_minute
+        self._next_at = 0.0
+
+    def wait(self, texts: int) -> None:
+        now = time.monotonic()
+        pause = max(0.0, self._next_at - now)
+        self._next_at = now + pause + texts * self._each
+        if pause:
+            time.sleep(pause)
+
+
+class _Answers:
+    """What was asked before: small files of texts and vectors in one folder."""
+
+    def __init__(self, asking: Asking, model: str) -> None:
+        self._folder, self._store = (
+            store_path(asking.answers),
+            open_filesystem(asking.answers, asking.aws),
+        )
+        self._name = f"{model}\0{asking.dimension}"
+
+    def key(self, text: str) -> str:
+        """A text as one model embeds it in one dimension."""
+        return hashlib.sha256(f"{self._name}\0{text}".encode()).hexdigest()
+
+    def known(self) -> dict[str, list[float]]:
+        import pyarrow.fs as fs  # noqa: PLC0415 - only where something is embedded
+
+        selector = fs.FileSelector(self._folder, allow_not_found=True)
+        files = [info.path for info in self._store.get_file_info(selector)]
+        found: dict[str, list[float]] = {}
+        for path in (path for path in files if path.endswith(_SUFFIX)):
+            with self._store.open_input_file(path) as stream:
+                table = pa.ipc.open_file(stream).read_all()
+            found.update(
+                zip(table["text"].to_pylist(), table["vector"].to_pylist(), strict=True)
+            )
+        return found
+
+    def keep(self, keys: Sequence[str], vectors: Sequence[Sequence[float]]) -> None:
+        self._store.create_dir(self._folder, recursive=True)
+        path = f"{self._folder}/{uuid4().hex}"
+        table = pa.table({"text": keys, "vector": vectors}, schema=_ANSWERS)
+        with (
+            self._store.open_output_stream(path) as stream,
+            pa.ipc.new_file(stream, table.schema) as writer,
+        ):
+            writer.write_table(table)
+        # Only a file that is there as a whole has the name of one.
+        self._store.move(path, path + _SUFFIX)
+
+
+# --- records of a file ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some lines of the input, and the number of the first."""
+
+    number: int
+    start: int
+    end: int
+    first_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileWork:
+    """What every task of a file needs: the request, and a folder for pieces."""
+
+    request: EmbedRequest
+    folder: Path
+    asking: Asking
+
+    def output(self, number: int) -> Path:
+        return self.folder / f"{number:06}.out"
+
+
+def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
+    """The records of one piece, with their vectors, in a file of their own."""
+    source = work.folder / f"{piece.number:06}.in"
+    with work.request.input.open("rb") as file:
+        file.seek(piece.start)
+        source.write_bytes(file.read(piece.end - piece.start))
+    request = replace(work.request, input=source, output=work.output(piece.number))
+    request = replace(request, is_resumable=False)
+    try:
+        gathered = _Gathering()
+        embed_file(request, gathered)
+        ready = _Ready(embed_texts(work.asking, gathered.texts))
+        return embed_file(request, ready)
+    except EmbeddingFailed as failure:
+        return Failed(failure.message)
+    except BadRequest as refused:
+        raise BadRequest(_in_whole_file(refused.message, source, work, piece)) from None
+
+
+def _in_whole_file(message: str, source: Path, work: FileWork, piece: Piece) -> str:
+    """A message about a line of a piece as one about a line of the input."""
+
+    def place(found: re.Match[str]) -> str:
+        return f"{work.request.input}:{int(found[1]) + piece.first_line - 1}:"
+
+    return re.sub(re.escape(str(source)) + r":(\d+):", place, message)
+
+
+@dataclass
+class _Gathering:
+    """Notes which texts are asked for, and gives any vector."""
+
+    model: str = ""
+    texts: list[str] = field(default_factory=list)
+
+    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:  # noqa: ARG002 - whatever it is for
+        self.texts.append(text)
+        return [1.0, *[0.0] * (dimension - 1)]
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """Gives vectors that are there already."""
+
+    vectors: Mapping[str, list[float]]
+    model: str = ""
+
+    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:  # noqa: ARG002 - as above
+        return self.vectors[text]
+
+
+# --- rows of a graph ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RowTask:
+    """Fragments of a type, and which of its properties make which vector."""
+
+    number: int
+    scan: TableScan
+    fragments: tuple[int, ...]
+    target: str
+    fields: tuple[str, ...]
+    mapping: ColumnMapping
+
+
+@dataclass(frozen=True, slots=True)
+class RowWork:
+    """What every task of a graph needs; dimensions are those of the properties."""
+
+    stage: StageSpec
+    asking: Asking
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedRows:
+    """The rows of one task, staged with their vectors."""
+
+    split: StagedSplit
+    embedded: int
+
+
+def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
+    """Rows without a vector, staged with one; rows with nothing to say are left as they are."""
+    texts: list[str] = []
+    tables: list[pa.Table] = []
+    for batch in scan_rows(task.scan, task.fragments):
+        said, rows = _with_texts(task, batch)
+        texts += said
+        tables.append(rows)
+    property_ = task.scan.type_.property(task.target)
+    assert property_ is not None, "the driver looked it up"
+    assert property_.type.dimension is not None, "the driver lets only vectors through"
+    asking = replace(work.asking, dimension=property_.type.dimension)
+    try:
+        vectors = embed_texts(asking, texts) if texts else {}
+    except EmbeddingFailed as failure:
+        return Failed(failure.message)
+    batches: list[pa.RecordBatch] = []
+    if texts:
+        whole = pa.concat_tables(tables)
+        column = pa.array([vectors[text] for text in texts], arrow_type(property_.type))
+        place = whole.schema.get_field_index(task.target)
+        batches = whole.set_column(place, task.target, column).to_batches()
+    split = stage_partition((work.stage, task.mapping), (task.number, iter(batches)))
+    return EmbeddedRows(split, len(texts))
+
+
+def _with_texts(task: RowTask, batch: pa.RecordBatch) -> tuple[list[str], pa.Table]:
+    """The texts of those rows that have any, and these rows."""
+    name = task.scan.type_.name
+    given = [
+        dict(zip(task.fields, values, strict=True))
+        for values in zip(*(batch.column(f).to_pylist() for f in task.fields), strict=True)
+    ]
+    says = [any(rendered(value) for value in one.values()) for one in given]
+    texts = [
+        embedded_text(name, one, task.fields)
+        for one, has_text in zip(given, says, strict=True)
+        if has_text
+    ]
+    kept = pa.Table.from_batches([batch]).take(pc.indices_nonzero(pa.array(says, pa.bool_())))
+    return texts, kept
