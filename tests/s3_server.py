@@ -16,6 +16,7 @@ import logging
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from omnigraph.settings import Settings
 BUCKET = "omnigraph-tests"
 _ACCOUNT = "123456789012"
 _NEEDED = ("moto", "werkzeug", "flask", "flask_cors")
+_REFUSE = "/-/refuse/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,14 @@ class S3Server:
     @property
     def settings(self) -> Settings:
         return Settings.from_environment(self.environment)
+
+    def refuse(self, nth: int, count: int = 1) -> int:
+        """Refuse so many requests from the nth on; gives how many came since it was told last.
+
+        Without a number from 1 on, nothing is refused.
+        """
+        with urllib.request.urlopen(f"{self.endpoint}{_REFUSE}{nth}/{count}") as answer:
+            return int(answer.read())
 
     def new_root(self) -> str:
         return f"s3://{BUCKET}/{uuid4().hex}/graph"
@@ -74,6 +84,31 @@ def running_s3_server() -> Iterator[S3Server]:
         process.communicate(timeout=30)
 
 
+class _Refusals:
+    """Which of the requests to come are refused."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._refused = range(0)
+        self._met = 0
+
+    def is_about(self, environ) -> bool:
+        return environ["PATH_INFO"].startswith(_REFUSE)
+
+    def tell(self, environ, start_response):
+        nth, count = map(int, environ["PATH_INFO"].removeprefix(_REFUSE).split("/"))
+        with self._lock:
+            met, self._met = self._met, 0
+            self._refused = range(nth, nth + count) if nth > 0 else range(0)
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [str(met).encode()]
+
+    def is_next(self) -> bool:
+        with self._lock:
+            self._met += 1
+            return self._met in self._refused
+
+
 def _serve() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from moto.s3.models import s3_backends
@@ -83,7 +118,14 @@ def _serve() -> None:
     s3_backends[_ACCOUNT]["aws"].create_bucket(BUCKET, "us-east-1")
     application, lock = DomainDispatcherApplication(create_backend_app), threading.Lock()
 
+    refusals = _Refusals()
+
     def one_write_at_a_time(environ, start_response):
+        if refusals.is_about(environ):
+            return refusals.tell(environ, start_response)
+        if refusals.is_next():
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>AccessDenied</Code><Message>not now</Message></Error>"]
         if environ["REQUEST_METHOD"] not in ("PUT", "POST", "DELETE"):
             return application(environ, start_response)
         length = environ.get("CONTENT_LENGTH")

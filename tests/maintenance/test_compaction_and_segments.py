@@ -17,6 +17,7 @@ from omnigraph.storage.tables.indices import (
     IndexSpec,
     build_segment,
     describe_indices,
+    describe_layout,
     plan_segment,
     stage_segments,
 )
@@ -66,14 +67,16 @@ def write(location: TableLocation, values: dict[str, int], gone: list[str] | Non
 
 def compact(location: TableLocation) -> bool:
     table = open_newest(location)
-    written = write_groups(table, plan_groups(table))
+    written = write_groups(table, plan_groups(describe_layout(table)))
     staged = stage_rewrite(table, written, uuid=str(uuid4()), properties={})
     return staged is not None and commit_exact(staged).version > 0
 
 
 def index(location: TableLocation, *specs: IndexSpec) -> bool:
     table = open_newest(location)
-    plans = [plan for spec in specs if (plan := plan_segment(table, spec)) is not None]
+    plans = [
+        plan for spec in specs if (plan := plan_segment(describe_layout(table), spec)) is not None
+    ]
     staged = stage_segments(
         table, [build_segment(table, plan) for plan in plans], uuid=str(uuid4()), properties={}
     )
@@ -137,7 +140,7 @@ def test_what_was_compacted_stays_good_while_rows_are_added(location):
     for number in range(6):
         write(location, {f"k{number}": number})
     old = open_newest(location)
-    written = write_groups(old, plan_groups(old))
+    written = write_groups(old, plan_groups(describe_layout(old)))
     write(location, {"late": 100})
     now = open_newest(location)
     commit_exact(stage_rewrite(now, written, uuid=str(uuid4()), properties={}))
@@ -149,7 +152,7 @@ def test_what_was_compacted_is_dropped_when_one_of_its_rows_changed(location):
     for number in range(6):
         write(location, {f"k{number}": number})
     old = open_newest(location)
-    written = write_groups(old, plan_groups(old))
+    written = write_groups(old, plan_groups(describe_layout(old)))
     write(location, {"k2": 22})
     assert stage_rewrite(open_newest(location), written, uuid="u", properties={}) is None
 
@@ -158,7 +161,7 @@ def test_a_segment_covers_only_fragments_that_are_still_the_same(location):
     for number in range(4):
         write(location, {f"k{number}": number})
     old = open_newest(location)
-    segment = build_segment(old, plan_segment(old, BTREES[0]))
+    segment = build_segment(old, plan_segment(describe_layout(old), BTREES[0]))
     write(location, {"k1": 11, "late": 5})
     now = open_newest(location)
     commit_exact(stage_segments(now, [segment], uuid=str(uuid4()), properties={}))
@@ -229,10 +232,10 @@ def test_random_lives_with_maintenance_at_any_moment(location, seed, with_vector
             model = {k: n for k, n in (model | changed).items() if k not in gone}
         elif kind == "plan":
             table = open_newest(here)
-            pending.append(("rewrite", write_groups(table, plan_groups(table))))
+            pending.append(("rewrite", write_groups(table, plan_groups(describe_layout(table)))))
         elif kind == "index":
             table = open_newest(here)
-            plan = plan_segment(table, chance.choice(BTREES))
+            plan = plan_segment(describe_layout(table), chance.choice(BTREES))
             if plan is not None:
                 pending.append(("segment", build_segment(table, plan)))
         elif kind == "land" and pending:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.files import (
@@ -40,6 +41,9 @@ def embed(
     resume: bool = False,
     per_minute: float | None = None,
     settings: Settings | None = None,
+    engine: str = "local",
+    session: object | None = None,
+    spark_conf: Mapping[str, str] | None = None,
 ) -> EmbedSummary:
     """Embed the texts of records in a file of JSON lines and write all of them to another.
 
@@ -55,6 +59,10 @@ def embed(
         resume: Keep what was embedded when it fails, and go on from there the next time.
         per_minute: Ask the provider at most so often.
         settings: Who is asked; the process environment by default.
+        engine: `local`, one text after another here, or `spark`, in batches on executors, which
+            must reach the files under the same names.
+        session: A Spark session of the caller's.
+        spark_conf: Spark options for a session that is made here.
     """
     files = _files(seed, input, output, spec)
     request = EmbedRequest(
@@ -72,10 +80,27 @@ def embed(
     if per_minute is not None and not per_minute > 0:
         raise BadRequest("per_minute must be more than 0")
     chosen = settings or Settings.from_environment(os.environ)
+    if engine != "local":
+        return _in_tasks(request, chosen, per_minute, engine, session, spark_conf or {})
     embedder = open_embedder(chosen.embed)
     if per_minute is not None:
         embedder = PacedEmbedder(embedder, per_minute)
     return embed_file(request, embedder)
+
+
+def _in_tasks(
+    request: EmbedRequest,
+    settings: Settings,
+    per_minute: float | None,
+    engine: str,
+    session: Any,  # noqa: ANN401 - Spark is loaded only where it is used
+    conf: Mapping[str, str],
+) -> EmbedSummary:
+    from omnigraph.graph.graph_embedding import tasks_for  # noqa: PLC0415 - loads the pipeline
+    from omnigraph.pipeline.embed import embed_file_in_tasks  # noqa: PLC0415
+
+    tasks = tasks_for(engine, session, conf, settings)
+    return embed_file_in_tasks(tasks, request, settings.embed, per_minute)
 
 
 def _files(

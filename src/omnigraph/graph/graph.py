@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
@@ -54,6 +54,9 @@ from omnigraph.storage import branches
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
+
+if TYPE_CHECKING:
+    from omnigraph.graph.graph_embedding import GraphEmbedSummary
 
 
 def init(
@@ -333,6 +336,49 @@ class Graph:
             result = loading.load(self._views, loading.LoadRequest(data, file, *head))
         self._autopilot.wrote()
         return result
+
+    def embed(
+        self,
+        types: Sequence[str] = (),
+        *,
+        spec: str | Path | Mapping[str, object] | None = None,
+        branch: str = MAIN,
+        reembed_all: bool = False,
+        per_minute: float | None = None,
+        actor: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> GraphEmbedSummary:
+        """Fill the vectors that are NULL, as one commit.
+
+        Args:
+            types: Only these; by default every type whose schema or spec says what its vectors
+                are made of.
+            spec: Which properties make which vector, instead of what `@embed` says.
+            branch: The branch to work on.
+            reembed_all: Make all vectors anew, not only those that are NULL.
+            per_minute: Ask the provider for at most so many texts.
+            actor: Who the commit is recorded for.
+            engine: `local`, in this process, or `spark`.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+        """
+        self._require_writable()
+        from omnigraph.graph import graph_embedding  # noqa: PLC0415 - loads the whole pipeline
+
+        request = graph_embedding.GraphEmbedRequest(
+            branch=branch,
+            types=tuple(types),
+            spec=graph_embedding.spec_of(spec),
+            reembed_all=reembed_all,
+            per_minute=per_minute,
+            actor=actor or self.actor,
+            engine=engine,
+            session=session,  # type: ignore[arg-type]
+            spark_conf=spark_conf or {},
+        )
+        return graph_embedding.embed_graph(self._views, request)
 
     # --- branches --------------------------------------------------------------------------------
 

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.errors import ReadSetChanged
+from omnigraph.errors import PreconditionFailed, ReadSetChanged
 from omnigraph.execution.load import LoadMode
 from omnigraph.execution.read.project import output_schema
 from omnigraph.graph import graph as graphs
 from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow
 from omnigraph.graph.querying import plan_query
 from omnigraph.graph.view import View, Views
+from omnigraph.identity import CommitId
 from omnigraph.language.source import SourceText
 from omnigraph.pipeline.source.access import StagedWrite
 from omnigraph.pipeline.source.options import Pin, QueryText
@@ -65,7 +66,11 @@ def commit_staged(write: StagedWrite, settings: Settings) -> str | None:
 
     Gives None, and changes nothing, where the branch has a commit of the same origin already.
     """
-    views = Views(GraphRoot.at(write.uri, settings))
+    return commit_rows(Views(GraphRoot.at(write.uri, settings)), write)
+
+
+def commit_rows(views: Views, write: StagedWrite) -> str | None:
+    """The same for a graph that is open."""
     job = StagedLoad(views.root, write)
     try:
         with CommitWindow(views.root, is_costly=True) as window:
@@ -83,10 +88,13 @@ def commit_staged(write: StagedWrite, settings: Settings) -> str | None:
 
 def _attempt(views: Views, job: StagedLoad, write: StagedWrite, window: CommitWindow) -> str | None:
     view = views.newest(write.branch)
+    if write.expected_head is not None and view.snapshot.head != write.expected_head:
+        raise PreconditionFailed(view.snapshot.branch, write.expected_head, view.snapshot.head)
     # A commit that comes after this look makes the branch move, and then everything is redone.
     if write.origin is not None and _has_commit_of(views, write.branch, write.origin):
         return None
     published = _commit(view, job, write, window)
+    views.remember(view.snapshot.ref, published.manifest)
     assert published.commit is not None, "a load always commits"
     return published.commit.commit_id
 
@@ -99,7 +107,13 @@ def _commit(view: View, job: StagedLoad, write: StagedWrite, window: CommitWindo
     ticket = mint_ticket(view.snapshot)
     staged = job.prepare(view.snapshot, view.catalog, ticket)
     request = WriteRequest(
-        view.snapshot, ticket, WriterKind.LOAD, staged, write.actor, origin=write.origin
+        view.snapshot,
+        ticket,
+        WriterKind.LOAD,
+        staged,
+        write.actor,
+        None if write.expected_head is None else CommitId(write.expected_head),
+        origin=write.origin,
     )
     return commit_write(request, window.hold)
 

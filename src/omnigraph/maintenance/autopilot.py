@@ -21,7 +21,7 @@ from omnigraph.maintenance.optimize import OptimizeOptions, optimize, owned_entr
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import AutopilotSettings
 from omnigraph.storage.tables.compaction import plan_groups
-from omnigraph.storage.tables.indices import plan_segment
+from omnigraph.storage.tables.indices import describe_layout, plan_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ def look(branches: Branches, policy: AutopilotSettings) -> Due:
 def _to_optimize(branches: Branches, policy: AutopilotSettings) -> Iterator[str]:
     seen = branches.newest(MAIN)
     for entry in owned_entries(seen.snapshot):
-        table, key = branches.root.open_entry(entry), entry.table_key
-        mergeable = sum(len(group) for group in plan_groups(table))
+        layout, key = describe_layout(branches.root.open_entry(entry)), entry.table_key
+        mergeable = sum(len(group) for group in plan_groups(layout))
         if policy.fragments and mergeable >= policy.fragments:
             yield f"{key} has {mergeable} fragments that could be merged"
-        rows_of = {fragment.id: fragment.rows for fragment in table.fragments()}
+        rows_of = layout.rows_of
         for spec in stored_indexes(seen.catalog.by_table_key[key], entry.row_count):
-            plan = plan_segment(table, spec)
+            plan = plan_segment(layout, spec)
             rows = sum(rows_of[id] for id in plan.uncovered) if plan else 0
             if policy.unindexed_rows and rows >= policy.unindexed_rows:
                 yield f"the index on {spec.column} of {key} does not cover {rows} rows"

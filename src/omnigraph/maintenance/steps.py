@@ -26,8 +26,10 @@ from omnigraph.storage.tables.indices import (
     BuiltSegment,
     IndexKind,
     IndexSpec,
+    Layout,
     SegmentPlan,
     build_segment,
+    describe_layout,
     plan_segment,
     stage_segments,
 )
@@ -90,14 +92,15 @@ class UseSegments:
 
 def prepare_next(table: Table, type_: EntityType, *, indexes_only: bool = False) -> Step | None:
     """The next step of this table, with everything written that it needs; None if it is done."""
-    vectors, trees = _plans(table, type_)
+    layout = describe_layout(table)
+    vectors, trees = _plans(table, layout, type_)
     if indexes_only:
         return _built(table, [*vectors, *trees])
     if auto_cleanup_keys(table):
         return StripSettings()
     if vectors:
         return _built(table, vectors)
-    groups = plan_groups(table)
+    groups = plan_groups(layout)
     if groups:
         return MergeFragments(write_groups(table, groups))
     return _built(table, trees)
@@ -116,12 +119,14 @@ def pending_indexes(table: Table, type_: EntityType) -> tuple[PendingIndex, ...]
     )
 
 
-def _plans(table: Table, type_: EntityType) -> tuple[list[SegmentPlan], list[SegmentPlan]]:
+def _plans(
+    table: Table, layout: Layout, type_: EntityType
+) -> tuple[list[SegmentPlan], list[SegmentPlan]]:
     """What there is to index: vectors, and everything else."""
-    rows = sum(fragment.rows for fragment in table.fragments())
+    rows = sum(fragment.rows for fragment in layout.fragments)
     vectors, trees = [], []
     for spec in stored_indexes(type_, rows):
-        plan = plan_segment(table, spec)
+        plan = plan_segment(layout, spec)
         if plan is None:
             continue
         if spec.kind is not IndexKind.IVF_FLAT:

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
@@ -18,24 +18,25 @@ from omnigraph.execution.embed.open import chosen_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec
 from omnigraph.execution.physical import logical_schema
 from omnigraph.execution.read.resolve import Given
-from omnigraph.identity import TableKey
 from omnigraph.pipeline.embed_kernels import (
     Asking,
     EmbeddedRows,
     Failed,
     FileWork,
+    Filled,
     Piece,
     RowTask,
     RowWork,
 )
-from omnigraph.pipeline.inputs import open_filesystem, store_path, table_mapping
-from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec
+from omnigraph.pipeline.inputs import open_filesystem, store_path
+from omnigraph.pipeline.kernels.stage import StageSpec
 from omnigraph.pipeline.source.filters import ROW
 from omnigraph.pipeline.source.scan import TableScan, partition
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.pipeline.tasks import Tasks
-from omnigraph.plan.expressions import IsNull, PropertyValue
-from omnigraph.settings import EmbedSettings
+from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
+from omnigraph.settings import AwsSettings, EmbedSettings
+from omnigraph.storage.layout import staging_path
 from omnigraph.storage.snapshot import Snapshot
 
 _KERNELS = "omnigraph.pipeline.embed_kernels"
@@ -79,7 +80,7 @@ def embed_file_in_tasks(
         settings,
         request.spec.dimension,
         str(answers.absolute()),
-        aws=_NO_AWS,
+        AwsSettings(),
         per_minute=_share(per_minute, tasks, len(pieces)),
     )
     with _folders(folder, answers, is_kept=request.is_resumable):
@@ -230,8 +231,8 @@ class GraphEmbedding:
     reembed_all: bool = False
     per_minute: float | None = None
 
-    def stage(self, snapshot: Snapshot, catalog: Catalog, area: str) -> list[StagedSplit]:
-        """The rows with their vectors, in a staging area.
+    def stage(self, snapshot: Snapshot, catalog: Catalog, area: str) -> list[EmbeddedRows]:
+        """The rows that got vectors, in a staging area.
 
         Raises:
             EmbeddingFailed: the provider did not answer properly; what it did answer is kept.
@@ -247,23 +248,27 @@ class GraphEmbedding:
             f"{_KERNELS}:embed_rows", rows, work, stage="embed"
         )
         _raise_failure(done)
-        return [one.split for one in done if isinstance(one, EmbeddedRows) and one.embedded]
+        return [one for one in done if isinstance(one, EmbeddedRows)]
 
     def _tasks_of(self, snapshot: Snapshot, ir: str) -> Iterator[RowTask]:
+        """One task for each group of fragments of each type: a row is staged once."""
         number = 0
-        given = Given({}, _LONG_AGO)
-        for target in self.targets:
-            key = TableKey(target.type_.table_key)
-            table = snapshot.table(key)
-            columns = tuple(logical_schema(target.type_).names)
-            vector = PropertyValue(ROW, target.property.name, target.property.type)
-            filters = () if self.reembed_all else (IsNull(vector),)
-            scan = TableScan(ir, key, table, columns, given, filters, with_blobs=True)
-            mapping = table_mapping_of(target.type_)
+        for key in sorted({target.type_.table_key for target in self.targets}):
+            mine = [target for target in self.targets if target.type_.table_key == key]
+            table, type_ = snapshot.table(key), mine[0].type_
+            columns = tuple(logical_schema(type_).names)
+            given = Given({}, datetime.now(UTC))
+            scan = TableScan(ir, key, table, columns, given, self._filters(mine), with_blobs=True)
+            fills = tuple(Filled(target.property.name, target.fields) for target in mine)
             for fragments in partition(table, _ROWS_PER_TASK):
-                name = target.property.name
-                yield RowTask(number, scan, fragments, name, target.fields, mapping)
+                yield RowTask(number, scan, fragments, fills, self.reembed_all)
                 number += 1
+
+    def _filters(self, targets: Sequence[GraphTarget]) -> tuple[Predicate, ...]:
+        if self.reembed_all:
+            return ()
+        vectors = [PropertyValue(ROW, t.property.name, t.property.type) for t in targets]
+        return (AnyOf(tuple(IsNull(vector) for vector in vectors)),)
 
 
 def forget_answers(snapshot: Snapshot) -> None:
@@ -278,4 +283,5 @@ def forget_answers(snapshot: Snapshot) -> None:
 
 def answers_folder(snapshot: Snapshot) -> str:
     """Where the answers for a graph wait until they are part of it."""
-    return snapshot.root.location("__staging/embed-answers").native_uri
+    place = snapshot.root.location(staging_path("embed-answers")).native_uri
+    return place.removeprefix("file://")

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.execution.embed.files import (
@@ -28,6 +28,8 @@ from omnigraph.execution.embed.files import (
 from omnigraph.execution.embed.model import Embedder, TextRole
 from omnigraph.execution.embed.open import open_embedder
 from omnigraph.execution.embed.remote import RemoteEmbedder
+from omnigraph.execution.physical import logical_schema
+from omnigraph.execution.read.arrays import Flags
 from omnigraph.pipeline.inputs import ColumnMapping, open_filesystem, store_path
 from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, stage_partition
 from omnigraph.pipeline.source.scan import TableScan, scan_rows
@@ -133,9 +135,7 @@ class _Answers:
         for path in (path for path in files if path.endswith(_SUFFIX)):
             with self._store.open_input_file(path) as stream:
                 table = pa.ipc.open_file(stream).read_all()
-            found.update(
-                zip(table["text"].to_pylist(), table["vector"].to_pylist(), strict=True)
-            )
+            found.update(zip(table["text"].to_pylist(), table["vector"].to_pylist(), strict=True))
         return found
 
     def keep(self, keys: Sequence[str], vectors: Sequence[Sequence[float]]) -> None:
@@ -231,15 +231,22 @@ class _Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Filled:
+    """A vector property, and the properties its text is made of."""
+
+    target: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RowTask:
-    """Fragments of a type, and which of its properties make which vector."""
+    """Fragments of a type, and which of its vectors are filled; all of them, if asked for."""
 
     number: int
     scan: TableScan
     fragments: tuple[int, ...]
-    target: str
-    fields: tuple[str, ...]
-    mapping: ColumnMapping
+    fills: tuple[Filled, ...]
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,50 +259,57 @@ class RowWork:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedRows:
-    """The rows of one task, staged with their vectors."""
+    """The rows of one task that got a vector, staged as whole rows."""
 
     split: StagedSplit
-    embedded: int
+    vectors: int
 
 
 def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
     """Rows without a vector, staged with one; rows with nothing to say are left as they are."""
-    texts: list[str] = []
-    tables: list[pa.Table] = []
-    for batch in scan_rows(task.scan, task.fragments):
-        said, rows = _with_texts(task, batch)
-        texts += said
-        tables.append(rows)
-    property_ = task.scan.type_.property(task.target)
+    plain = pa.schema([(field.name, field.type) for field in logical_schema(task.scan.type_)])
+    rows = pa.Table.from_batches(scan_rows(task.scan, task.fragments), plain)
+    changed: Flags = np.zeros(rows.num_rows, dtype=np.bool_)
+    count = 0
+    for fill in task.fills:
+        texts = _texts(task, fill, rows)
+        try:
+            rows = _filled(work, task, fill, rows, texts)
+        except EmbeddingFailed as failure:
+            return Failed(failure.message)
+        got = np.array([text is not None for text in texts], dtype=np.bool_)
+        changed, count = changed | got, count + int(got.sum())
+    kept = rows.take(pa.array(np.flatnonzero(changed)))
+    mapping = ColumnMapping(task.scan.table_key, {}, is_exact=False)
+    split = stage_partition((work.stage, mapping), (task.number, iter(kept.to_batches())))
+    return EmbeddedRows(split, count)
+
+
+def _texts(task: RowTask, fill: Filled, rows: pa.Table) -> list[str | None]:
+    """The text of every row that gets a vector; None for the others."""
+    name = task.scan.type_.name
+    columns = [rows.column(field).to_pylist() for field in fill.fields]
+    vectors = rows.column(fill.target).is_valid().to_pylist()
+    found: list[str | None] = []
+    for has_vector, *values in zip(vectors, *columns, strict=True):
+        says = any(rendered(value) for value in values)
+        given = dict(zip(fill.fields, values, strict=True))
+        wanted = says and (task.replaces or not has_vector)
+        found.append(embedded_text(name, given, fill.fields) if wanted else None)
+    return found
+
+
+def _filled(
+    work: RowWork, task: RowTask, fill: Filled, rows: pa.Table, texts: Sequence[str | None]
+) -> pa.Table:
+    property_ = task.scan.type_.property(fill.target)
     assert property_ is not None, "the driver looked it up"
     assert property_.type.dimension is not None, "the driver lets only vectors through"
     asking = replace(work.asking, dimension=property_.type.dimension)
-    try:
-        vectors = embed_texts(asking, texts) if texts else {}
-    except EmbeddingFailed as failure:
-        return Failed(failure.message)
-    batches: list[pa.RecordBatch] = []
-    if texts:
-        whole = pa.concat_tables(tables)
-        column = pa.array([vectors[text] for text in texts], arrow_type(property_.type))
-        place = whole.schema.get_field_index(task.target)
-        batches = whole.set_column(place, task.target, column).to_batches()
-    split = stage_partition((work.stage, task.mapping), (task.number, iter(batches)))
-    return EmbeddedRows(split, len(texts))
-
-
-def _with_texts(task: RowTask, batch: pa.RecordBatch) -> tuple[list[str], pa.Table]:
-    """The texts of those rows that have any, and these rows."""
-    name = task.scan.type_.name
-    given = [
-        dict(zip(task.fields, values, strict=True))
-        for values in zip(*(batch.column(f).to_pylist() for f in task.fields), strict=True)
+    vectors = embed_texts(asking, [text for text in texts if text is not None])
+    old = rows.column(fill.target).to_pylist()
+    new = [
+        before if text is None else vectors[text] for before, text in zip(old, texts, strict=True)
     ]
-    says = [any(rendered(value) for value in one.values()) for one in given]
-    texts = [
-        embedded_text(name, one, task.fields)
-        for one, has_text in zip(given, says, strict=True)
-        if has_text
-    ]
-    kept = pa.Table.from_batches([batch]).take(pc.indices_nonzero(pa.array(says, pa.bool_())))
-    return texts, kept
+    place = rows.schema.get_field_index(fill.target)
+    return rows.set_column(place, rows.field(place), pa.array(new, arrow_type(property_.type)))

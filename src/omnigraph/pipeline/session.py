@@ -123,13 +123,28 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder.remote(remote)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _starting(_java_home() if remote.startswith("local") else {}):
+        return builder.getOrCreate()
+
+
+def _java_home() -> dict[str, str]:
+    """What a server that is started on this machine needs to find: this Java, this Python."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    home = launcher_home(find_java(os.environ), cache_folder(os.environ))
+    return {"JAVA_HOME": str(home), "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)}
+
+
+@contextmanager
+def _starting(changes: Mapping[str, str]) -> Iterator[None]:
+    with _environment(changes), warnings.catch_warnings():
+        # Starting Java forks and goes on to another program at once, which is safe.
+        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+        yield
 
 
 def _classic(master: str, asked: Mapping[str, str]) -> SparkSession:
     conf = {**_defaults(master), **asked}
     cache = cache_folder(os.environ)
-    # Whoever sets the mode to Connect for other programs did not mean a master of our own.
     changes = {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)}
     if _starts_java():
         java = find_java(os.environ)
@@ -140,9 +155,7 @@ def _classic(master: str, asked: Mapping[str, str]) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - two seconds, paid only where used
 
-    with _environment(changes), warnings.catch_warnings():
-        # Starting Java forks and goes on to another program at once, which is safe.
-        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+    with _starting(changes):
         builder = SparkSession.builder.master(master)
         for key, value in conf.items():
             builder = builder.config(key, value)

@@ -8,6 +8,7 @@ by it; inline they run here, one after the other, through the same pickling.
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -293,6 +294,9 @@ def check_executors(session: SparkSession) -> None:
     try:
         rows = session.range(0, count, 1, count).mapInArrow(body, "found string").collect()
     except Exception as error:
+        missing = re.search(r"No module named '(\w+)", str(error))
+        if missing is not None:
+            raise _lacking({f"{missing.group(1)} is not installed there"}) from error
         raise _failure("looking at the executors", error) from error
     _compare({str(row[0]) for row in rows}, here)
 
@@ -310,12 +314,16 @@ def _compare(answers: set[str], here: dict[str, str | None]) -> None:
                 problems.add(f"they have {name} {found[name]}, this process {here[name]}")
         problems |= {f"{name} is not installed there" for name in here if not found[name]}
     if problems:
-        raise BadRequest(
-            "the Spark executors lack what the pipeline needs: "
-            + "; ".join(sorted(problems))
-            + ". Install the same packages in the image of the cluster, or send an environment "
-            "with spark.archives."
-        )
+        raise _lacking(problems)
+
+
+def _lacking(problems: set[str]) -> BadRequest:
+    return BadRequest(
+        "the Spark executors lack what the pipeline needs: "
+        + "; ".join(sorted(problems))
+        + ". Install the same packages in the image of the cluster, or send an environment "
+        "with spark.archives."
+    )
 
 
 def _cancel(session: SparkSession, group: str) -> None:

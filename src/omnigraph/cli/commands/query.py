@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.query_result import QueryResult
 
 BINARY_FORMATS = ("arrow", "parquet")
+ENGINES = ("local", "spark")
 FORMATS = (*OUTPUT_FORMATS, *BINARY_FORMATS)
 
 
@@ -30,6 +31,8 @@ FORMATS = (*OUTPUT_FORMATS, *BINARY_FORMATS)
 @click.option("--params-file", metavar="FILE", help="Parameters in a file; - for stdin.")
 @click.option("--branch", metavar="NAME", help="The branch to read; main by default.")
 @click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
+@click.option("--engine", type=click.Choice(ENGINES), default="local", help="Where it runs.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--format", "chosen", type=click.Choice(FORMATS), help="How to write rows.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--out", metavar="PATH", help="Write to a file instead of stdout.")
@@ -42,6 +45,8 @@ def query(
     params_file: str | None,
     branch: str | None,
     snapshot: str | None,
+    engine: str,
+    spark_conf: tuple[str, ...],
     chosen: str | None,
     as_json: bool,
     out: str | None,
@@ -56,8 +61,17 @@ def query(
     source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)
     view = scope.open(read_only=True).at(branch=branch or "main", snapshot=snapshot)
-    result = view.query(source, name, parameters)
+    conf = _options(spark_conf)
+    result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
     _write(result, "json" if as_json else chosen or scope.config.output, out, scope.config)
+
+
+def _options(texts: tuple[str, ...]) -> dict[str, str]:
+    if not texts:
+        return {}
+    from omnigraph.pipeline.session import parse_options
+
+    return parse_options(texts)
 
 
 def _write(result: QueryResult, chosen: str, out: str | None, config: OperatorConfig) -> None:

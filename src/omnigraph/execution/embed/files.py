@@ -106,7 +106,7 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
         BadRequest: the request does not fit its spec, or a line of the input is no record.
         EmbeddingFailed: the provider did not answer properly.
     """
-    _check(request)
+    check_request(request)
     run, kept = (
         _Run(request, embedder),
         _Kept(request, None if embedder is None else embedder.model),
@@ -189,7 +189,8 @@ class _Kept:
         return digest.hexdigest()
 
 
-def _check(request: EmbedRequest) -> None:
+def check_request(request: EmbedRequest) -> None:
+    """Raise unless the request fits its spec."""
     if request.is_clean and request.is_reembed_all:
         raise BadRequest("records are either cleaned or embedded again, not both")
     named = [*request.types, *(s.type for s in request.selectors if s.type is not None)]

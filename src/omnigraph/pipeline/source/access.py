@@ -25,7 +25,7 @@ _GRAPH = "omnigraph.graph.spark_access"
 
 @dataclass(frozen=True, slots=True)
 class StagedWrite:
-    """Rows of one type that executors staged, and how they become a commit."""
+    """Rows that executors staged, and how they become a commit."""
 
     uri: str
     branch: str
@@ -37,6 +37,8 @@ class StagedWrite:
     splits: Sequence[StagedSplit]
     origin: str | None = None
     """What the write calls itself; a branch that has a commit of this origin is left as it is."""
+    expected_head: str | None = None
+    """Only if the branch is at this commit."""
 
 
 class GraphAccess(Protocol):

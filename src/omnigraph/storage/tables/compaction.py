@@ -18,7 +18,7 @@ from lance.optimize import CompactionTask
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Fragment, Table
-from omnigraph.storage.tables.indices import IndexKind, TableIndex, describe_indices
+from omnigraph.storage.tables.indices import IndexKind, Layout, TableIndex, describe_layout
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_rows
 
@@ -53,22 +53,22 @@ _TASK_OPTIONS: dict[str, object] = {
 class WrittenGroup:
     """Fragments and the larger ones that hold the same rows, durable and not yet visible."""
 
+    base_version: int
     replaced: tuple[FragmentMetadata, ...]
     written: tuple[FragmentMetadata, ...]
 
 
 def plan_groups(
-    table: Table, *, rows_per_fragment: int = ROWS_PER_FRAGMENT
+    layout: Layout, *, rows_per_fragment: int = ROWS_PER_FRAGMENT
 ) -> tuple[tuple[int, ...], ...]:
     """The runs of fragments worth merging, and single ones worth rid of their deleted rows.
 
     Fragments covered by an index of the parent branch are left alone. So are runs that an index
     by row ids covers in part: the substrate refuses to merge what such an index tells apart.
     """
-    indices = describe_indices(table)
-    excluded = _inherited(indices)
+    excluded = _inherited(layout.indices)
     groups = []
-    for run in _runs(table.fragments(), indices, excluded):
+    for run in _runs(layout, excluded):
         for packed in _packed(run, rows_per_fragment):
             group = _worthwhile(packed)
             if group:
@@ -81,19 +81,17 @@ def _inherited(indices: Iterable[TableIndex]) -> frozenset[int]:
     return frozenset[int]().union(*(segment.fragment_ids for segment in segments))
 
 
-def _runs(
-    fragments: Sequence[Fragment], indices: Sequence[TableIndex], excluded: frozenset[int]
-) -> Iterator[list[Fragment]]:
+def _runs(layout: Layout, excluded: frozenset[int]) -> Iterator[list[Fragment]]:
     """Neighbours that may be merged with each other."""
     by_row_id = [
         segment
-        for index in indices
+        for index in layout.indices
         if index.kind.upper() != IndexKind.BTREE
         for segment in index.segments
     ]
     run: list[Fragment] = []
     last: object = None
-    for fragment in fragments:
+    for fragment in layout.fragments:
         mark = frozenset(s.uuid for s in by_row_id if fragment.id in s.fragment_ids)
         if run and (mark != last or fragment.id in excluded):
             yield run
@@ -165,7 +163,7 @@ def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenG
         written = tuple(result.new_fragments)
     assert sum(f.physical_rows for f in written) == sum(f.num_rows for f in replaced)
     require_whole_rows(table.location, written)
-    return WrittenGroup(tuple(replaced), written)
+    return WrittenGroup(table.version, tuple(replaced), written)
 
 
 def stage_rewrite(
@@ -176,8 +174,7 @@ def stage_rewrite(
     The table may be newer than the one they were written from; a group of which any fragment is
     gone or has lost rows since is left out. None if all of them are.
     """
-    live = {f.fragment_id: f.metadata.to_json() for f in table.native.get_fragments()}
-    kept = [g for g in groups if all(live.get(f.id) == f.to_json() for f in g.replaced)]
+    kept = [group for group in groups if _is_unchanged(table, group)]
     if not kept:
         return None
     next_id = _last_fragment_id(table) + 1
@@ -192,14 +189,26 @@ def stage_rewrite(
     return stage_operation(table, operation, uuid=uuid, properties=properties)
 
 
+def _is_unchanged(table: Table, group: WrittenGroup) -> bool:
+    """Whether the table still has every fragment of the group with all of its rows."""
+    if table.version == group.base_version:
+        return True
+    for old in group.replaced:
+        now = table.native.get_fragment(old.id)
+        if now is None or now.metadata.to_json() != old.to_json():
+            return False
+    return True
+
+
 def _last_fragment_id(table: Table) -> int:
     """The greatest number any fragment has that is there or that an index still remembers.
 
     An index does not forget fragments that are gone: one that took the number of such a fragment
     would pass for covered.
     """
-    known = [fragment.id for fragment in table.fragments()]
-    for index in describe_indices(table):
+    layout = describe_layout(table)
+    known = [fragment.id for fragment in layout.fragments]
+    for index in layout.indices:
         for segment in index.segments:
             known += segment.fragment_ids
     return max(known)

@@ -16,7 +16,7 @@ from lance import Index, LanceOperation
 
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.handle import Fragment, Table
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_indices
 
@@ -94,9 +94,30 @@ class BuiltSegment:
     """The data files of every fragment it was built from, by which it is known again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a version of a table is made of, described once for all who want to know."""
+
+    fragments: tuple[Fragment, ...]
+    indices: tuple[TableIndex, ...]
+
+    @property
+    def rows_of(self) -> Mapping[int, int]:
+        return {fragment.id: fragment.rows for fragment in self.fragments}
+
+
+def describe_layout(table: Table) -> Layout:
+    fragments = table.fragments()
+    return Layout(fragments, _describe_indices(table, fragments))
+
+
 def describe_indices(table: Table) -> tuple[TableIndex, ...]:
     """Every index of the table with its coverage, from metadata alone."""
-    rows_of = {fragment.id: fragment.rows for fragment in table.fragments()}
+    return _describe_indices(table, table.fragments())
+
+
+def _describe_indices(table: Table, fragments: Sequence[Fragment]) -> tuple[TableIndex, ...]:
+    rows_of = {fragment.id: fragment.rows for fragment in fragments}
     with translated(f"reading the indices of {table!r}"):
         found = table.native.describe_indices()
     indices = []
@@ -126,14 +147,14 @@ def inherited_coverage(table: Table) -> frozenset[int]:
     return frozenset[int]().union(*(s.fragment_ids for s in segments))
 
 
-def plan_segment(table: Table, spec: IndexSpec) -> SegmentPlan | None:
+def plan_segment(layout: Layout, spec: IndexSpec) -> SegmentPlan | None:
     """What must be built for the index to cover every row; None if it does, or if there is none.
 
     Only the rows that are not covered, and segments not much larger than those: an index has few
     segments, and each row is indexed a few times in its life.
     """
-    rows_of = {fragment.id: fragment.rows for fragment in table.fragments()}
-    known = next((index for index in describe_indices(table) if index.serves(spec)), None)
+    rows_of = layout.rows_of
+    known = next((index for index in layout.indices if index.serves(spec)), None)
     if known is None:
         everywhere = tuple(rows_of)
         return SegmentPlan(spec, everywhere, everywhere) if rows_of else None
