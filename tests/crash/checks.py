@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 
 from crash.town import TYPES, run
 from omnigraph import Graph
@@ -46,21 +45,24 @@ def _records(graph: Graph, branch: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def check(place: Place, allowed: Mapping[str, Content]) -> str:
-    """Which of the allowed contents the graph has; everything else about it must be in order."""
+def check(place: Place, allowed: Mapping[str, Content], *, is_cleaned: bool = False) -> str:
+    """Which of the allowed contents the graph has; everything else about it must be in order.
+
+    Where a cleanup was at work, only the newest commit of each branch must still open.
+    """
     before = _read_only(place)
     graph = open_graph(place, actor=CHECKER)
     found = content_of(graph)
     assert found in allowed.values(), (
         f"neither {' nor '.join(allowed)}: {_differences(found, allowed)}"
     )
-    check_order(place, graph)
+    check_order(place, graph, is_cleaned=is_cleaned)
     settled = files_of(place)
     assert open_graph(place).recover() == []
     assert files_of(place) == settled, "a second recovery changed something"
     assert content_of(graph) == found
     _write_everywhere(open_graph(place, actor=CHECKER), found)
-    check_order(place, graph)
+    check_order(place, graph, is_cleaned=is_cleaned)
     name = next(name for name, content in allowed.items() if content == found)
     if before != found:
         # Readers before the recovery saw the graph without the interrupted write.
@@ -76,14 +78,15 @@ def _read_only(place: Place) -> Content:
     return seen
 
 
-def check_order(place: Place, graph: Graph) -> None:
+def check_order(place: Place, graph: Graph, *, is_cleaned: bool = False) -> None:
     """Nothing is pending, no table is ahead of the graph, and the history is whole."""
     assert graph.recovery_pending() == []
     assert intents(place) == []
     root = root_of(place)
     for ref in list_refs(root.store):
         _check_tables(Snapshot(root, ref, read_newest(root.manifest(ref.incarnation))))
-        _check_history(graph, ref)
+        readable = _check_history(graph, ref)
+        assert all(readable if not is_cleaned else readable[:1]), "a commit cannot be opened"
 
 
 def intents(place: Place) -> list[str]:
@@ -111,19 +114,25 @@ def _check_tables(snapshot: Snapshot) -> None:
         assert all(count == 1 for count in ids.values()), f"{key} has an id twice"
 
 
-def _check_history(graph: Graph, ref: BranchRef) -> None:
+def _check_history(graph: Graph, ref: BranchRef) -> list[bool]:
+    """Whether each commit made on the branch can be opened, from the newest on."""
     commits = graph.commits(ref.name)
     parents = [commit.parent_commit_id for commit in commits]
     assert parents == [*(c.commit_id for c in commits[1:]), None], "the history has a gap"
     versions = [commit.manifest_version for commit in commits]
     assert versions == sorted(set(versions), reverse=True)
     assert graph.snapshot(ref.name).graph_commit_id == commits[0].commit_id
-    for commit in commits:
-        if commit.incarnation in (ref.incarnation, None):
-            with suppress(HistoricalVersionReclaimed):
-                assert graph.at(commit=commit.commit_id, branch=ref.name).info().tables
     operations = [(audit.operation_id, audit.kind) for audit in graph.recovery_list(ref.name)]
     assert len(operations) == len(set(operations))
+    own = [commit for commit in commits if commit.incarnation in (ref.incarnation, None)]
+    return [_is_readable(graph, ref.name, commit.commit_id) for commit in own]
+
+
+def _is_readable(graph: Graph, branch: str, commit_id: str) -> bool:
+    try:
+        return bool(graph.at(commit=commit_id, branch=branch).info().tables)
+    except HistoricalVersionReclaimed:
+        return False
 
 
 def _write_everywhere(graph: Graph, found: Content) -> None:

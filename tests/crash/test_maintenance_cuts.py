@@ -55,7 +55,7 @@ def look_after_cleanup(cuts: Cuts, after: int) -> None:
     place = cuts.cut(after)
     assert content_of(omnigraph.open(place, read_only=True)) == cuts.content
     cuts.finish(place)
-    assert check(place, {"same": cuts.content}) == "same"
+    assert check(place, {"same": cuts.content}, is_cleaned=True) == "same"
     assert omnigraph.open(place).verify(deep=True).findings == ()
 
 

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from model.machine import GraphLife, make_template
+from omnigraph.storage.tables import directory
 
 DEFAULT = settings(
     max_examples=60,
@@ -28,6 +29,13 @@ def lives(tmp_path_factory):
 def test_short_lives(lives):
     run_state_machine_as_test(lives, settings=DEFAULT)
     print(sorted(lives.seen.items()))
+
+
+def test_short_lives_of_a_graph_too_large_to_remember(lives, monkeypatch):
+    """Rows are found as in large tables: some in memory, the rest by the index and by scanning."""
+    monkeypatch.setattr(directory, "SMALL_FRAGMENT_ROWS", 1)
+    monkeypatch.setattr(directory, "MOST_ROWS", 4)
+    run_state_machine_as_test(lives, settings=settings(DEFAULT, max_examples=25))
 
 
 @pytest.mark.slow

@@ -167,9 +167,10 @@ def test_the_command_line_loads_on_spark(tmp_path):
     graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
     path = tmp_path / "people.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in [*PEOPLE, *KNOWS]))
+    program = [sys.executable, "-m", "omnigraph.cli", "load", graph.uri, "--data", str(path)]
+    options = ["--mode", "append", "--spark-conf", "spark.master=local[1,2]", "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", "load", graph.uri, "--data", str(path)]
-        + ["--mode", "append", "--spark-conf", "spark.master=local[1,2]", "--json"],
+        [*program, *options],
         capture_output=True,
         text=True,
         env=environment,

@@ -14,7 +14,7 @@ from omnigraph.execution.embed.open import chosen_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec, parse_spec, read_spec
 from omnigraph.execution.load import LoadMode
 from omnigraph.graph.preparing import MAX_PREPARATIONS
-from omnigraph.graph.spark_access import commit_rows
+from omnigraph.graph.staged_rows import commit_rows
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import MAIN
 from omnigraph.pipeline.embed import GraphEmbedding, forget_answers, graph_targets

@@ -85,7 +85,9 @@ def needs_pipeline(records: object, engine: str, options: BulkOptions) -> bool:
         return True
     if isinstance(records, list | tuple):
         return bool(records) and all(isinstance(one, str | Path) for one in records)
-    return isinstance(records, str | Path) and not _is_plain_file(Path(records))
+    if not isinstance(records, str | Path):
+        return False
+    return "://" in str(records) or not _is_plain_file(Path(records))
 
 
 def _is_plain_file(path: Path) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from omnigraph.errors import OmniError
 from omnigraph.maintenance.leftovers import Leftovers
@@ -85,11 +86,14 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
 
 def _reclaim(leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:
     """What nothing refers to; each failure is noted with the table it concerns."""
-    for path, errors in leftovers.reclaim_branches(list(rows)).items():
-        rows[path].errors += errors
-    for path, row in rows.items():
-        _guarded(row, lambda path=path: leftovers.reclaim_files(path))  # type: ignore[misc]
     manifest = rows[MANIFEST]
+    try:
+        for path, errors in leftovers.reclaim_branches(list(rows)).items():
+            rows[path].errors += errors
+    except OmniError as error:
+        manifest.errors.append(error.message)
+    for path, row in rows.items():
+        _guarded(row, partial(leftovers.reclaim_files, path))
     _guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
     _guarded(manifest, leftovers.reclaim_residue)
     _guarded(manifest, leftovers.finish)

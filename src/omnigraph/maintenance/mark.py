@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
-from omnigraph.errors import HistoricalVersionReclaimed
+from omnigraph.errors import HistoricalVersionReclaimed, OmniError
 from omnigraph.identity import EntityKind, TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
@@ -33,6 +34,9 @@ from omnigraph.storage.tables.reclaim import tagged_versions
 
 RESTLESS_S = 300.0
 """Where the fence is a lease, ten of its terms: no writer sleeps that long and then acts."""
+
+_LOOKS = 3
+"""So often a graph is looked at again that cannot be read; others may be at work on it."""
 
 Place = tuple[str, str | None]
 """A physical table: its path and its branch."""
@@ -92,6 +96,12 @@ class Marker:
         Raises:
             OmniError: a branch cannot be read, or shows a table version that cannot be opened.
         """
+        for _ in range(_LOOKS - 1):
+            with suppress(OmniError):  # of a branch that moved on or went while we looked
+                return self._mark()
+        return self._mark()
+
+    def _mark(self) -> Mark:
         refs = tuple(list_refs(self.root.store))
         newest = {ref.incarnation: self._newest(ref) for ref in refs}
         self._preflight(newest.values())

@@ -46,7 +46,7 @@ from omnigraph.storage.refs import read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import latest_version, open_newest
+from omnigraph.storage.tables.handle import latest_version, open_newest, open_table
 from omnigraph.storage.tables.ledger import compact_lineage
 from omnigraph.storage.tables.maintain import stage_without_auto_cleanup
 from omnigraph.storage.write import StagedTable, Writable, WriteRequest, commit_write, mint_ticket
@@ -198,7 +198,8 @@ def _is_done(run: _Run, key: TableKey) -> bool:
 def _prepare_table(run: _Run, seen: Seen, entry: TableEntry) -> Step | None:
     table, type_ = run.tables[entry.table_key], seen.catalog.by_table_key[entry.table_key]
     try:
-        opened = run.root.open_entry(entry)
+        # A handle of its own: while an index is built, nobody else can use the handle.
+        opened = open_table(run.root.location(entry.path, entry.owner_branch), entry.version)
         step = prepare_next(opened, type_, indexes_only=run.options.indexes_only)
     except HistoricalVersionReclaimed:
         table.spoiled()  # the graph moved on and cleanup removed what we were reading

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from omnigraph.errors import OmniError
+from omnigraph.errors import BranchNotFound, OmniError
 from omnigraph.identity import EntityKind, table_key
 from omnigraph.maintenance.declared import stored_indexes
 from omnigraph.maintenance.mark import Place, table_paths
@@ -32,6 +32,9 @@ from omnigraph.storage.tables.handle import Table, latest_version, open_table
 from omnigraph.storage.tables.indices import describe_indices
 from omnigraph.storage.tables.reclaim import tree_names, unreferenced_files
 
+_LOOKS = 3
+"""So often a branch is looked at that is written while we look."""
+
 
 @dataclass
 class Report:
@@ -40,6 +43,9 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
+    tables: set[tuple[str, str | None, int]] = field(default_factory=set)
+    """The table versions that other branches showed as well and that were looked at."""
+    looked: set[tuple[str, str | None, int]] = field(default_factory=set)
 
     def wrong(self, check: str, message: str, branch: str, table_key: str | None = None) -> None:
         self.findings.append(Finding(check, message, branch, table_key))
@@ -47,19 +53,24 @@ class Report:
     def note(self, check: str, message: str, table_key: str | None = None) -> None:
         self.notes.append(Finding(check, message, None, table_key))
 
+    def take(self, other: Report) -> None:
+        """Add what was found about one branch."""
+        self.findings += other.findings
+        self.notes += other.notes
+        self.checked += other.checked
+        self.tables |= other.looked
+
 
 def verify(branches: Branches, *, deep: bool = False) -> VerifyResult:
     """Everything about a graph that is not as it must be, on all its branches."""
     report = Report()
     _verify_intents(branches.root, report)
-    shown: set[Place] = set()
-    seen_tables: set[tuple[str, str | None, int]] = set()
     names = [str(name) for name in list_names(branches.root.store)]
     with working("verifying", total=len(names), unit="branches") as work:
         for name in names:
-            _verify_branch(branches, name, report, shown, seen_tables, deep=deep)
+            _verify_branch(branches, name, report, deep=deep)
             work.advance()
-    _look_for_leftovers(branches.root, shown, report)
+    _look_for_leftovers(branches.root, report)
     ordered = sorted(report.findings, key=lambda f: (f.branch or "", f.table_key or "", f.check))
     return VerifyResult(deep, tuple(ordered), tuple(report.notes), dict(report.checked))
 
@@ -74,38 +85,42 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
         report.findings.append(Finding("intent", error.message))
 
 
-def _verify_branch(
-    branches: Branches,
-    name: str,
-    report: Report,
-    shown: set[Place],
-    seen_tables: set[tuple[str, str | None, int]],
-    *,
-    deep: bool,
-) -> None:
+def _verify_branch(branches: Branches, name: str, report: Report, *, deep: bool) -> None:
+    """A branch as it is; what is found wrong counts only if nobody moved it meanwhile."""
+    for attempt in range(_LOOKS):
+        look = Report(tables=report.tables)
+        try:
+            seen = branches.newest(name)
+        except BranchNotFound:
+            return  # deleted since it was listed
+        except OmniError as error:
+            report.wrong("branch", error.message, name)
+            return
+        _verify_seen(seen, look, deep=deep)
+        if not look.findings or attempt + 1 == _LOOKS or not _has_moved(branches, seen):
+            report.take(look)
+            return
+
+
+def _has_moved(branches: Branches, seen: Seen) -> bool:
     try:
-        seen = branches.newest(name)
-    except OmniError as error:
-        report.wrong("branch", error.message, name)
-        return
-    report.checked["branches"] += 1
+        now = branches.newest(seen.snapshot.branch).snapshot
+    except OmniError:
+        return True
+    return now.manifest_version != seen.snapshot.manifest_version
+
+
+def _verify_seen(seen: Seen, report: Report, *, deep: bool) -> None:
     snapshot = seen.snapshot
+    report.checked["branches"] += 1
     _verify_history(snapshot, report)
-    shown |= {(e.path, e.owner_branch) for e in snapshot.entries.values()}
-    fresh = []
-    for entry in snapshot.entries.values():
-        key = (entry.path, entry.owner_branch, entry.version)
-        if key not in seen_tables:
-            seen_tables.add(key)
-            fresh.append(entry)
-
-    def look(entry: TableEntry) -> None:
-        _verify_table(seen, entry, report, deep=deep)
-
-    with ThreadPoolExecutor(branches.root.settings.maintenance_concurrency) as pool:
-        list(pool.map(look, fresh))
+    entries = snapshot.entries.values()
+    fresh = [e for e in entries if (e.path, e.owner_branch, e.version) not in report.tables]
+    report.looked |= {(e.path, e.owner_branch, e.version) for e in entries}
+    with ThreadPoolExecutor(snapshot.root.settings.maintenance_concurrency) as pool:
+        list(pool.map(lambda entry: _verify_table(seen, entry, report, deep=deep), fresh))
     if deep:
-        _guarded(report, name, None, lambda: _verify_edges(seen, report))
+        _guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report))
 
 
 def _verify_history(snapshot: Snapshot, report: Report) -> None:
@@ -197,8 +212,9 @@ def _verify_edges(seen: Seen, report: Report) -> None:
                 report.wrong("orphan_edge", message, seen.snapshot.branch, edge.table_key)
 
 
-def _look_for_leftovers(root: GraphRoot, shown: set[Place], report: Report) -> None:
+def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
     """What nothing shows now: history, work on its way, or garbage that cleanup will take."""
+    shown: set[Place] = {(path, branch) for path, branch, _ in report.tables}
     known = {path for path, _ in shown}
     for path in (MANIFEST, *table_paths(root)):
         if path not in known and path != MANIFEST:

@@ -213,7 +213,8 @@ def _expanded_s3(place: str, aws: AwsSettings) -> list[str]:
     if not pattern and store.get_file_info(path).type is fs.FileType.File:
         return [place]
     listed = store.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
-    names = [info.path for info in listed if info.type is fs.FileType.File]
+    files = [info.path for info in listed if info.type is fs.FileType.File]
+    names = [name for name in files if not name.rpartition("/")[2].startswith((".", "_"))]
     chosen = [name for name in names if not pattern or Path(name).match(path)]
     if not chosen:
         raise BadRequest(f"no file matches {place}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, read_history
+from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, read_record
 
 MOST_VERSIONS = 64
 """So many versions of a table are looked through; after more of them, others wrote as well."""
@@ -29,6 +29,6 @@ def _is_rearranged(snapshot: Snapshot, old: TableEntry, new: TableEntry) -> bool
         return False
     if not 0 < new.version - old.version <= MOST_VERSIONS:
         return False
-    location = snapshot.root.location(new.path, new.owner_branch)
-    history = read_history(location, old.version + 1, new.version)
-    return all(record.operation in REARRANGING for record in history)
+    table = snapshot.root.open_entry(new)
+    between = range(new.version, old.version, -1)
+    return all(read_record(table, version).operation in REARRANGING for version in between)

@@ -19,7 +19,7 @@ from omnigraph.execution.read.way import Way
 from omnigraph.plan.nodes import Direction, EdgeStep, Traversal
 from omnigraph.storage.tables.indices import IndexKind, describe_indices
 
-_PER_LOOKUP = 1.5
+_PER_LOOKUP = 2.5
 _PER_KEY = 0.12
 _PER_FOUND_EDGE = 5e-4
 _PER_FETCHED_NODE = 0.03
@@ -31,6 +31,9 @@ _PER_NUMBERED_NODE = 2e-4
 _PER_TABLE_READ = 1.5
 
 _NUMBERED_NODE_BYTES = 48
+
+_EXPECTED_AGAIN = 2.0
+"""What look-ups have cost so far counts so many times: who asked that often will ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ def choose(context: Context, way: Way, frontier: int) -> Traversal:
         return Traversal.ADJACENCY
     build = build_cost(context, way)
     spent = context.topology.spent(context.adjacency_key(way.steps))
-    if walk_cost(context, way, frontier) + spent < build:
+    if walk_cost(context, way, frontier) + _EXPECTED_AGAIN * spent < build:
         return Traversal.INDEXED
     return Traversal.ADJACENCY
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,10 +37,10 @@ class Bucket:
         hashed = pl.Series(keys).hash(seed=0).to_numpy()
         return pa.array(hashed % np.uint64(self.of) == np.uint64(self.number))
 
-    def keep(self, rows: pa.Table, by: str) -> pa.Table:
-        if not rows.num_rows:
+    def keep(self, rows: pa.Table, by: str | Callable[[pa.Table], pa.Array]) -> pa.Table:
+        if self.of == 1 or not rows.num_rows:
             return rows
-        mask = self.mask(column(rows, by))
+        mask = self.mask(column(rows, by) if isinstance(by, str) else by(rows))
         return rows if mask is None else rows.filter(mask)
 
 
@@ -100,9 +100,13 @@ def staged_rows(
     *,
     fragments: Sequence[int] | None = None,
     bucket: Bucket = ALL,
-    by: str = "id",
+    by: str | Callable[[pa.Table], pa.Array] = "id",
 ) -> pa.Table:
-    """Staged rows that still count, with their positions and addresses, in the input's order."""
+    """Staged rows that still count, with their positions and addresses, in the input's order.
+
+    `by` is the column, or makes the column, that says which bucket a row belongs to. Only rows of
+    the bucket are kept in memory.
+    """
     wanted = [*columns, AT] if AT not in columns else list(columns)
     batches = staged.table.batches(wanted, with_row_address=True, fragments=fragments)
     tables = [bucket.keep(pa.Table.from_batches([batch]), by) for batch in batches]
@@ -123,6 +127,15 @@ def staged_ids(staged: Staged | None, bucket: Bucket = ALL) -> pa.Array:
         kept = [bucket.keep(pa.Table.from_batches([batch]), "id") for batch in batches]
         return column(pa.concat_tables(kept), "id") if kept else pa.array([], pa.string())
     return column(staged_rows(staged, ["id"], bucket=bucket), "id")
+
+
+def staged_among(staged: Staged, ids: pa.Array) -> pa.Array:
+    """Those of the ids that the load writes; looks through the staged rows piece by piece."""
+    found = staged.table.lookup("id", ids, ["id", ROW_ADDRESS])
+    gone = dropped_addresses(staged.fates)
+    if len(gone) and found.num_rows:
+        found = found.filter(without(column(found, ROW_ADDRESS), gone))
+    return column(found, "id")
 
 
 def dropped_addresses(fates: Iterable[Table], fragments: Sequence[int] | None = None) -> pa.Array:

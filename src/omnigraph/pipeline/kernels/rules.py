@@ -19,7 +19,7 @@ from omnigraph.pipeline.kernels.reading import (
     address_of,
     drop_rows,
     findings,
-    staged_ids,
+    staged_among,
     staged_rows,
 )
 from omnigraph.pipeline.staging import AT, Staged, catalog_of
@@ -70,11 +70,12 @@ def check_unique(spec: RuleSpec, task: UniqueTask) -> list[Findings]:
     type_ = catalog_of(spec.ir).by_table_key[task.table_key]
     constraint = type_.constraints[task.constraint]
     narrow = replace(type_, constraints=(constraint,))
-    rows = staged_rows(task.staged, ["id", *constraint.columns])
-    if task.bucket.of > 1 and rows.num_rows:
-        tuples = tuple_strings(type_, rows, constraint)
-        mask = task.bucket.mask(pc.fill_null(tuples, ""))
-        rows = rows if mask is None else rows.filter(mask)
+    rows = staged_rows(
+        task.staged,
+        ["id", *constraint.columns],
+        bucket=task.bucket,
+        by=lambda rows: pc.fill_null(tuple_strings(type_, rows, constraint), ""),
+    )
     change = TableChange(narrow, rows, replaces_all=True, lines=column(rows, AT))
     within = list(unique_violations(change, _Staying(task)))
     found = within
@@ -103,4 +104,4 @@ class _Staying:
         if not found.num_rows:
             return found
         ids = column(found, "id")
-        return found.filter(without(ids, staged_ids(self._task.staged)))
+        return found.filter(without(ids, staged_among(self._task.staged, ids)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.errors import ReadSetChanged
+from omnigraph.errors import BadRequest
 from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec
 from omnigraph.pipeline.load import FileSource, LoadJob, LoadOptions
 from omnigraph.pipeline.source.access import StagedWrite
@@ -28,6 +28,6 @@ class StagedLoad(LoadJob):
         catalog: Catalog,  # noqa: ARG002 - reading here is over
     ) -> list[str | None]:
         if spec.ir != self._staged_for:
-            raise ReadSetChanged("schema_contract", "the schema the rows were read for", "another")
+            raise BadRequest("the schema was changed while rows were written; write them again")
         self._splits = self._given
         return [None for _ in self._given]

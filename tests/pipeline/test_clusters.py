@@ -1,0 +1,66 @@
+"""Sessions whose workers are not children of this process: Spark Connect, and a cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXTRA = ("pandas", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
+
+pytestmark = pytest.mark.slow
+
+
+def run(worker: str, *arguments: str, **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / worker), *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | variables,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_load_through_spark_connect(tmp_path):
+    """With the packages of its own lock, in a folder beside the environment of the tests."""
+    target = tmp_path / "connect"
+    uv = str(Path(sys.executable).with_name("uv"))
+    where = ["--python", sys.executable, "--target", str(target)]
+    lock = ["--constraint", str(ROOT / "requirements" / "connect.txt")]
+    subprocess.run([uv, "pip", "install", "--quiet", *where, *lock, *EXTRA], check=True)
+    said = run(
+        "connect_worker.py",
+        str(tmp_path / "g.omni"),
+        SPARK_REMOTE="local[2]",
+        PYTHONPATH=str(target),
+    )
+    assert "dst 'gone' not found in T" in said
+    assert "pyspark.sql.connect.session 12" in said
+
+
+def test_a_load_on_executors_of_their_own(tmp_path):
+    code = (
+        "import sys, omnigraph\n"
+        "graph = omnigraph.init(sys.argv[1], 'node T { k: String @key  n: I32? }')\n"
+        "rows = [{'type': 'T', 'data': {'k': f'a{i}', 'n': i}} for i in range(50)]\n"
+        "conf = {'spark.master': 'local-cluster[2,1,1024]'}\n"
+        "print(graph.load(rows, 'append', engine='spark', spark_conf=conf).engine)\n"
+        "print(graph.load(rows[:5], 'merge', engine='spark').total_entities)\n"
+        "print(len(list(graph.export())))\n"
+    )
+    worker = tmp_path / "worker.py"
+    worker.write_text(code)
+    said = run(
+        str(worker),
+        str(tmp_path / "g.omni"),
+        SPARK_WORKER_DIR=str(tmp_path / "work"),
+        PYSPARK_PYTHON=sys.executable,
+    )
+    assert said.split() == ["spark", "5", "50"]
