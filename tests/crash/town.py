@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from omnigraph import Graph
 from omnigraph.storage.tables.ledger import RECENT_LINEAGE, SMALL_FRAGMENTS
-from omnigraph.storage.tables.maintain import compact
 from places import Place, init_graph
+from substrate_upkeep import compact
 
 SCHEMA = """
 node Person { slug: String @key  name: String  age: I32?  tags: [String]? }

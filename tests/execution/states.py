@@ -22,7 +22,6 @@ from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
-from omnigraph.storage.tables.maintain import compact
 from omnigraph.storage.tables.stage import stage_fragments
 from omnigraph.storage.write import (
     StagedTable,
@@ -31,6 +30,7 @@ from omnigraph.storage.write import (
     mint_ticket,
     open_writable,
 )
+from substrate_upkeep import compact
 
 EntityTypes = NodeType | EdgeType
 KINDS = {

@@ -44,6 +44,7 @@ def reach(root: Path, keep: int) -> Reached:
                 _add_fork(found, root / path, branch)
         _add_fork(found, root / "__manifest", incarnation)
     _add_fork_points(found)
+    _add_starting_points(root, found)
     return found
 
 
@@ -136,6 +137,20 @@ def _add_fork_points(found: Reached) -> None:
         version = int(record["parentVersion"])
         if _version_file(parent, version).exists():
             _add_version(found.tolerated, parent, version)
+
+
+def _add_starting_points(root: Path, found: Reached) -> None:
+    """What the manifest's own fork points show may stay: a branch can be started there."""
+    for folder, version in [
+        (path.parents[1], _NEWEST_FIRST - int(path.stem))
+        for path in set(found.tolerated)
+        if path.name.endswith(".manifest") and (root / "__manifest") in path.parents
+    ]:
+        for path, branch, pinned in _pins(folder, version):
+            table = _branch_folder(root / path, branch)
+            if _version_file(table, pinned).exists():
+                _add_version(found.tolerated, table, pinned)
+                _add_fork(found, root / path, branch)
 
 
 def substance(root: Path) -> set[Path]:

@@ -421,6 +421,37 @@ def test_cleaning_then_optimizing_then_writing_works(library):
     assert library.verify(deep=True).findings == ()
 
 
+def test_a_branch_can_be_started_at_every_commit_that_can_be_read(library):
+    """Versions of the manifest that branches start at stay, and with them all they show."""
+    for number in range(3):
+        library.create_branch(f"b{number}")
+        write_a_little(library, 2, mark=f"m{number}")
+    library.cleanup(keep=1, confirm=True)
+    library.cleanup(keep=3, confirm=True)
+    started = 0
+    for one in library.commits():
+        try:
+            library.create_branch(f"at-{one.commit_id}".lower(), commit=one.commit_id)
+        except HistoricalVersionReclaimed:
+            continue
+        started += 1
+        assert rows_of(library, f"at-{one.commit_id}".lower()) == rows_at(library, one)
+    assert started
+    assert library.verify(deep=True).findings == ()
+    library.cleanup(keep=1, confirm=True)
+
+
+def test_a_manifest_that_cannot_be_cleaned_keeps_all_it_shows(library, place):
+    write_a_little(library)
+    trouble = At("before", "remove_versions", MANIFEST, fail(OSError("stuck")))
+    with watched(trouble):
+        done = by_key(omnigraph.open(place).cleanup(keep=1, confirm=True).tables)
+    assert "stuck" in done["__manifest"].error
+    assert readable(library) == len(library.commits())
+    library.cleanup(keep=1, confirm=True)
+    assert readable(library) == 1
+
+
 # --- beside others --------------------------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ from omnigraph.errors import BadRequest, RecoveryRequired, UncoveredDrift
 from omnigraph.maintenance.model import Drift, RepairAction
 from omnigraph.maintenance.repair import FORCED_ACTOR, REPAIR_ACTOR, is_maintenance
 from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, VersionRecord, read_record
-from omnigraph.storage.tables.maintain import compact
+from substrate_upkeep import compact
 
 
 @pytest.fixture

@@ -64,3 +64,30 @@ def test_a_load_on_executors_of_their_own(tmp_path):
         PYSPARK_PYTHON=sys.executable,
     )
     assert said.split() == ["spark", "5", "50"]
+
+
+def test_executors_without_the_packages_are_told_apart_from_broken_ones(tmp_path):
+    """The bare interpreter has nothing installed."""
+    bare = Path(sys.base_prefix) / "bin" / "python3"
+    probe = [str(bare), "-I", "-c", "import pyarrow"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+        pytest.skip("the interpreter below this environment has the packages too")
+    code = (
+        "import sys, omnigraph\n"
+        "graph = omnigraph.init(sys.argv[1], 'node T { k: String @key }')\n"
+        "conf = {'spark.master': 'local-cluster[1,1,1024]'}\n"
+        "try:\n"
+        "    graph.load([], 'append', engine='spark', spark_conf=conf)\n"
+        "except omnigraph.errors.BadRequest as refused:\n"
+        "    print(refused)\n"
+    )
+    worker = tmp_path / "worker.py"
+    worker.write_text(code)
+    said = run(
+        str(worker),
+        str(tmp_path / "g.omni"),
+        SPARK_WORKER_DIR=str(tmp_path / "work"),
+        PYSPARK_PYTHON=str(bare),
+    )
+    assert "the Spark executors lack what the pipeline needs" in said
+    assert "not installed there" in said

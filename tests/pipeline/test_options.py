@@ -74,6 +74,7 @@ def test_bad_rows_are_left_out_when_asked(graph):
     assert people(graph)["ada"]["age"] == 1, "a key that is there is left alone"
     assert {r["data"]["id"] for r in graph.export(["Knows"])} == {"k1", "k2"}
     assert result.skipped.total == len(BAD)
+    assert (result.nodes, result.edges) == ({"Person": 1}, {"Knows": 1})
     assert sorted(p.line for p in result.skipped.first) == list(range(2, 2 + len(BAD)))
 
 
@@ -133,7 +134,8 @@ def test_a_partial_record_of_a_new_entity_must_be_whole(new_graph):
         load(graph, records, "merge", "inline", partial=True)
     with pytest.raises(RowsRejected, match="non-nullable property 'k'"):
         load(graph, [{"type": "T", "data": {"other": 1}}], "merge", "inline", partial=True)
-    load(graph, records[:1], "merge", "inline", partial=True)
+    result = load(graph, records, "merge", "inline", partial=True, on_error="skip")
+    assert (result.nodes, result.skipped.total) == ({"T": 1}, 1)
     (record,) = graph.export()
     assert record["data"] == {"id": "a", "k": "a", "must": "m", "other": 1}
 
@@ -275,3 +277,15 @@ def test_empty_input_is_a_commit_of_its_own(graph):
     before = len(graph.commits())
     assert load(graph, b"", "append", "inline").total_entities == 0
     assert len(graph.commits()) == before + 1
+
+
+def test_rows_to_leave_out_are_found_anew_after_a_lost_race(graph, monkeypatch):
+    other = omnigraph.open(graph.uri)
+    racing(monkeypatch, graph, lambda n: other.load([person("cy", age=1)], "append"))
+    load(graph, [person("cy", age=2), person("dee")], "append", "inline", on_error="skip")
+    assert {name: row["age"] for name, row in people(graph).items()} == {
+        "ada": 1,
+        "ben": None,
+        "cy": 1,
+        "dee": None,
+    }

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import omnigraph
-from omnigraph.cli.main import main
+from omnigraph.cli.commands.query import query
 from omnigraph.errors import BadRequest, ParameterError
 
 SCHEMA = """
@@ -138,7 +138,7 @@ def test_an_engine_nobody_knows_is_refused(graph):
 
 def test_the_command_runs_on_spark(spark, graph):
     text = "query q() { match { $a: Person } return { count($a) as n } }"
-    command = ["query", graph.uri, "-e", text, "--engine", "spark", "--format", "jsonl"]
-    done = CliRunner().invoke(main, command)
+    command = [graph.uri, "-e", text, "--engine", "spark", "--format", "jsonl"]
+    done = CliRunner().invoke(query, command)
     assert done.exit_code == 0, done.output
     assert '"n":8' in done.stdout.replace(" ", "")

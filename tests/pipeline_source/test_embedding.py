@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 import omnigraph
 from execution.embed.provider import running_provider
+from omnigraph.cli.commands.embed import embed
 from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.execution.embed.files import EmbedRequest, embed_file
 from omnigraph.execution.embed.mock import MockEmbedder
@@ -256,6 +258,17 @@ def test_another_model_than_the_schema_records_is_refused(tmp_path):
     made = omnigraph.init(tmp_path / "g.omni", schema, settings=Settings(embed=MOCK))
     with pytest.raises(BadRequest, match="'m-2'"):
         made.embed()
+
+
+def test_the_command_fills_a_graph(graph):
+    asks = {"OMNIGRAPH_EMBED_PROVIDER": "mock"}
+    done = CliRunner().invoke(embed, ["--graph", graph.uri, "--type", "Doc", "--json"], env=asks)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["embedded"] == 10
+    again = CliRunner().invoke(embed, ["--graph", graph.uri], env=asks)
+    assert "0 embedded, commit -" in again.stdout
+    mixed = CliRunner().invoke(embed, ["--graph", graph.uri, "--input", "x"], env=asks)
+    assert mixed.exit_code == 2
 
 
 def test_both_run_on_spark(spark, graph, request_for):

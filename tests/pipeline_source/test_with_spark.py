@@ -50,6 +50,30 @@ def test_sessions_that_keep_filters_to_themselves_read_too(spark, graph):
         register(spark)
 
 
+def test_moments_are_the_same_whatever_zone_a_session_has(spark, graph, empty):
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        people = graph.nodes("Person").to_spark(spark)
+        writer = people.write.format("omnigraph").mode("append").option("type", "Person")
+        writer.save(empty.uri)
+        text = """
+        query q() {
+          match {
+            $o: Person { seen: datetime("2024-06-01T12:00:00.008Z") }
+            $p: Person
+            $p.seen > $o.seen
+          }
+          return { $p.key, $p.seen, datetime("2024-06-01T12:00:00.008Z") as then }
+        }
+        """
+        found = graph.query(text, engine="spark", session=spark).rows
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert found == graph.query(text).rows
+    assert len(found) == 1
+    assert list(empty.export(["Person"])) == list(graph.export(["Person"]))
+
+
 def stream(spark, graph, folder: Path, inputs: Path):
     """A query that writes one epoch for every file."""
     rows = spark.readStream.schema("text string").option("maxFilesPerTrigger", 1)

@@ -624,8 +624,13 @@ class Branch:
             length=length,
         )
 
-    def load(self, records: loading.Records, mode: LoadMode | str) -> LoadResult:
-        return self.graph.load(records, mode, branch=self.name)
+    def load(
+        self,
+        records: loading.Input,
+        mode: LoadMode | str,
+        **options: Any,  # noqa: ANN401 - those of `Graph.load`
+    ) -> LoadResult:
+        return self.graph.load(records, mode, branch=self.name, **options)
 
     def commits(self) -> tuple[Commit, ...]:
         return self.graph.commits(self.name)

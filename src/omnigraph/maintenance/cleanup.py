@@ -78,6 +78,7 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         mark = marker.mark()
         hold.check()
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
+        mark = marker.remaining(mark)
     _clean_tables(root, mark, rows, remove_versions)
     leftovers = Leftovers(marker)
     _reclaim(leftovers, rows)
@@ -118,8 +119,11 @@ def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
 def _clean_manifest(root: GraphRoot, mark: Mark, row: _Row, remove: Remove) -> None:
     for ref in mark.refs:
         location = root.manifest(ref.incarnation)
-        unneeded = mark.unneeded_manifests(ref.incarnation, list_versions(location))
-        row.removed += remove(location, unneeded)
+        try:
+            unneeded = mark.unneeded_manifests(ref.incarnation, list_versions(location))
+            row.removed += remove(location, unneeded)
+        except OmniError as error:
+            row.errors.append(error.message)  # what is left can be read, and so can what it shows
 
 
 def _clean_tables(root: GraphRoot, mark: Mark, rows: Mapping[str, _Row], remove: Remove) -> None:

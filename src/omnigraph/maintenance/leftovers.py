@@ -79,7 +79,7 @@ class Leftovers:
         self, paths: Iterable[str], errors: dict[str, list[str]]
     ) -> list[tuple[str, str]]:
         """Branches and folders of branches that can go, those made from others before those."""
-        mark = self._marker.mark()
+        mark = self._marker.remaining(self._marker.mark())
         found = []
         for path in paths:
             if path in errors:
@@ -163,7 +163,7 @@ class Leftovers:
         How many bytes that frees is not counted: it would cost a listing of its own.
         """
         with self._root.hold() as hold:
-            mark = self._marker.mark()
+            mark = self._marker.remaining(self._marker.mark())
             shown = {path for path, _ in mark.pins} | {
                 table.path
                 for intent in pending_intents(self._root.store)

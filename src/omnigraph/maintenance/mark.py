@@ -1,7 +1,7 @@
 """What a graph can still reach: the first half of cleaning up.
 
-Reachable is what a retained manifest version of a live branch shows. Retained are the newest
-version of every branch, the commits its policy protects, and versions somebody has tagged.
+Retained are the newest manifest version of every live branch, the commits its policy protects, and
+versions somebody has tagged. Reachable is what the manifest versions show that are left then.
 Manifest versions never change, so what one shows is read once, however often is marked.
 """
 
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError
 from omnigraph.identity import EntityKind, TableKey
@@ -30,7 +30,7 @@ from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.handle import open_table
-from omnigraph.storage.tables.reclaim import tagged_versions
+from omnigraph.storage.tables.reclaim import list_versions, tagged_versions
 
 RESTLESS_S = 300.0
 """Where the fence is a lease, ten of its terms: no writer sleeps that long and then acts."""
@@ -100,6 +100,18 @@ class Marker:
             with suppress(OmniError):  # of a branch that moved on or went while we looked
                 return self._mark()
         return self._mark()
+
+    def remaining(self, mark: Mark) -> Mark:
+        """The same with all that any manifest version shows which is there now.
+
+        The substrate keeps a version for the sake of a branch that starts at it, and removing one
+        may fail. Whatever can be read is a place to start from, so all of it must stay whole.
+        """
+        manifests = {
+            branch: frozenset(list_versions(self.root.manifest(branch)))
+            for branch in mark.manifests
+        }
+        return replace(mark, manifests=manifests, pins=self._pins(manifests))
 
     def _mark(self) -> Mark:
         refs = tuple(list_refs(self.root.store))

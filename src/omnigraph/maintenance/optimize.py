@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from omnigraph.errors import (
     HistoricalVersionReclaimed,
     ManifestCorrupt,
     ReadSetChanged,
+    RetryableCommitConflict,
     StorageFailure,
     StorageKind,
     UncoveredDrift,
@@ -103,6 +104,10 @@ class _Run:
         return self.branches.root
 
     @property
+    def done(self) -> int:
+        return sum(table.is_done for table in self.tables.values())
+
+    @property
     def is_productive(self) -> bool:
         return any(table.committed for table in self.tables.values())
 
@@ -121,17 +126,14 @@ def optimize(branches: Branches, options: OptimizeOptions) -> OptimizeResult:
     with working("optimizing", total=len(run.tables), unit="tables") as work:
         for _ in range(MOST_ROUNDS):
             steps = _prepare(run)
+            work.advance(run.done - work.done)
             if not steps:
                 break
             _land(run, steps)
-        work.advance(len(run.tables))
     commit = _record(run) if run.is_productive and options.records_commit else None
     manifest = () if options.indexes_only else (_tidy_manifest(run),)
-    return OptimizeResult(str(_ref_name(options)), (*_report(run), *manifest), commit)
-
-
-def _ref_name(options: OptimizeOptions) -> str:
-    return normalize_branch(options.branch)
+    branch = normalize_branch(options.branch)
+    return OptimizeResult(branch, (*_report(run), *manifest), commit)
 
 
 def _begin(run: _Run) -> None:
@@ -252,9 +254,8 @@ def _commit(run: _Run, request: WriteRequest, hold: Hold) -> bool:
     try:
         published = commit_write(request, lambda: hold)
     except UncoveredDrift as drift:
-        run.tables[TableKey(drift.table_key)] = replace(
-            run.tables[TableKey(drift.table_key)], is_done=True, drift=drift
-        )
+        table = run.tables[TableKey(drift.table_key)]
+        table.is_done, table.drift = True, drift
         return False
     except ReadSetChanged:
         return False
@@ -286,7 +287,7 @@ def _tidy_manifest(run: _Run) -> OptimizedTable:
         snapshot = _settled(run, hold)
         location = snapshot.manifest.location
         before = open_newest(location)
-        with suppress(ReadSetChanged):
+        with suppress(ReadSetChanged, RetryableCommitConflict):
             hold.check()
             strip = stage_without_auto_cleanup(before, uuid=str(uuid4()), properties={})
             table = commit_exact(strip).table if strip is not None else before

@@ -25,15 +25,7 @@ from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import SIZES, Checks, Sizes
 from omnigraph.pipeline.inputs import InputOptions, Inputs, plan_inputs, table_mapping
 from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, TablePiece
-from omnigraph.pipeline.kernels.write import (
-    DeleteTask,
-    Filled,
-    FillTask,
-    WriteTask,
-    Written,
-    fragment_groups,
-    touched_fragments,
-)
+from omnigraph.pipeline.kernels.write import Filled, FillTask
 from omnigraph.pipeline.report import (
     Left,
     Places,
@@ -48,25 +40,20 @@ from omnigraph.pipeline.report import (
 )
 from omnigraph.pipeline.report import as_problem as violation_problem
 from omnigraph.pipeline.staging import (
+    FATES,
     REJECTS,
     Staged,
     StagingArea,
     commit_staging,
     staging_schema,
 )
-from omnigraph.pipeline.tasks import Job, SparkTasks, StageTime, Tasks
-from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.pipeline.tasks import SparkTasks, StageTime, Tasks
+from omnigraph.pipeline.writing import Outputs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.tables.stage import (
-    NO_DELETIONS,
-    Deletions,
-    StagedTransaction,
-    stage_fragments,
-)
-from omnigraph.storage.write import StagedTable, Ticket, Writable, drop_fork, open_writable
+from omnigraph.storage.write import StagedTable, Ticket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -132,16 +119,6 @@ class Measured:
     left: Left
 
 
-@dataclass
-class _Output:
-    """The files written for one table, and for which version of it."""
-
-    entry: TableEntry
-    writable: Writable
-    fragments: tuple[str, ...]
-    deletions: Deletions
-
-
 class LoadJob:
     """One load. Stage once, then prepare on a snapshot as often as needed."""
 
@@ -155,7 +132,7 @@ class LoadJob:
         self._splits: list[StagedSplit] = []
         self._staged: dict[TableKey, Staged] = {}
         self._places = Places((), ())
-        self._outputs: dict[TableKey, _Output] = {}
+        self._outputs = Outputs(root, tasks, options.mode, options.sizes, reusable=not options.skip)
         self._left = Left()
         self._rejects: Table | None = None
 
@@ -165,11 +142,13 @@ class LoadJob:
 
     @property
     def counts(self) -> Mapping[TableKey, int]:
-        """How many records of each type were read and are good in themselves."""
+        """How many records of each type were loaded."""
         counts: dict[TableKey, int] = {}
         for split in self._splits:
             for key, one in split.tables.items():
                 counts[key] = counts.get(key, 0) + one.rows
+        if self._options.skip:
+            counts = self._outputs.rows
         return {key: counts[key] for key in sorted(counts) if counts[key]}
 
     def measured(self) -> Measured:
@@ -223,7 +202,7 @@ class LoadJob:
                 self._raise_taken(checks, sorted(staged))
         finally:
             self._write_rejects(checks)
-        return self._write(snapshot, ticket, staged)
+        return self._outputs.write(snapshot, ticket, staged, self._schema())
 
     def _schema(self) -> str:
         assert self._ir is not None, "the input is staged first"
@@ -240,7 +219,8 @@ class LoadJob:
         if self._ir is not None:
             self._area.remove()
             self._area = StagingArea(self._root, uuid4().hex)
-            self._outputs, self._rejects = {}, None
+            self._outputs.forget()
+            self._rejects = None
         self._ir = ir
         locations = {key: self._area.table_location(key) for key in catalog.by_table_key}
         rejects = self._area.location("rejects") if self._options.rejects is not None else None
@@ -379,8 +359,9 @@ class LoadJob:
     ) -> dict[TableKey, Staged]:
         """Partial records made whole with what the graph holds."""
         targets = {key: self._area.fresh("whole") for key in staged}
+        drops = {key: self._area.fresh("drops") for key in staged} if self._options.skip else {}
         tasks = [
-            FillTask(key, one, fragment.id, checks.base(key), targets[key])
+            FillTask(key, one, fragment.id, checks.base(key), targets[key], drops.get(key))
             for key, one in staged.items()
             for fragment in one.table.fragments()
         ]
@@ -388,15 +369,19 @@ class LoadJob:
             f"{_KERNELS}.write:fill_rows", tasks, self._schema(), stage="fill"
         )
         total = sum(one.problem_count for one in found)
-        if total:
-            shown = [self._located(p) for one in found for p in one.problems]
-            raise RowsRejected(shown[:100], total)
+        shown = [self._located(p) for one in found for p in one.problems][:100]
+        if total and not self._options.skip:
+            raise RowsRejected(shown, total)
+        self._left.add(shown, total)
         result = {}
         for key, one in staged.items():
-            texts = [t for f in found if f.table_key == key for t in f.fragments]
-            table = commit_staging(targets[key], staging_schema(catalog.by_table_key[key]), texts)
+            mine = [f for f in found if f.table_key == key]
+            schema = staging_schema(catalog.by_table_key[key])
+            table = commit_staging(targets[key], schema, [t for f in mine for t in f.fragments])
             assert table is not None
-            result[key] = Staged(table, one.rows, one.fates)
+            dropped = [text for f in mine for text in f.fates]
+            fates = commit_staging(drops[key], FATES, dropped) if dropped else None
+            result[key] = Staged(table, one.rows, one.fates).with_fates(fates)
         return result
 
     def _located(self, problem: RowProblem) -> RowProblem:
@@ -410,102 +395,4 @@ class LoadJob:
             problem.type_key,
             problem.id,
             problem.property,
-        )
-
-    # --- writing ---------------------------------------------------------------------------------
-
-    def _write(
-        self, snapshot: Snapshot, ticket: Ticket, staged: Mapping[TableKey, Staged]
-    ) -> tuple[StagedTable, ...]:
-        opened: dict[TableKey, Writable] = {}
-        try:
-            self._forget_stale(snapshot)
-            for key in sorted(staged):
-                if key not in self._outputs:
-                    opened[key] = open_writable(snapshot, snapshot.entry(key))
-            self._write_files(snapshot, staged, opened)
-            return tuple(self._transactions(ticket, sorted(staged)))
-        except BaseException:
-            for key, writable in opened.items():
-                self._outputs.pop(key, None)
-                drop_fork(writable)
-            raise
-
-    def _forget_stale(self, snapshot: Snapshot) -> None:
-        """Keep files that are right for the snapshot too.
-
-        Rows that were added are right for every version of a table; rows that replace others are
-        right for one. A fork is given up together with the write it was made for.
-        """
-        for key, output in list(self._outputs.items()):
-            entry = snapshot.entry(key)
-            same_table = (entry.path, entry.owner_branch) == (
-                output.entry.path,
-                output.entry.owner_branch,
-            )
-            adds_only = not output.deletions.rows and self._options.mode is not LoadMode.MERGE
-            is_right = same_table and (entry.version == output.entry.version or adds_only)
-            if output.writable.is_fork or not is_right:
-                del self._outputs[key]
-            else:
-                table = self._root.open_entry(entry)
-                output.entry, output.writable = entry, Writable(entry, table, is_fork=False)
-
-    def _write_files(
-        self,
-        snapshot: Snapshot,
-        staged: Mapping[TableKey, Staged],
-        opened: Mapping[TableKey, Writable],
-    ) -> None:
-        merges = self._options.mode is LoadMode.MERGE
-        sizes = self._options.sizes
-        tasks = [
-            WriteTask(key, staged[key], group, writable.table, keeps_row_ids=merges)
-            for key, writable in opened.items()
-            for group in fragment_groups(staged[key].table, sizes.rows_per_task)
-        ]
-        jobs = [Job(f"{_KERNELS}.write:write_rows", tasks, self._schema())]
-        if merges:
-            jobs.append(self._deletion_job(staged, opened))
-        results = self._tasks.run_all(jobs, stage="write")
-        written: list[Written] = results[0]
-        deletions: dict[TableKey, Deletions] = {}
-        for key, one in results[1] if merges else ():
-            deletions[key] = deletions.get(key, NO_DELETIONS) + one
-        for key, writable in opened.items():
-            texts = tuple(t for one in written if one.table_key == key for t in one.fragments)
-            self._outputs[key] = _Output(
-                snapshot.entry(key), writable, texts, deletions.get(key, NO_DELETIONS)
-            )
-
-    def _deletion_job(
-        self, staged: Mapping[TableKey, Staged], opened: Mapping[TableKey, Writable]
-    ) -> Job:
-        """Marks on the rows that are replaced, fragment by fragment."""
-        tasks = [
-            DeleteTask(key, writable.table, (fragment,), staged[key].fates)
-            for key, writable in opened.items()
-            for fragment in touched_fragments(staged[key].fates)
-        ]
-        return Job(f"{_KERNELS}.write:delete_rows", tasks, None)
-
-    def _transactions(self, ticket: Ticket, keys: Sequence[TableKey]) -> list[StagedTable]:
-        staged: list[StagedTable] = []
-        for key in keys:
-            output = self._outputs[key]
-            transaction = self._transaction(output, ticket)
-            if transaction is None:
-                drop_fork(output.writable)
-            else:
-                staged.append(StagedTable(output.writable, transaction))
-        return staged
-
-    def _transaction(self, output: _Output, ticket: Ticket) -> StagedTransaction | None:
-        return stage_fragments(
-            output.writable.table,
-            output.fragments,
-            deletions=output.deletions,
-            replace_all=self._options.mode is LoadMode.OVERWRITE,
-            uuid=str(uuid4()),
-            properties=ticket.properties,
         )

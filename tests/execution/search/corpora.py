@@ -16,10 +16,10 @@ from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.maintain import compact, optimize_indices
 from omnigraph.storage.tables.schemas import with_primary_key
 from omnigraph.storage.tables.stage import stage_changes, stage_create
 from storage.tables.support import identity
+from substrate_upkeep import compact, optimize_indices
 
 BY_ID = IndexSpec("by_id", "id", IndexKind.BTREE)
 BY_TEXT = IndexSpec("words", "text", IndexKind.INVERTED)

@@ -16,10 +16,10 @@ from omnigraph.storage.tables.blobs import (
 from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.handle import open_table
-from omnigraph.storage.tables.maintain import compact
 from omnigraph.storage.tables.schemas import with_primary_key
 from omnigraph.storage.tables.stage import stage_changes, stage_create
 from storage.tables.support import identity, ulids
+from substrate_upkeep import compact
 
 SCHEMA = with_primary_key(
     pa.schema([pa.field("id", pa.string()), blob_field("body"), pa.field("note", pa.string())]),

@@ -17,6 +17,7 @@ from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.counters import io_counters
 from omnigraph.storage.tables.directory import MOST_KEYS, RowDirectory
+from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table, open_newest, open_table
 from omnigraph.storage.tables.handles import KEPT_DIRECTORIES, TableHandles
 from omnigraph.storage.tables.location import TableLocation
@@ -246,6 +247,16 @@ def test_a_commit_of_many_rows_is_read_anew(location, process):
     check(table, ["a"])
     table = process.changes(table, {f"k{number}": number for number in range(MOST_KEYS + 1)})
     check(table, ["a", "k0", f"k{MOST_KEYS}", "missing"])
+
+
+def test_a_commit_of_rows_too_large_for_one_file_is_read_anew(location, process, monkeypatch):
+    create(location, {"a": 1, "b": 2})
+    table = process.opens(location)
+    check(table, ["a"])
+    monkeypatch.setitem(write_uncommitted.__kwdefaults__, "rows_per_file", 2)
+    table = process.changes(table, {"a": 3, "c": 4, "d": 5})
+    assert len(table.fragments()) == 3
+    check(table, "abcde")
 
 
 def test_branches_have_directories_of_their_own(location, process):

@@ -17,10 +17,10 @@ from omnigraph.storage.tables.indices import (
     stage_indices,
 )
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.maintain import compact, compaction_tasks, optimize_indices
 from omnigraph.storage.tables.schemas import with_primary_key
 from omnigraph.storage.tables.stage import stage_create
 from storage.tables.support import change, content, create, identity, row_facts, ulids
+from substrate_upkeep import compact, compaction_tasks, optimize_indices
 
 BY_ID = IndexSpec("by_id", "id", IndexKind.BTREE)
 

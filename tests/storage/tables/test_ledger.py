@@ -8,6 +8,7 @@ import pytest
 from omnigraph.errors import AlreadyExists, RetryableCommitConflict
 from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.compaction import write_groups
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.ledger import (
     STATE_MARK,
@@ -18,7 +19,6 @@ from omnigraph.storage.tables.ledger import (
     stage_ledger,
     stage_manifest,
 )
-from omnigraph.storage.tables.maintain import compact
 from omnigraph.storage.tables.schemas import with_primary_key
 from storage.tables.support import SCHEMA, change, create, identity, rows, ulids
 
@@ -187,7 +187,7 @@ def test_a_foreign_compaction_that_mixes_both_loses_nothing(ledger):
 
 def test_our_own_compaction_refuses_a_ledger(ledger):
     with pytest.raises(AssertionError, match="compact_lineage"):
-        compact(ledger)
+        write_groups(ledger, [[fragment.id for fragment in ledger.fragments()]])
 
 
 def test_branches_of_a_ledger_go_their_own_ways(ledger):

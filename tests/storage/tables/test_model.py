@@ -15,9 +15,9 @@ from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table, open_table
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.maintain import compact, optimize_indices
 from omnigraph.storage.tables.stage import stage_changes, stage_fragments, stage_overwrite
 from storage.tables.support import commit, content, create, identity, row_facts, rows, ulids
+from substrate_upkeep import compact, optimize_indices
 
 IDS = st.sampled_from([f"id{number}" for number in range(12)] + ["it's", "back\\slash", "é"])
 VALUES = st.one_of(st.none(), st.integers(-3, 3))

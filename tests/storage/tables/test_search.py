@@ -9,23 +9,24 @@ import pytest
 
 from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import open_table
+from omnigraph.storage.tables.handle import ROW_ID, open_table
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
-from omnigraph.storage.tables.maintain import compact
 from omnigraph.storage.tables.schemas import with_primary_key
 from omnigraph.storage.tables.search import (
+    DELETED,
     DISTANCE,
     column_pieces,
     has_lossy_index,
-    live_rows,
     nearest_rows,
     read_piece,
+    row_ids,
     split_words,
     stems,
     without_stop_words,
 )
 from omnigraph.storage.tables.stage import stage_create
 from storage.tables.support import change, create, identity, ulids
+from substrate_upkeep import compact
 
 COLUMNS = ["id", "value"]
 
@@ -35,8 +36,8 @@ def live_content(table):
     found = {}
     for piece in column_pieces(table, COLUMNS):
         rows = read_piece(table, piece, COLUMNS).to_pylist()
-        for row, is_live in zip(rows, live_rows(table, piece), strict=True):
-            if is_live:
+        for row, row_id in zip(rows, row_ids(table, piece), strict=True):
+            if row_id != DELETED:
                 found[row["id"]] = row["value"]
     return found
 
@@ -51,7 +52,7 @@ def test_a_piece_holds_deleted_rows_too(location):
     table = change(create(location, {"a": 1, "b": 2}), {}, ("a",))
     (piece,) = column_pieces(table, COLUMNS)
     assert read_piece(table, piece, COLUMNS).to_pydict() == {"id": ["a", "b"], "value": [1, 2]}
-    assert live_rows(table, piece).tolist() == [False, True]
+    assert row_ids(table, piece).tolist() == [DELETED, 1]
 
 
 def test_an_unchanged_file_keeps_its_name_in_later_versions_and_on_branches(location):
@@ -156,7 +157,8 @@ def indexed(table, kind, **options):
 def test_the_nearest_rows_come_with_vector_and_squared_distance(vectors, is_indexed):
     table = indexed(vectors, IndexKind.IVF_FLAT) if is_indexed else vectors
     found = nearest_rows(table, "vector", np.array([2, 0], np.float32), 4)
-    assert found.column("id").to_pylist()[0] == "r002"
+    nearest = table.take_row_ids(found.column(ROW_ID), ["id"])
+    assert nearest.column("id").to_pylist()[0] == "r002"
     assert found.column(DISTANCE).to_pylist() == [0, 1, 4, 4]
     assert found.column("vector").to_pylist()[0] == [2, 0]
 

@@ -19,9 +19,9 @@ from omnigraph.storage.tables import history
 from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
-from omnigraph.storage.tables.maintain import compact
 from storage.tables import native, workers
 from storage.tables.support import change, commit, create, identity, rows, ulids
+from substrate_upkeep import compact
 
 
 @pytest.fixture

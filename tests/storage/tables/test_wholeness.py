@@ -12,12 +12,12 @@ import pytest
 
 from omnigraph.errors import OmniError, StorageFailure
 from omnigraph.storage.tables.blobs import blob_array, blob_field
-from omnigraph.storage.tables.commit import commit_exact, restore
+from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.compaction import plan_groups, write_groups
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import open_newest, open_table
-from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.tables.indices import IndexKind, IndexSpec, describe_layout, stage_indices
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.maintain import compact
 from omnigraph.storage.tables.schemas import with_primary_key
 from omnigraph.storage.tables.stage import stage_changes, stage_create, stage_fragments
 from omnigraph.storage.tables.wholeness import INLINE_BLOB_BYTES, long_blob_bytes
@@ -113,10 +113,9 @@ def test_a_compaction_that_does_not_fit_on_the_disk_is_an_error_and_harms_no_ver
     table = create(location, {f"{number:05}": number for number in range(3_000)})
     for number in range(3):
         table = change(table, {f"more-{number}": number})
-    before = content(table)
+    before, groups = content(table), plan_groups(describe_layout(table))
     for size in sizes_below(largest_file(location, "data/*.lance"), 6):
         with files_end_at(size), pytest.raises(OmniError):
-            compact(open_newest(location))
+            write_groups(open_newest(location), groups)
         assert content(open_table(location, table.version)) == before
-        restore(location, table.version, **identity())
     assert content(open_newest(location)) == before

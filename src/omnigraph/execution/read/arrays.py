@@ -69,6 +69,20 @@ def places(codes: Integers, among: Codes, size: int) -> Codes:
     return codes_of(np.where(among[guess] == codes, guess, MISSING))
 
 
+def places_among(values: Longs, among: Longs) -> Codes:
+    """The place of each value in an array of different numbers in any order; -1 if not in it."""
+    size = int(max(values.max(initial=-1), among.max(initial=-1))) + 1
+    if _fits_a_table(size, len(values) + len(among)):
+        table = np.full(size, MISSING, dtype=np.int32)
+        table[among] = np.arange(len(among), dtype=np.int32)
+        return codes_of(table[values])
+    if not len(among):
+        return np.full(len(values), MISSING, dtype=np.int32)
+    order = np.argsort(among, kind="stable")
+    guess = order[np.minimum(np.searchsorted(among, values, sorter=order), len(among) - 1)]
+    return codes_of(np.where(among[guess] == values, guess, MISSING))
+
+
 def found_in(ordered: Longs, values: Longs, guess: Longs | None = None) -> Flags:
     """Which values are in the ascending array `ordered`; `guess` is where they would stand."""
     if not len(ordered):

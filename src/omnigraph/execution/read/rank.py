@@ -44,12 +44,13 @@ def _ranking(node: Rank, context: Context, rows: Rows, keep: int | None) -> tupl
     entities = rows.entities[ranking.variable]
     codes = distinct(rows.codes[ranking.variable], entities.size)
     keep = None if keep is None else min(keep, len(codes))
+    # With further keys, which of several equally good ones comes first is not decided by id.
+    needed = None if node.keys else keep
     if isinstance(ranking, FusedScore):
-        found = fuse_rankings(context, ranking, entities, codes, keep)
+        found = fuse_rankings(context, ranking, entities, codes, keep, needed)
         context.fused[ranking] = found
         return found
-    # With further keys, which of several equally good ones comes first is not decided by id.
-    return ranked(context, ranking, entities, codes, None if node.keys else keep)
+    return ranked(context, ranking, entities, codes, needed)
 
 
 def _levels(scores: Doubles) -> Longs:

@@ -156,7 +156,7 @@ def select(
     rest = parts.rest
     if keys is None and searched is not None:
         # The words are looked up first: what remains to be read is only what has them.
-        keys = (ID, matching_ids(context, searched, reader, None))
+        keys = (ID, matching_ids(context, searched, reader))
         rest = tuple(p for p in parts.rest if p is not searched)
     if keys is None:
         found = reader.read(wanted, parts.filter)

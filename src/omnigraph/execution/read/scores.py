@@ -1,27 +1,38 @@
 """Text conditions, scores and distances of entities, computed for the codes in question.
 
-A text condition is the set of ids that match it. A score or a distance is a number for the ids
-that have one and NULL for the others.
+A text condition is the set of rows that match it. A score or a distance is a number for the rows
+that have one and NULL for the others. Searches speak of row ids, which are found among those of
+the candidates; ids are not compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.arrays import Codes, Doubles, as_longs, codes_of, distinct
+from omnigraph.execution.read.arrays import (
+    Codes,
+    Doubles,
+    Integers,
+    Longs,
+    codes_of,
+    distinct,
+    places_among,
+)
 from omnigraph.execution.read.context import Context
-from omnigraph.execution.read.entities import Entities, parts_of
-from omnigraph.execution.read.reader import ID, Reader
+from omnigraph.execution.read.entities import Entities, Several, parts_of
+from omnigraph.execution.read.ranking import Ranking, fused_rankings
+from omnigraph.execution.read.reader import Reader
 from omnigraph.execution.read.resolve import is_fixed
 from omnigraph.execution.read.rows import Rows
-from omnigraph.execution.search import fuse, text, vectors
+from omnigraph.execution.search import bm25, text, vectors
+from omnigraph.execution.search.hits import Hits
 from omnigraph.plan.expressions import (
     Constant,
     FusedScore,
@@ -33,7 +44,8 @@ from omnigraph.plan.expressions import (
     VectorDistance,
 )
 
-SCORE, DISTANCE = "score", "distance"
+T = TypeVar("T")
+
 _MOST_CANDIDATES = 1_000
 """With more candidates than this a search over everything is asked for instead."""
 
@@ -47,25 +59,34 @@ def fixed_value(context: Context, operand: Operand) -> object:
 # --- one table at a time --------------------------------------------------------------------------
 
 
-def _by_type(
-    entities: Entities,
-    codes: Codes,
-    answer: Callable[[Reader, pa.Array], pa.Array],
-    kind: pa.DataType,
-) -> pa.Array:
-    """What `answer` says of the ids of each type, put back in the order of the codes."""
-    readers = [part.reader for part in parts_of(entities)]
-    kinds = entities.kinds(codes)
-    order = [np.flatnonzero(kinds == kind) for kind in range(len(readers))]
-    parts = [
-        answer(reader, entities.columns([ID], codes[chosen])[ID])
-        for reader, chosen in zip(readers, order, strict=True)
-    ]
-    back = np.argsort(np.concatenate(order), kind="stable")
-    return pa.chunked_array(parts, kind).combine_chunks().take(pa.array(back))
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Different entities of one type, in the order they were asked for."""
+
+    reader: Reader
+    row_ids: Longs
+    at: Integers
+    """Where each of them stands among all that were asked for."""
+
+    @property
+    def are_all(self) -> bool:
+        return len(self.row_ids) == self.reader.row_count
+
+    def places(self, row_ids: Longs) -> Codes:
+        """The place of each row among the candidates; -1 for other rows."""
+        return places_among(row_ids, self.row_ids)
 
 
-T = TypeVar("T")
+def candidates_of(entities: Entities, codes: Codes) -> list[Candidates]:
+    """The entities with these different codes, type by type."""
+    if not isinstance(entities, Several):
+        return [Candidates(entities.reader, entities.row_ids[codes], np.arange(len(codes)))]
+    kinds, found, start = entities.kinds(codes), [], 0
+    for kind, part in enumerate(parts_of(entities)):
+        own = np.flatnonzero(kinds == kind)
+        found.append(Candidates(part.reader, part.row_ids[codes[own] - start], own))
+        start += part.size
+    return found
 
 
 def _remembered(context: Context, key: Hashable | None, search: Callable[[], T]) -> T:
@@ -75,11 +96,6 @@ def _remembered(context: Context, key: Hashable | None, search: Callable[[], T])
     if key not in context.searched:
         context.searched[key] = search()
     return context.searched[key]  # type: ignore[return-value]  # the key says what was searched
-
-
-def _within(reader: Reader, ids: pa.Array) -> pa.Array | None:
-    """The candidates, unless they are so many that naming them costs more than it saves."""
-    return ids if len(ids) < min(_MOST_CANDIDATES, reader.row_count) else None
 
 
 def has_query(context: Context, condition: TextMatch) -> bool:
@@ -96,29 +112,32 @@ def text_matches(
     """Whether each entity matches; NULL for all of them when there is nothing to look for."""
     if not has_query(context, condition):
         return pa.nulls(len(codes), pa.bool_())
+    matches = np.zeros(len(codes), dtype=np.bool_)
+    for some in candidates_of(entities, codes):
+        if len(some.row_ids):
+            rows = _matching(context, condition, some.reader, text.matching_rows)
+            found = np.empty(0, np.int64) if rows is None else rows
+            matches[some.at] = places_among(some.row_ids, found) >= 0
+    return pa.array(matches)
 
-    def answer(reader: Reader, ids: pa.Array) -> pa.Array:
-        if not len(ids):
-            return pa.array([], pa.bool_())
-        return pc.is_in(ids, value_set=matching_ids(context, condition, reader, ids))
 
-    return _by_type(entities, codes, answer, pa.bool_())
+def matching_ids(context: Context, condition: TextMatch, reader: Reader) -> pa.Array:
+    """The ids of one table that match."""
+    found = _matching(context, condition, reader, text.matching_ids)
+    return pa.array([], pa.string()) if found is None else found
 
 
-def matching_ids(
-    context: Context, condition: TextMatch, reader: Reader, among: pa.Array | None
-) -> pa.Array:
-    """The ids of one table that match, all of them or some that include the candidates."""
+def _matching(
+    context: Context, condition: TextMatch, reader: Reader, search: Callable[..., T]
+) -> T | None:
+    """What such a search finds; None where there is nothing to search, or for."""
     query, column = fixed_value(context, condition.query), reader.stored(condition.property)
     if query is None or column is None:
-        return pa.array([], pa.string())
+        return None
     assert isinstance(query, str), "the binder lets only strings through"
     distance = None if condition.distance is None else _distance(context, condition)
-    within = None if among is None else _within(reader, among)
-    search = partial(
-        text.matching_ids, reader.table, column.name, condition.mode, query, distance, within
-    )
-    return _remembered(context, (condition, reader.key) if within is None else None, search)
+    found = partial(search, reader.table, column.name, condition.mode, query, distance)
+    return _remembered(context, (search, condition, reader.key), found)
 
 
 def _distance(context: Context, condition: TextMatch) -> int:
@@ -136,13 +155,15 @@ def score_values(
     context: Context, operand: TextScore | VectorDistance, entities: Entities, codes: Codes
 ) -> pa.Array:
     """The score or distance of each entity, NULL where it has none."""
-
-    def answer(reader: Reader, ids: pa.Array) -> pa.Array:
-        found, value = _scored(context, operand, reader, ids, keep=None)
-        index = pc.index_in(ids, value_set=found.column(ID).combine_chunks())
-        return found.column(value).combine_chunks().cast(pa.float64()).take(index)
-
-    return _by_type(entities, codes, answer, pa.float64())
+    values = np.zeros(len(codes))
+    missing = np.ones(len(codes), dtype=np.bool_)
+    for some in candidates_of(entities, codes):
+        hits = _hits(context, operand, some, keep=None)
+        found = places_among(some.row_ids, hits.row_ids)
+        known = np.flatnonzero(found >= 0)
+        values[some.at[known]] = hits.values[found[known]]
+        missing[some.at[known]] = False
+    return pa.array(values, pa.float64(), mask=missing)
 
 
 def ranked(
@@ -156,51 +177,55 @@ def ranked(
 
     With `keep` only so many of the best are needed.
     """
-    values = np.full(len(codes), np.nan)
-    has = np.zeros(len(codes), dtype=np.bool_)
-    kinds = entities.kinds(codes)
-    for kind, part in enumerate(parts_of(entities)):
-        own = np.flatnonzero(kinds == kind)
-        ids = entities.columns([ID], codes[own])[ID]
-        found, value = _scored(context, operand, part.reader, ids, keep=keep)
-        index = pc.index_in(found.column(ID).combine_chunks(), value_set=ids)
-        known = np.asarray(pc.is_valid(index))
-        places = own[as_longs(index.drop_null())]
-        values[places] = np.asarray(found.column(value).combine_chunks())[known]
-        has[places] = True
-    chosen = np.flatnonzero(has)
-    score = values[chosen] if isinstance(operand, VectorDistance) else -values[chosen]
-    ids_order = codes[chosen] if entities.rank is None else entities.rank[codes[chosen]]
-    order = chosen[np.lexsort((ids_order, score))]
-    order = order if keep is None else order[:keep]
-    return codes_of(codes[order]), values[order]
+    candidates = candidates_of(entities, codes)
+    found = _ranking(context, operand, entities, codes, candidates, keep).best(keep)
+    return found.codes, found.values
 
 
-def _scored(
+def _ranking(
     context: Context,
     operand: TextScore | VectorDistance,
-    reader: Reader,
-    ids: pa.Array,
-    *,
+    entities: Entities,
+    codes: Codes,
+    candidates: Sequence[Candidates],
     keep: int | None,
-) -> tuple[pa.Table, str]:
-    """(id, value) of what one table has to say, and the name of the value."""
-    value = DISTANCE if isinstance(operand, VectorDistance) else SCORE
-    nothing = pa.table({ID: pa.array([], pa.string()), value: pa.array([], pa.float64())})
+) -> Ranking:
+    """The entities that have a score; with `keep`, at least the best of them."""
+    places: list[Integers] = [np.empty(0, np.int64)]
+    values: list[Doubles] = [np.empty(0, np.float64)]
+    for some in candidates:
+        hits = _hits(context, operand, some, keep)
+        found = some.places(hits.row_ids)
+        known = np.flatnonzero(found >= 0)
+        places.append(some.at[found[known]])
+        values.append(hits.values[known])
+    own, value = codes[np.concatenate(places)], np.concatenate(values)
+    ties = own if entities.rank is None else entities.rank[own]
+    keys = value if isinstance(operand, VectorDistance) else -value
+    return Ranking(own, value, keys, ties.astype(np.int64))
+
+
+def _hits(
+    context: Context,
+    operand: TextScore | VectorDistance,
+    candidates: Candidates,
+    keep: int | None,
+) -> Hits:
+    """What one table has to say of the candidates, and perhaps of other rows."""
+    reader = candidates.reader
     column, query = reader.stored(operand.property), fixed_value(context, operand.query)
-    if column is None or query is None or not len(ids):
-        return nothing, value
-    within = _within(reader, ids)
+    if column is None or query is None or not len(candidates.row_ids):
+        return Hits.together([])
     if isinstance(operand, TextScore):
         assert isinstance(query, str), "the binder lets only strings through"
-        search = partial(text.scores, reader.table, column.name, query, within)
-    else:
-        # Who may be kept has to be said, or the best of all could crowd out the best of these.
-        within = ids if keep is not None and len(ids) < reader.row_count else within
-        vector = _vector(context, operand, query)
-        search = partial(vectors.nearest, reader.table, column.name, vector, within, keep)
-    key = (operand, keep, reader.key) if within is None else None
-    return _remembered(context, key, search), value
+        search = partial(bm25.scores, reader.table, column.name, query)
+        return _remembered(context, (operand, reader.key), search)
+    vector = _vector(context, operand, query)
+    among = None if candidates.are_all else candidates.row_ids
+    if keep is None and len(candidates.row_ids) >= _MOST_CANDIDATES:
+        among = None
+    measure = partial(vectors.nearest, reader.table, column.name, vector, among, keep)
+    return _remembered(context, (operand, keep, reader.key) if among is None else None, measure)
 
 
 def _vector(context: Context, operand: VectorDistance, query: object) -> Sequence[float]:
@@ -222,25 +247,29 @@ def fuse_over(context: Context, operands: Iterable[FusedScore], rows: Rows) -> N
     for operand in operands:
         entities = rows.entities[operand.variable]
         codes = distinct(rows.codes[operand.variable], entities.size)
-        context.fused[operand] = fuse_rankings(context, operand, entities, codes, keep=None)
+        context.fused[operand] = fuse_rankings(context, operand, entities, codes)
 
 
 def fuse_rankings(
-    context: Context, operand: FusedScore, entities: Entities, codes: Codes, keep: int | None
+    context: Context,
+    operand: FusedScore,
+    entities: Entities,
+    codes: Codes,
+    nearest: int | None = None,
+    keep: int | None = None,
 ) -> tuple[Codes, Doubles]:
     """The entities either arm ranks, best first, with their fused scores.
 
-    With `keep`, an arm of distances contributes only so many of its nearest.
+    An arm of distances contributes only its `nearest`; with `keep` only so many of the best are
+    needed.
     """
-    arms = []
-    for arm in (operand.first, operand.second):
-        kept = keep if isinstance(arm, VectorDistance) else None
-        found, _ = ranked(context, arm, entities, codes, kept)
-        # A code names an entity even where two types share an id.
-        arms.append(pa.table({ID: pa.array(found).cast(pa.string())}))
     constant = fixed_value(context, operand.constant)
     if not isinstance(constant, int) or constant <= 0:
         raise BadRequest("rrf() takes a constant that is positive")
-    fused = fuse.fused(arms[0], arms[1], constant)
-    order = as_longs(fused.column(ID).cast(pa.int64()))
-    return codes_of(order), np.asarray(fused.column(SCORE).combine_chunks(), dtype=np.float64)
+    candidates = candidates_of(entities, codes)
+    arms = []
+    for arm in (operand.first, operand.second):
+        most = nearest if isinstance(arm, VectorDistance) else None
+        found = _ranking(context, arm, entities, codes, candidates, most)
+        arms.append(found if most is None else found.best(most))
+    return fused_rankings(arms[0], arms[1], constant, keep)

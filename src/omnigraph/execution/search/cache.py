@@ -31,6 +31,14 @@ class BoundedCache(Generic[K, V]):
     def size_bytes(self) -> int:
         return self._bytes
 
+    @property
+    def most_bytes(self) -> int:
+        return self._most_bytes
+
+    def holds(self, key: K) -> bool:
+        with self._lock:
+            return key in self._kept
+
     def value(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made now if it is not at hand."""
         with self._lock:

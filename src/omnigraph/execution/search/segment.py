@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,30 @@ from omnigraph.execution.search.analysis import as_plain_text, terms_of
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.unsignedinteger[Any]]
 
 _LETTERS_AND_DIGITS = bytes(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
 """Beyond ASCII only words are left when texts are cut, so each such byte is of a word."""
 _OTHERS = bytes(byte for byte in range(256) if byte not in _LETTERS_AND_DIGITS)
 _IS_WORD = bytes(byte in _LETTERS_AND_DIGITS for byte in range(256))
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The rows that have each term, one term after the other, and how often each row has it.
+
+    Those of term `t` are `rows[starts[t]:starts[t + 1]]`, ascending. The counts are as narrow as
+    the largest of them allows.
+    """
+
+    starts: Integers
+    rows: Places
+    counts: Counts
+
+    @property
+    def size_bytes(self) -> int:
+        return self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +63,11 @@ class Segment:
     words: pa.Array
     place_starts: Integers
     places: Places
+    postings: Postings
+    document_count: int
+    """How many rows have a text."""
+    term_count: int
+    """How many terms their texts have in all."""
 
     @property
     def size_bytes(self) -> int:
@@ -56,14 +80,22 @@ class Segment:
             self.place_starts,
             self.places,
         )
-        return sum(a.nbytes for a in (*arrays, *counted))
+        return sum(a.nbytes for a in (*arrays, *counted)) + self.postings.size_bytes
 
     def words_of_term(self, term: str) -> range:
         """Which words have this term."""
-        found = bisect.bisect_left(range(len(self.terms)), term, key=self._term)
-        if found == len(self.terms) or self._term(found) != term:
+        found = self._find(term)
+        if found is None:
             return range(0)
         return range(int(self.word_starts[found]), int(self.word_starts[found + 1]))
+
+    def rows_of_term(self, term: str) -> tuple[Places, Counts]:
+        """The rows that have this term, ascending, and how often each has it."""
+        found, postings = self._find(term), self.postings
+        if found is None:
+            return postings.rows[:0], postings.counts[:0]
+        span = slice(postings.starts[found], postings.starts[found + 1])
+        return postings.rows[span], postings.counts[span]
 
     def places_of_words(self, words: Sequence[int]) -> Places:
         """Where any of these words stands, ascending."""
@@ -76,6 +108,10 @@ class Segment:
     def rows_of_places(self, places: Places) -> Integers:
         rows: Integers = np.searchsorted(self.row_starts, places, side="right") - 1
         return rows
+
+    def _find(self, term: str) -> int | None:
+        found = bisect.bisect_left(range(len(self.terms)), term, key=self._term)
+        return found if found < len(self.terms) and self._term(found) == term else None
 
     def _term(self, number: int) -> str:
         term: str = self.terms[number].as_py()
@@ -91,16 +127,20 @@ def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
     numbers = new_numbers[encoded.indices.to_numpy()]
     place_starts, places = _turned_around(numbers, len(words))
     terms_before = np.concatenate([[0], np.cumsum(numbers >= 0)])
+    lengths = np.diff(terms_before[row_starts]).astype(np.int32)
     return Segment(
         ids=ids,
         has_text=has_text,
-        lengths=np.diff(terms_before[row_starts]).astype(np.int32),
+        lengths=lengths,
         row_starts=row_starts,
         terms=terms,
         word_starts=word_starts,
         words=words,
         place_starts=place_starts,
         places=places,
+        postings=_postings(places, row_starts, place_starts[word_starts]),
+        document_count=int(np.count_nonzero(has_text)),
+        term_count=int(lengths.sum(dtype=np.int64)),
     )
 
 
@@ -151,3 +191,21 @@ def _turned_around(numbers: Places, words: int) -> tuple[Integers, Places]:
     starts = np.zeros(words + 1, np.int64)
     np.cumsum(np.bincount(chosen, minlength=words), out=starts[1:])
     return starts, (keys & 0xFFFFFFFF).astype(np.int32)
+
+
+def _postings(places: Places, row_starts: Integers, term_starts: Integers) -> Postings:
+    """Rows and counts from the places of the terms, of which `term_starts` says where each starts.
+
+    The places of a term are those of its words, one word after the other.
+    """
+    row_of_place = np.repeat(np.arange(len(row_starts) - 1), np.diff(row_starts))
+    terms = np.repeat(np.arange(len(term_starts) - 1), np.diff(term_starts))
+    keys = (terms << 32) | row_of_place[places]
+    keys.sort()
+    at = np.flatnonzero(np.diff(keys, prepend=-1))
+    counts = np.diff(at, append=len(keys))
+    return Postings(
+        starts=np.searchsorted(keys[at] >> 32, np.arange(len(term_starts))).astype(np.int64),
+        rows=(keys[at] & 0xFFFFFFFF).astype(np.int32),
+        counts=counts.astype(np.min_scalar_type(int(counts.max(initial=0)))),
+    )

@@ -12,50 +12,56 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.execution.search.cache import BoundedCache
-from omnigraph.execution.search.segment import Segment, build_segment
+from omnigraph.execution.search.hits import Integers
+from omnigraph.execution.search.rows import forget_row_ids, piece_row_ids
+from omnigraph.execution.search.segment import Flags, Segment, build_segment
 from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.tables.search import ColumnPiece, column_pieces, live_rows, read_piece
+from omnigraph.storage.tables.search import DELETED, ColumnPiece, column_pieces, read_piece
 
 SEGMENT_BYTES = 1 << 30
 """Room for some millions of short texts; what does not fit is read again for each query."""
-_LIVE_BYTES = 64 << 20
-
-Flags = npt.NDArray[np.bool_]
 
 _segments: BoundedCache[tuple[object, ...], Segment] = BoundedCache(
     SEGMENT_BYTES, lambda segment: segment.size_bytes
 )
-_live: BoundedCache[tuple[object, ...], Flags] = BoundedCache(_LIVE_BYTES, lambda rows: rows.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSegment:
-    """A segment and which of its rows the version of the table has; None means all of them."""
+    """A segment, the row ids of its rows, and which of them the version of the table has.
+
+    None means all of them.
+    """
 
     segment: Segment
+    row_ids: Integers
     live: Flags | None
 
     @property
     def document_count(self) -> int:
         """How many rows have a text."""
-        counted = self.segment.has_text
-        return int(np.count_nonzero(counted if self.live is None else counted & self.live))
+        if self.live is None:
+            return self.segment.document_count
+        return int(np.count_nonzero(self.segment.has_text & self.live))
 
     @property
     def term_count(self) -> int:
         """How many terms their texts have in all."""
-        return int(self.segment.lengths.sum(where=True if self.live is None else self.live))
+        if self.live is None:
+            return self.segment.term_count
+        return int(self.segment.lengths.sum(where=self.live))
 
 
 def live_segments(table: Table, column: str) -> Iterator[LiveSegment]:
     """The whole column, a piece at a time, so that a large table need not fit in memory."""
     for piece in column_pieces(table, ["id", column]):
         segment = _segments.value(piece.content, partial(_read, table, column, piece))
-        yield LiveSegment(segment, _live_rows(table, piece))
+        row_ids = piece_row_ids(table, piece)
+        live = None if piece.deletions is None else row_ids != DELETED
+        yield LiveSegment(segment, row_ids, live)
 
 
 def limit_memory(most_bytes: int) -> None:
@@ -66,7 +72,7 @@ def limit_memory(most_bytes: int) -> None:
 def forget_segments() -> None:
     """Give the memory back."""
     _segments.clear()
-    _live.clear()
+    forget_row_ids()
 
 
 def _read(table: Table, column: str, piece: ColumnPiece) -> Segment:
@@ -77,10 +83,3 @@ def _read(table: Table, column: str, piece: ColumnPiece) -> Segment:
 def _one_array(texts: pa.ChunkedArray) -> pa.Array:
     # In large strings, whose offsets do not run out however long the texts are.
     return texts.cast(pa.large_string()).combine_chunks()
-
-
-def _live_rows(table: Table, piece: ColumnPiece) -> Flags | None:
-    if piece.deletions is None:
-        return None
-    key = (*piece.content, piece.deletions)
-    return _live.value(key, partial(live_rows, table, piece))

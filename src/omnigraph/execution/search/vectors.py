@@ -1,63 +1,134 @@
-"""The nearest vectors of one table, by Euclidean distance."""
+"""The nearest vectors of one table, by Euclidean distance.
+
+A column there is room for is kept in memory and searched there. One that is larger is searched by
+the table's own ranking, which an index makes fast.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.tables.search import DISTANCE, nearest_rows
+from omnigraph.execution.search.cache import BoundedCache
+from omnigraph.execution.search.hits import Hits, Integers, smallest
+from omnigraph.execution.search.matrix import (
+    Floats,
+    Matrix,
+    as_matrix,
+    build_matrix,
+    distances,
+    nearest_places,
+)
+from omnigraph.execution.search.rows import piece_row_ids
+from omnigraph.storage.tables.handle import ROW_ID, Table
+from omnigraph.storage.tables.search import (
+    DELETED,
+    DISTANCE,
+    ColumnPiece,
+    column_pieces,
+    nearest_rows,
+    read_piece,
+)
 
-Vector = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
+MATRIX_BYTES = 512 << 20
+"""Room for a million vectors of a hundred dimensions."""
 
+_BYTES_PER_ITEM = 6
+"""Four for the number itself, and what stands beside it to find it faster."""
 _FEW = 1_000
 _FEW_SHARE = 0.02
 """So few candidates, or such a share of the rows, are fetched and measured one by one."""
 _MOST_RANKED_SHARE = 0.1
 """Ranking a larger share of the rows costs more than measuring all of them."""
 _BATCH_BYTES = 32 << 20
-_ROWS_PER_BLOCK = 1_024
-"""What is worked on at a time should stay in the processor's cache."""
+
+_matrices: BoundedCache[tuple[object, ...], Matrix] = BoundedCache(
+    MATRIX_BYTES, lambda matrix: matrix.size_bytes
+)
+
+
+def limit_vector_memory(most_bytes: int) -> None:
+    """Keep no more than so many bytes of vectors from now on, in this process."""
+    _matrices.limit(most_bytes)
+
+
+def forget_vectors() -> None:
+    """Give the memory back."""
+    _matrices.clear()
 
 
 def nearest(
-    table: Table, column: str, query: Sequence[float], within: pa.Array | None, keep: int | None
-) -> pa.Table:
-    """The id and distance of the `keep` nearest rows among `within`, nearest first.
+    table: Table, column: str, query: Sequence[float], among: Integers | None, keep: int | None
+) -> Hits:
+    """The distances of the `keep` nearest rows, and of rows as far away as the last of them.
 
-    Without `within` all rows are candidates, without `keep` all of them are given. Rows without a
-    vector are left out; equal distances stand in the order of the ids.
+    `among` are the row ids of the candidates, all of them live; without it all rows are. Without
+    `keep` all distances are given. Rows without a vector are left out.
 
     Raises:
         BadRequest: the query has another number of dimensions than the column.
     """
     wanted = _as_vector(table, column, query)
-    among = None if within is None else pc.unique(within).drop_null()
     rows = table.count_rows()
     if keep == 0 or not rows or (among is not None and not len(among)):
-        return _ranking(pa.array([], pa.string()), np.empty(0), None)
-    if among is not None and len(among) <= max(_FEW, rows * _FEW_SHARE):
-        return _measured([table.lookup("id", among, ["id", column])], wanted, keep)
+        return Hits.together([])
+    pieces = column_pieces(table, [column])
+    is_few = among is not None and len(among) <= max(_FEW, rows * _FEW_SHARE)
+    if among is not None and is_few and not all(_matrices.holds(p.content) for p in pieces):
+        return _measured([_fetched(table, column, among)], column, wanted, keep)
+    if sum(p.rows for p in pieces) * len(wanted) * _BYTES_PER_ITEM <= _matrices.most_bytes:
+        return _in_memory(table, column, pieces, wanted, among, keep)
     if keep is not None:
         found = _ranked(table, column, wanted, among, keep, rows)
         if found is not None:
             return found
-    return _measured(_candidates(table, column, among), wanted, keep)
+    return _measured(_candidates(table, column, among), column, wanted, keep)
+
+
+# --- in memory ------------------------------------------------------------------------------------
+
+
+def _in_memory(
+    table: Table,
+    column: str,
+    pieces: Iterable[ColumnPiece],
+    query: Floats,
+    among: Integers | None,
+    keep: int | None,
+) -> Hits:
+    parts = []
+    for piece in pieces:
+        matrix = _matrices.value(piece.content, partial(_read, table, column, piece))
+        row_ids = piece_row_ids(table, piece)
+        row_ids = row_ids if matrix.rows is None else row_ids[matrix.rows]
+        places = _places(row_ids, among, all_live=piece.deletions is None)
+        places, measured = nearest_places(matrix, places, query, keep)
+        parts.append(Hits(row_ids[places], measured))
+    return _kept(Hits.together(parts), keep)
+
+
+def _read(table: Table, column: str, piece: ColumnPiece) -> Matrix:
+    return build_matrix(read_piece(table, piece, [column]).column(column).combine_chunks())
+
+
+def _places(row_ids: Integers, among: Integers | None, *, all_live: bool) -> Integers | None:
+    """Which of the rows are candidates; None for all of them."""
+    if among is not None:
+        return np.flatnonzero(np.isin(row_ids, among))
+    return None if all_live else np.flatnonzero(row_ids != DELETED)
 
 
 # --- by the ranking of the table ------------------------------------------------------------------
 
 
 def _ranked(
-    table: Table, column: str, query: Vector, among: pa.Array | None, keep: int, rows: int
-) -> pa.Table | None:
+    table: Table, column: str, query: Floats, among: Integers | None, keep: int, rows: int
+) -> Hits | None:
     """The best candidates among the first rows of the table's own ranking, if that says enough.
 
     More and more rows are asked for, until enough of them are candidates and none beyond could
@@ -68,85 +139,71 @@ def _ranked(
     while count <= max(_FEW, rows * _MOST_RANKED_SHARE):
         first = nearest_rows(table, column, query, count)
         is_all = first.num_rows < count
-        chosen = first if among is None else first.filter(_is_among(first.column("id"), among))
-        answer = _measured([chosen], query, keep)
+        answer = _measured([_only(first, among)], column, query, keep)
         if is_all or _is_settled(answer, keep, first, len(query)):
             return answer
         count *= 4
     return None
 
 
-def _is_settled(answer: pa.Table, keep: int, first: pa.Table, dimension: int) -> bool:
+def _is_settled(answer: Hits, keep: int, first: pa.Table, dimension: int) -> bool:
     """Whether no row beyond the first ones can be as near as the last of the answer."""
-    if answer.num_rows < keep:
+    if len(answer.values) < keep:
         return False
     # What is added up in single precision, all of it positive, is off by no more than this.
     single = np.finfo(np.float32)
     last = float(first.column(DISTANCE)[-1].as_py())
     beyond = last * (1 - (dimension + 8) * float(single.eps)) - dimension * float(single.tiny)
-    return math.isfinite(last) and float(answer.column("distance")[-1].as_py()) ** 2 < beyond
+    return math.isfinite(last) and float(answer.values.max()) ** 2 < beyond
 
 
 # --- by measuring every candidate -----------------------------------------------------------------
 
 
-def _candidates(table: Table, column: str, among: pa.Array | None) -> Iterator[pa.Table]:
+def _candidates(table: Table, column: str, among: Integers | None) -> Iterator[pa.Table]:
     """Every row that may be kept, a batch at a time."""
-    is_among = None if among is None else _is_among(table.scan(["id"]).column("id"), among)
     dimension = table.schema.field(column).type.list_size
     batch_rows = max(1, _BATCH_BYTES // (4 * dimension))
-    start = 0
-    for batch in table.batches(["id", column], batch_size=batch_rows):
-        rows = pa.Table.from_batches([batch])
-        # Both scans give the rows in the order they are stored.
-        yield rows if is_among is None else rows.filter(is_among.slice(start, rows.num_rows))
-        start += rows.num_rows
+    for batch in table.batches([column], with_row_id=True, batch_size=batch_rows):
+        yield _only(pa.Table.from_batches([batch]), among)
 
 
-def _measured(parts: Iterable[pa.Table], query: Vector, keep: int | None) -> pa.Table:
-    """The nearest of these rows; never more of them are held than could still be kept."""
-    ids: pa.Array = pa.array([], pa.string())
-    distances: Doubles = np.empty(0)
+def _only(rows: pa.Table, among: Integers | None) -> pa.Table:
+    if among is None:
+        return rows
+    return rows.filter(pa.array(np.isin(_row_ids(rows), among)))
+
+
+def _fetched(table: Table, column: str, among: Integers) -> pa.Table:
+    return table.take_row_ids(pa.array(among, pa.uint64()), [ROW_ID, column])
+
+
+def _measured(parts: Iterable[pa.Table], column: str, query: Floats, keep: int | None) -> Hits:
+    """The nearest of these rows; never many more of them are held than could still be kept."""
+    found = Hits.together([])
     for part in parts:
-        found, measured = _distances(part, query)
-        ids = pa.concat_arrays([ids, found])
-        distances = np.concatenate([distances, measured])
-        if keep is not None and len(ids) > keep:
-            nearer = np.flatnonzero(distances <= np.partition(distances, keep - 1)[keep - 1])
-            ids, distances = ids.take(pa.array(nearer)), distances[nearer]
-    return _ranking(ids, distances, keep)
+        rows, values = as_matrix(part.column(column).combine_chunks())
+        row_ids = _row_ids(part) if rows is None else _row_ids(part)[rows]
+        found = _kept(Hits.together([found, Hits(row_ids, distances(values, query))]), keep)
+    return found
 
 
-def _distances(rows: pa.Table, query: Vector) -> tuple[pa.Array, Doubles]:
-    """The ids of the rows that have a vector, in the second column, and how far each is."""
-    if rows.column(1).null_count:
-        rows = rows.filter(rows.column(1).is_valid())
-    items = rows.column(1).combine_chunks().flatten()
-    values: Vector = items.to_numpy(zero_copy_only=False).reshape(-1, len(query))
-    exact_query, squares = query.astype(np.float64), np.empty(len(values))
-    for start in range(0, len(values), _ROWS_PER_BLOCK):
-        apart = values[start : start + _ROWS_PER_BLOCK] - exact_query
-        np.square(apart, out=apart).sum(axis=1, out=squares[start : start + _ROWS_PER_BLOCK])
-    return rows.column("id").combine_chunks(), np.sqrt(squares)
+def _row_ids(rows: pa.Table) -> Integers:
+    ids: Integers = rows.column(ROW_ID).combine_chunks().cast(pa.int64()).to_numpy()
+    return ids
 
 
-def _ranking(ids: pa.Array, distances: Doubles, keep: int | None) -> pa.Table:
-    rows = pa.table({"id": ids, "distance": pa.array(distances, pa.float64())})
-    ordered = rows.sort_by([("distance", "ascending"), ("id", "ascending")])
-    return ordered if keep is None else ordered.slice(0, keep)
+def _kept(hits: Hits, keep: int | None) -> Hits:
+    return hits if keep is None else hits.at(smallest(hits.values, keep))
 
 
-def _is_among(ids: pa.ChunkedArray, among: pa.Array) -> pa.ChunkedArray:
-    return pc.is_in(ids, value_set=among)
-
-
-def _as_vector(table: Table, column: str, query: Sequence[float]) -> Vector:
+def _as_vector(table: Table, column: str, query: Sequence[float]) -> Floats:
     """The query in the precision of the column: what is stored is found at distance zero."""
     dimension = table.schema.field(column).type.list_size
     if len(query) != dimension:
         raise BadRequest(f"{column} has {dimension} dimensions, the query vector {len(query)}")
     with np.errstate(over="ignore"):
-        vector: Vector = np.asarray(query, np.float64).astype(np.float32)
+        vector: Floats = np.asarray(query, np.float64).astype(np.float32)
     if not np.isfinite(vector).all():
         raise BadRequest(f"the query vector for {column} holds a number that is not finite")
     return vector

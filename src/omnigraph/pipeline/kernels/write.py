@@ -15,7 +15,13 @@ from omnigraph.errors import RowProblem
 from omnigraph.execution.assign import default_value
 from omnigraph.execution.physical import from_stored, logical_schema, table_schema, to_stored
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.kernels.reading import REPORTED, dropped_addresses, replacements
+from omnigraph.pipeline.kernels.reading import (
+    REPORTED,
+    address_of,
+    drop_rows,
+    dropped_addresses,
+    replacements,
+)
 from omnigraph.pipeline.staging import AT, PRESENT, Staged, catalog_of, staging_schema
 from omnigraph.storage.tables.blobs import read_blobs
 from omnigraph.storage.tables.fragments import write_fragments
@@ -177,6 +183,8 @@ class FillTask:
     fragment: int
     base: Table | None
     target: TableLocation
+    drop_to: TableLocation | None = None
+    """Where to note the rows that cannot be made whole, to leave them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +194,7 @@ class Filled:
     fragments: tuple[str, ...]
     problems: tuple[RowProblem, ...] = ()
     problem_count: int = 0
+    fates: tuple[str, ...] = ()
 
 
 def fill_rows(ir: str, task: FillTask) -> Filled:
@@ -218,7 +227,14 @@ def fill_rows(ir: str, task: FillTask) -> Filled:
         tuple(written),
         tuple(problems[:REPORTED]),
         len(problems),
+        _dropped(task, rows, problems),
     )
+
+
+def _dropped(task: FillTask, rows: pa.Table, problems: Sequence[RowProblem]) -> tuple[str, ...]:
+    if not problems:
+        return ()
+    return drop_rows(task.drop_to, address_of(rows, {problem.line for problem in problems}))
 
 
 def _fresh(type_: NodeType | EdgeType, property_: Property, count: int) -> pa.Array:

@@ -32,6 +32,7 @@ class Part:
     scan: TableScan
     fragments: tuple[int, ...]
     outputs: tuple[str, ...]
+    rows: int
     skips_loops: bool = False
     """Whether edges from a node to itself are left out."""
 

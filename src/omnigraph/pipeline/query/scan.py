@@ -142,7 +142,7 @@ class Tables:
             tuple(filters),
         )
         return [
-            Part(scan, (fragment.id,), tuple(outputs), skips_loops)
+            Part(scan, (fragment.id,), tuple(outputs), fragment.rows, skips_loops)
             for fragment in table.fragments()
         ]
 
@@ -194,19 +194,13 @@ def _grouped(parts: Sequence[Part]) -> Iterator[list[Part]]:
     waiting: list[Part] = []
     rows = 0
     for part in parts:
-        size = _part_rows(part)
-        if waiting and rows + size > ROWS_PER_PARTITION:
+        if waiting and rows + part.rows > ROWS_PER_PARTITION:
             yield waiting
             waiting, rows = [], 0
         waiting.append(part)
-        rows += size
+        rows += part.rows
     if waiting:
         yield waiting
-
-
-def _part_rows(part: Part) -> int:
-    sizes = {fragment.id: fragment.rows for fragment in part.scan.table.fragments()}
-    return sum(sizes[fragment] for fragment in part.fragments)
 
 
 def _in_one_task(parts: Sequence[Part]) -> bool:

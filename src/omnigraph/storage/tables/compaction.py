@@ -19,6 +19,7 @@ from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Fragment, Table
 from omnigraph.storage.tables.indices import IndexKind, Layout, TableIndex, describe_layout
+from omnigraph.storage.tables.ledger import is_ledger
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_rows
 
@@ -146,6 +147,7 @@ def _is_wasteful(fragment: Fragment) -> bool:
 
 def write_groups(table: Table, groups: Sequence[Sequence[int]]) -> tuple[WrittenGroup, ...]:
     """The rows of each group written into fresh files. Row ids and row versions stay."""
+    assert not is_ledger(table), "state and lineage must not be merged: use compact_lineage"
     by_id = {f.fragment_id: f.metadata for f in table.native.get_fragments()}
     return tuple(_write_group(table, [by_id[id] for id in group]) for group in groups)
 

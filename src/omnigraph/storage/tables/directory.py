@@ -131,13 +131,15 @@ class RowDirectory:
         """Take a commit of this process over, if it was small; else forget what is known."""
         with self._lock:
             added, removed = staged.added_keys, staged.removed_keys
-            if self._version != staged.read_version or added is None or removed is None:
-                self._version = None
+            known, self._version = self._version, None  # nothing, should this fail half way
+            if known != staged.read_version or added is None or removed is None:
+                return
+            places = _newest_places(committed, added) if len(added) else {}
+            if places is None:
                 return
             for key in removed.to_pylist():
                 self._places.pop(key, None)
-            if len(added):
-                self._places.update(_newest_places(committed, added))
+            self._places.update(places)
             left = committed.fragment_ids()
             self._large = tuple(id for id in self._large if id in left)
             is_full = len(self._places) > MOST_ROWS
@@ -167,11 +169,15 @@ def _places(rows: pa.Table) -> dict[str, RowPlace]:
     return {key: RowPlace(id, address) for key, id, address in zip(*columns, strict=True)}
 
 
-def _newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowPlace]:
-    """The places of rows just committed, which are the newest fragment in the order given."""
+def _newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowPlace] | None:
+    """The places of rows just committed, which are the newest fragment in the order given.
+
+    None where they took several fragments, as a few very large rows may.
+    """
     newest = table.newest_fragment()
     assert newest is not None, "rows were added"
-    assert newest.physical_rows == len(keys), "a small write adds one fragment"
+    if newest.physical_rows != len(keys):
+        return None
     assert newest.row_id_meta is not None, "every row has a stable id"
     row_ids = RowIdSequence.from_inline_metadata(newest.row_id_meta)
     base = newest.id << _OFFSET_BITS

@@ -141,12 +141,6 @@ def _describe_indices(table: Table, fragments: Sequence[Fragment]) -> tuple[Tabl
     return tuple(sorted(indices, key=lambda index: index.name))
 
 
-def inherited_coverage(table: Table) -> frozenset[int]:
-    """The fragments that an index of the parent branch covers."""
-    segments = [s for index in describe_indices(table) for s in index.segments if s.is_inherited]
-    return frozenset[int]().union(*(s.fragment_ids for s in segments))
-
-
 def plan_segment(layout: Layout, spec: IndexSpec) -> SegmentPlan | None:
     """What must be built for the index to cover every row; None if it does, or if there is none.
 

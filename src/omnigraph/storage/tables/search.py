@@ -20,6 +20,9 @@ DISTANCE = "_distance"
 ROWS_PER_PIECE = 1 << 17
 """So many rows are turned around at a time; more would only raise the peak of memory."""
 
+DELETED = -1
+"""Stands where a row that is deleted would have its row id."""
+
 _ALL_PARTITIONS = 1 << 20
 """Asking for more partitions than there are means all of them."""
 _REFINE = 100
@@ -81,13 +84,11 @@ def read_piece(table: Table, piece: ColumnPiece, columns: Sequence[str]) -> pa.T
     return _scan_piece(table, piece, columns).select(list(columns))
 
 
-def live_rows(table: Table, piece: ColumnPiece) -> npt.NDArray[np.bool_]:
-    """Which rows of a piece this version of the table still has."""
-    if piece.deletions is None:
-        return np.ones(piece.rows, np.bool_)
-    row_ids = _scan_piece(table, piece, [ROW_ID]).column(ROW_ID)
-    live: npt.NDArray[np.bool_] = row_ids.is_valid().to_numpy()
-    return live
+def row_ids(table: Table, piece: ColumnPiece) -> npt.NDArray[np.int64]:
+    """The row id of every row of a piece, in the order they are stored; -1 for deleted ones."""
+    found = _scan_piece(table, piece, [ROW_ID]).column(ROW_ID).combine_chunks()
+    ids: npt.NDArray[np.int64] = found.cast(pa.int64()).fill_null(DELETED).to_numpy()
+    return ids
 
 
 def _scan_piece(table: Table, piece: ColumnPiece, columns: Sequence[str]) -> pa.Table:
@@ -138,14 +139,14 @@ def without_stop_words(words: Sequence[str]) -> set[str]:
 
 
 def nearest_rows(table: Table, column: str, query: npt.NDArray[np.float32], count: int) -> pa.Table:
-    """The `count` nearest rows: id, the vector and its squared distance, nearest first.
+    """The `count` nearest rows: row id, the vector and its squared distance, nearest first.
 
     Rows that no index covers take part; rows without a vector do not. The answer is exact, up to
     single precision, unless the index is of a lossy kind.
     """
     with translated(f"searching the vectors of {table!r}"):
         return table.native.scanner(
-            columns=["id", column, DISTANCE],
+            columns=[ROW_ID, column, DISTANCE],
             nearest={
                 "column": column,
                 "q": query,

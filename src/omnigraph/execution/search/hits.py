@@ -1,0 +1,60 @@
+"""What a search finds: rows of a table version, each with a number to rank it by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+
+_VALUES_PER_GROUP = 64
+"""The least of so many values stands for all of them in a first look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Row ids, each once, and the score or distance of each; in no particular order."""
+
+    row_ids: Integers
+    values: Doubles
+
+    @classmethod
+    def together(cls, parts: Sequence[Hits]) -> Hits:
+        """The hits of several pieces of a table."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([np.empty(0, np.int64), *(part.row_ids for part in parts)]),
+            np.concatenate([np.empty(0, np.float64), *(part.values for part in parts)]),
+        )
+
+    def at(self, places: Integers) -> Hits:
+        return Hits(self.row_ids[places], self.values[places])
+
+
+def smallest(values: npt.NDArray[np.floating], count: int) -> Integers:
+    """Where the `count` smallest values are, and all that equal the last of them; ascending.
+
+    One pass over the values and no sort: what is larger than the least values of `count` groups
+    is not among them.
+    """
+    if count <= 0:
+        return np.empty(0, np.int64)
+    if len(values) <= count:
+        return np.arange(len(values))
+    groups = len(values) // _VALUES_PER_GROUP
+    if groups <= count:
+        return np.flatnonzero(values <= _kth(values, count))
+    least = values[: groups * _VALUES_PER_GROUP].reshape(groups, -1).min(axis=1)
+    some = np.flatnonzero(values <= _kth(least, count))
+    few = values[some]
+    return some[few <= _kth(few, count)]
+
+
+def _kth(values: npt.NDArray[np.floating], count: int) -> np.floating:
+    kth: np.floating = np.partition(values, count - 1)[count - 1]
+    return kth

@@ -1,0 +1,171 @@
+"""Some rows of a vector column as a matrix, and the nearest of them to a query.
+
+All vectors are first looked at through a small shadow of them, which never puts a vector further
+away than it is; what is left through a product in single precision; and only the few that could
+still be among the nearest are measured exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.execution.search.hits import Doubles, Integers, smallest
+
+Floats = npt.NDArray[np.float32]
+
+_SHADOW_SHARE = 4
+"""A shadow has one column for so many of the vectors'."""
+_LEAST_SHADOW = 16
+_SAMPLED_ROWS = 2_048
+_SHADOW_ROUNDS = 3
+_ROWS_PER_BLOCK = 1_024
+"""What is worked on at a time should stay in the processor's cache."""
+_SCATTERED_SHARE = 4
+"""Fewer rows than one in so many are picked out before they are multiplied."""
+_SINGLE = np.finfo(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """The vectors seen along the directions in which they differ most.
+
+    The last column is the length of what the others do not show. By it and by the inequality of
+    Cauchy and Schwarz the product of two shadows is at least that of the vectors.
+    """
+
+    directions: Doubles
+    values: Floats
+
+    def of(self, query: Doubles) -> Floats:
+        return _seen(query[None, :], self.directions)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The vectors of a run of rows; `rows` are the ones that have a vector, None all of them."""
+
+    rows: Integers | None
+    values: Floats
+    squares: Floats
+    """The square of the length of each vector."""
+    largest: float
+    """The largest of the squares."""
+    shadow: Shadow | None
+
+    @property
+    def size_bytes(self) -> int:
+        rows = 0 if self.rows is None else self.rows.nbytes
+        shadow = 0 if self.shadow is None else self.shadow.values.nbytes
+        return self.values.nbytes + self.squares.nbytes + rows + shadow
+
+
+def as_matrix(vectors: pa.Array) -> tuple[Integers | None, Floats]:
+    """The rows of a column that have a vector, None if all do, and the vectors."""
+    rows = None
+    if vectors.null_count:
+        rows = np.flatnonzero(np.asarray(vectors.is_valid()))
+        vectors = vectors.drop_null()
+    items = vectors.flatten().to_numpy(zero_copy_only=False)
+    return rows, np.ascontiguousarray(items).reshape(-1, vectors.type.list_size)
+
+
+def build_matrix(vectors: pa.Array) -> Matrix:
+    """The matrix of these rows."""
+    rows, values = as_matrix(vectors)
+    squares = _squares_from(values, np.zeros(values.shape[1]))
+    with np.errstate(over="ignore"):
+        single = squares.astype(np.float32)
+    return Matrix(rows, values, single, float(squares.max(initial=0.0)), _shadow(values))
+
+
+def _shadow(values: Floats) -> Shadow | None:
+    columns = values.shape[1] // _SHADOW_SHARE
+    if columns < _LEAST_SHADOW or len(values) < _SAMPLED_ROWS or not np.isfinite(values).all():
+        return None
+    # A fixed seed: the directions only decide how fast the answer is found.
+    random = np.random.default_rng(0)
+    sample = values[:: len(values) // _SAMPLED_ROWS].astype(np.float64)
+    directions: Doubles = np.linalg.qr(random.normal(size=(values.shape[1], columns - 1)))[0]
+    for _ in range(_SHADOW_ROUNDS):
+        directions = np.linalg.qr(sample.T @ (sample @ directions))[0]
+    blocks = range(0, len(values), _ROWS_PER_BLOCK)
+    seen = [_seen(values[at : at + _ROWS_PER_BLOCK], directions) for at in blocks]
+    return Shadow(directions, np.concatenate(seen))
+
+
+def _seen(vectors: npt.NDArray[np.floating], directions: Doubles) -> Floats:
+    exact = vectors.astype(np.float64)
+    seen = exact @ directions
+    rest = np.square(exact).sum(axis=1) - np.square(seen).sum(axis=1)
+    return np.column_stack([seen, np.sqrt(np.maximum(rest, 0.0))]).astype(np.float32)
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def distances(values: Floats, query: Floats) -> Doubles:
+    """How far each vector is from the query, in double precision."""
+    return np.sqrt(_squares_from(values, query.astype(np.float64)))
+
+
+def _squares_from(values: Floats, query: Doubles) -> Doubles:
+    squares = np.empty(len(values))
+    for start in range(0, len(values), _ROWS_PER_BLOCK):
+        apart = values[start : start + _ROWS_PER_BLOCK] - query
+        np.square(apart, out=apart).sum(axis=1, out=squares[start : start + _ROWS_PER_BLOCK])
+    return squares
+
+
+def nearest_places(
+    matrix: Matrix, among: Integers | None, query: Floats, keep: int | None
+) -> tuple[Integers, Doubles]:
+    """Places in the matrix, and their distances, that hold the `keep` nearest of those in `among`.
+
+    None stands for all places, or for all distances. There may be a few more than were asked for.
+    """
+    places = np.arange(len(matrix.values)) if among is None else among
+    if keep is not None and len(places) > keep > 0:
+        places = _narrowed(matrix, places, query, keep)
+    return places, distances(matrix.values[places], query)
+
+
+def _narrowed(matrix: Matrix, places: Integers, query: Floats, keep: int) -> Integers:
+    """The places at which no exact measure is needed left out."""
+    exact = query.astype(np.float64)
+    square = float(exact @ exact)
+    if not 8 * (matrix.largest + square) < float(_SINGLE.max):
+        return places
+    views = [(matrix.values, query)]
+    if matrix.shadow is not None and len(places) * _SCATTERED_SHARE > len(matrix.values):
+        views.insert(0, (matrix.shadow.values, matrix.shadow.of(exact)))
+    for values, seen in views:
+        least = _products(values, places, seen)
+        least *= -2
+        least += _at(matrix.squares, places)
+        best = smallest(least, keep)[:keep]
+        reach = float(distances(matrix.values[places[best]], query).max()) ** 2
+        limit = reach - square + _inexact(values.shape[1], matrix.largest + square)
+        places = places[least <= np.nextafter(np.float32(limit), _SINGLE.max)]
+    return places
+
+
+def _products(values: Floats, places: Integers, query: Floats) -> Floats:
+    if len(places) * _SCATTERED_SHARE < len(values):
+        return values[places] @ query
+    return _at(values @ query, places)
+
+
+def _at(values: Floats, places: Integers) -> Floats:
+    return values if len(places) == len(values) else values[places]
+
+
+def _inexact(columns: int, squares: float) -> float:
+    """How far off a square of a distance is at most when it is made of single-precision products.
+
+    The errors of a sum grow with its terms; those of terms too small to hold, with their number.
+    """
+    return (columns + 16) * (2 * squares * float(_SINGLE.eps) + 8 * float(_SINGLE.tiny))
