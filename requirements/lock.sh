@@ -14,3 +14,7 @@ lock requirements/dev.txt pyproject.toml requirements/dev.in
 lock requirements/runtime.txt pyproject.toml --constraint requirements/dev.txt
 # The client of Spark Connect: the runtime with pandas and gRPC, at the same versions otherwise.
 lock requirements/connect.txt pyproject.toml --extra connect --constraint requirements/dev.txt
+# The peers of the benchmarks, in an environment of their own.
+lock requirements/peers.txt requirements/peers.in
+# What the embedding provider `local` adds to the runtime, without the requirements of its packages.
+lock requirements/local.txt requirements/local.in --no-deps

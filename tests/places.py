@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
     from omnigraph import Graph
 
-LEASE_TERM_S = 2
-"""Short, because whoever follows a killed writer waits for so long."""
+LEASE_TERM_S = 4
+"""Short, because whoever follows a killed writer waits for so long; but a busy machine may stall a
+writer for a second or two, who then finds its lease too old to go on.
+"""
 _KEEP_WRITERS_APART = (WRITER_LOCK, WRITER_QUEUE_LOCK, WRITER_LEASE)
 
 

@@ -344,9 +344,10 @@ class MissingPackage(InputError):
 
     code = "missing_package"
 
-    def __init__(self, package: str, what: str) -> None:
-        super().__init__(f"{what} needs the package '{package}', which is not installed")
-        self.package, self.what = package, what
+    def __init__(self, package: str, what: str, install: str | None = None) -> None:
+        help_ = "" if install is None else f"; install what it needs with `{install}`"
+        super().__init__(f"{what} needs the package '{package}', which is not installed{help_}")
+        self.package, self.what, self.install = package, what, install
 
 
 class ChangeCursorRejected(InputError):

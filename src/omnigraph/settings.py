@@ -45,6 +45,7 @@ class EmbedProvider(StrEnum):
     OPENAI_COMPATIBLE = "openai-compatible"
     OPENAI = "openai"
     GEMINI = "gemini"
+    LOCAL = "local"
     MOCK = "mock"
 
 
@@ -259,6 +260,13 @@ TEXT_CACHE_MIB = Setting(
     "again for each search.",
     _parse_mebibytes,
 )
+VECTOR_CACHE_MIB = Setting(
+    "OMNIGRAPH_VECTOR_CACHE_MIB",
+    "512",
+    "Memory for searched vector columns, in mebibytes. A column that needs more is searched by its "
+    "index, and without one read again for each search.",
+    _parse_mebibytes,
+)
 TRAVERSAL_MODE = Setting(
     "OMNIGRAPH_TRAVERSAL_MODE",
     "auto",
@@ -281,7 +289,7 @@ EXPAND_INDEXED_MAX_HOPS = Setting(
 EMBED_PROVIDER = Setting(
     "OMNIGRAPH_EMBED_PROVIDER",
     "openai-compatible",
-    "Who turns texts into vectors: `openai-compatible`, `openai`, `gemini` or `mock`.",
+    "Who turns texts into vectors: `openai-compatible`, `openai`, `gemini`, `local` or `mock`.",
     _parse_provider,
 )
 EMBED_BASE_URL = Setting(
@@ -388,7 +396,8 @@ PROFILE = Setting(
 SPARK_REMOTE = Setting(
     "SPARK_REMOTE",
     "",
-    "Address of a Spark Connect server (`sc://…`) that bulk work runs on. Needs the extra `connect`.",
+    "Address of a Spark Connect server (`sc://…`) that bulk work runs on; needs the extra "
+    "`connect`.",
     _parse_text,
 )
 SPARK_MASTER = Setting(
@@ -424,6 +433,7 @@ SETTINGS: tuple[Setting[object], ...] = (
     EXPAND_INDEXED_MAX_FRONTIER,
     EXPAND_INDEXED_MAX_HOPS,
     TEXT_CACHE_MIB,
+    VECTOR_CACHE_MIB,
     EMBED_PROVIDER,
     EMBED_BASE_URL,
     EMBED_MODEL,
@@ -582,6 +592,7 @@ class Settings:
     aws: AwsSettings = AwsSettings()
     embed: EmbedSettings = EmbedSettings()
     text_cache_bytes: int = 1 << 30
+    vector_cache_bytes: int = 1 << 29
     traversal: TraversalSettings = TraversalSettings()
     spark: SparkSettings = SparkSettings()
     load_engine: str = "spark"
@@ -604,6 +615,7 @@ class Settings:
             aws=AwsSettings.from_environment(environment),
             embed=EmbedSettings.from_environment(environment),
             text_cache_bytes=TEXT_CACHE_MIB.read(environment),
+            vector_cache_bytes=VECTOR_CACHE_MIB.read(environment),
             traversal=TraversalSettings.from_environment(environment),
             spark=SparkSettings.from_environment(environment),
             load_engine=LOAD_ENGINE.read(environment),

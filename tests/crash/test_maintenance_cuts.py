@@ -16,28 +16,34 @@ import omnigraph
 from crash.checks import check, content_of, files_of
 from crash.harness import side_by_side
 from crash.stories import fresh, writes_of
+from crash.sweep import Sweep
 from crash.town import CLEANUP, OPERATIONS, REPAIR
+from crash.tracer import is_supported
 from omnigraph.settings import Settings
 
 pytestmark = pytest.mark.crash
 
 SAMPLE = 3
+MANY = 25
 IMPATIENT = Settings(cleanup_grace_s=0)
 
 
 class Cuts:
     """An operation that changes nothing anybody can see, cut at many places."""
 
-    def __init__(self, workers, template, folder, operation):
+    def __init__(self, workers, template, folder, operation, *, by_file=False):
         self._workers, self._template, self._folder = workers, template, folder
-        self._operation = operation
+        self._operation, self._by_file = operation, by_file
         done = fresh(template, folder / "finished", operation)
         self.content = content_of(omnigraph.open(done, read_only=True))
-        self.writes = writes_of(done, operation)
+        if by_file:
+            self.writes = list(workers.run(done, operation, by_file=True).writes)
+        else:
+            self.writes = writes_of(done, operation)
 
     def cut(self, after: int) -> Path:
         place = fresh(self._template, self._folder / f"cut-{after}", self._operation)
-        self._workers.run(place, self._operation, after)
+        self._workers.run(place, self._operation, after, by_file=self._by_file)
         return place
 
     def finish(self, place: Path) -> None:
@@ -77,6 +83,30 @@ def test_a_cleanup_cut_everywhere_loses_nothing_and_can_be_finished(cleanup_cuts
     places = range(len(cleanup_cuts.writes) + 1)
     side_by_side(lambda after: look_after_cleanup(cleanup_cuts, after), places)
     explored.add("cleanup", len(places))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_supported(), reason="the kernel cannot ask us about system calls")
+def test_a_cleanup_cut_at_any_file_loses_nothing(workers, template, tmp_path, explored):
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    cuts = Cuts(workers, template, tmp_path, CLEANUP, by_file=True)
+    places = random.Random(seed).sample(range(len(cuts.writes)), MANY)
+    side_by_side(lambda after: look_after_cleanup(cuts, after), places)
+    explored.add("cleanup by file", MANY)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_supported(), reason="the kernel cannot ask us about system calls")
+@pytest.mark.parametrize("operation", ["optimize", "optimize_a_branch", "ensure_indices"])
+def test_an_optimization_cut_at_any_file_leaves_the_old_graph_or_the_new(
+    workers, template, tmp_path, explored, operation
+):
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    sweep = Sweep(workers, template, tmp_path, operation, by_file=True)
+    sweep.outcomes(sorted(random.Random(seed).sample(range(len(sweep.writes)), MANY)))
+    explored.add("optimize by file", MANY)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+from omnigraph.errors import ExternalBlobPolicy
 from omnigraph.pipeline.tasks import Job, SparkTasks, run_kernel
 
 
@@ -18,6 +19,11 @@ def fail_once(spec: tuple, task: object) -> object:
         raise RuntimeError("fails once")
     assert kind == "done", value
     return value
+
+
+def refuse(spec: tuple, task: object) -> object:
+    """Refuses its input with an error that has more than a message."""
+    raise ExternalBlobPolicy(*spec)
 
 
 def _is_first(marker: Path) -> bool:

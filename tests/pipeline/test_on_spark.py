@@ -12,6 +12,8 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, StorageFailure
+from omnigraph.pipeline.checks import Sizes
+from omnigraph.pipeline.load import LoadOptions
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
 from pipeline import test_bad_records as bad
 from pipeline.differential import compare
@@ -57,6 +59,16 @@ def test_executors_of_this_machine_need_no_look(spark):
 @pytest.mark.parametrize("block", range(4))
 def test_random_loads_end_as_in_the_small_path(templates, tmp_path, spark, block):
     for seed in range(160 + block * 10, 170 + block * 10):
+        compare(templates, tmp_path, seed, ("small", "spark"))
+
+
+def test_keys_divided_among_workers_are_all_looked_at(templates, tmp_path, spark, monkeypatch):
+    tiny = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
+    monkeypatch.setattr(
+        "omnigraph.graph.bulk_loading.LoadOptions",
+        lambda *given, **more: LoadOptions(*given, **more, sizes=tiny),
+    )
+    for seed in range(300, 303):
         compare(templates, tmp_path, seed, ("small", "spark"))
 
 

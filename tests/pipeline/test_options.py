@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
 import omnigraph
@@ -17,7 +18,9 @@ from omnigraph.errors import (
 )
 from omnigraph.pipeline.checks import Sizes
 from omnigraph.pipeline.kernels.fresh_ids import fresh_ids
+from omnigraph.pipeline.kernels.hashing import string_hashes
 from omnigraph.pipeline.load import LoadJob, LoadOptions
+from omnigraph.pipeline.tasks import InlineTasks
 from pipeline.differential import compare
 from pipeline.engines import load
 from pipeline.random_loads import normal
@@ -37,6 +40,17 @@ def person(name: str, **data: object) -> dict:
 def knows(source: str, target: str, **data: object) -> dict:
     return {"edge": "Knows", "from": source, "to": target, "data": data}
 
+
+HASHES = [
+    0,
+    12421751566162835060,
+    11255049691653091808,
+    14454327359346297788,
+    17522728941629337299,
+    7124771695744996775,
+    0,
+    2844726989450814765,
+]
 
 BASE = [person("ada", age=1, photo="base64:AAEC", place=[1, 2]), person("ben", nick="b")]
 
@@ -171,6 +185,21 @@ def test_fresh_ids_are_ordered_and_never_repeat():
     assert all(len(id) == 26 for id in ids)
 
 
+def test_the_hash_of_a_string_never_changes():
+    """Two releases may work on one load, on two kinds of machines."""
+    texts = pa.array(["", "a", "ab", "ba", "p1", "日本", None, "x" * 1000])
+    assert string_hashes(texts).tolist() == HASHES
+    assert string_hashes(texts.slice(2, 3)).tolist() == HASHES[2:5]
+    assert string_hashes(pa.array([], pa.string())).tolist() == []
+
+
+def test_hashes_divide_keys_evenly():
+    hashes = string_hashes(pa.array([f"key-{i}" for i in range(70_000)]))
+    assert len(set(hashes.tolist())) == 70_000
+    counts = [int((hashes % 7 == bucket).sum()) for bucket in range(7)]
+    assert all(9_500 < count < 10_500 for count in counts), counts
+
+
 # --- dividing ------------------------------------------------------------------------------------
 
 
@@ -271,6 +300,27 @@ def test_an_expected_commit_that_is_not_the_head_refuses_the_load(graph):
     with pytest.raises(PreconditionFailed):
         load(graph, [person("cy")], "append", "inline", expected_head="01ARZ3NDEKTSV4RRFFQ69G5FAV")
     assert normal(graph.export()) == before
+
+
+def test_a_large_file_goes_through_the_tasks_by_itself(graph, tmp_path, monkeypatch):
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps(person("cy")) + "\n")
+    assert graph.load(path, "append").stages == ()
+    monkeypatch.setattr("omnigraph.graph.loading.MANY_BYTES", 10)
+    path.write_text(json.dumps(person("dee")) + "\n")
+    result = graph.load(path, "append")
+    assert (result.engine, len(result.stages)) == ("local", 4)
+    assert graph.load(json.dumps(person("eve")).encode(), "append").stages
+    assert set(people(graph)) == {"ada", "ben", "cy", "dee", "eve"}
+
+
+def test_errors_of_kernels_arrive_as_they_were():
+    error = omnigraph.errors.ExternalBlobPolicy("s3://b/k", "not on the list")
+    with pytest.raises(omnigraph.errors.ExternalBlobPolicy) as raised:
+        InlineTasks().run("pipeline.fault_kernels:refuse", [error.args], ("s3://b/k", "why"))
+    assert (
+        raised.value.details() == omnigraph.errors.ExternalBlobPolicy("s3://b/k", "why").details()
+    )
 
 
 def test_empty_input_is_a_commit_of_its_own(graph):

@@ -127,7 +127,7 @@ def test_a_sum_that_does_not_fit_is_refused(spark, graph):
     text = "query q() { match { $a: Person } return { sum_int($a.big) as s } }"
     with pytest.raises(BadRequest, match="sum_int"):
         graph.query(text)
-    with pytest.raises(BadRequest, match=r"sum_int\(\): the sum exceeds"):
+    with pytest.raises(BadRequest, match=r"sum_int\(\): the sum exceeds \w+$"):
         graph.query(text, engine="spark", session=spark).to_arrow()
 
 

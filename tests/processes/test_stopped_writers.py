@@ -12,7 +12,7 @@ from processes.workers import PLACES
 
 pytestmark = pytest.mark.crash
 
-TERM_S = 1.5
+TERM_S = 2
 BAG = 'query q() { insert Bag {slug: "another"} }'
 
 CUTS = {

@@ -45,9 +45,7 @@ def _violations(
 
 def cardinality_message(edge: EdgeType, source: str, edges: int) -> str:
     problem = f"min {edge.minimum}" if edges < edge.minimum else f"max {edge.maximum}"
-    return (
-        f"@card violation on edge {edge.name}: source '{source}' has {edges} edges ({problem})"
-    )
+    return f"@card violation on edge {edge.name}: source '{source}' has {edges} edges ({problem})"
 
 
 def is_broken(edge: EdgeType, edges: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -45,9 +45,7 @@ def ruled_columns(type_: NodeType | EdgeType) -> list[str]:
     """The properties that have such rules."""
     kinds = (ConstraintKind.RANGE, ConstraintKind.CHECK)
     named = {c.columns[0] for kind in kinds for c in type_.of_kind(kind)}
-    return [
-        p.name for p in type_.properties if p.name in named or p.type.enum_values is not None
-    ]
+    return [p.name for p in type_.properties if p.name in named or p.type.enum_values is not None]
 
 
 def _range(change: TableChange, constraint: Constraint) -> Iterator[Violation]:

@@ -22,7 +22,7 @@ from omnigraph.graph.loading import (
     may_retry,
     read_records,
 )
-from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow
+from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow, prepared_on
 from omnigraph.graph.results import LoadResult, SkippedRows
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import CommitId
@@ -77,7 +77,8 @@ def _attempts(views: Views, job: LoadJob, request: LoadRequest, *, created: bool
             view = views.newest(request.branch)
             check_head(view, request)
             try:
-                published = _commit(view, job, request, window)
+                with prepared_on(view.snapshot):
+                    published = _commit(view, job, request, window)
             except ReadSetChanged as change:
                 if not may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
                     raise

@@ -17,6 +17,7 @@ from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.load import LoadMode
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
+from omnigraph.execution.search.vectors import limit_vector_memory
 from omnigraph.graph import blobs, loading, mutating, opening, recovering
 from omnigraph.graph.notebook import table_html
 from omnigraph.graph.pinned import GraphView as GraphView
@@ -126,6 +127,7 @@ class Graph:
             Topology(), query_embedder(embedder), root.settings.traversal
         )
         limit_memory(root.settings.text_cache_bytes)
+        limit_vector_memory(root.settings.vector_cache_bytes)
         self._autopilot = Autopilot(self._views, root.settings.autopilot)
         self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)

@@ -35,6 +35,8 @@ from omnigraph.storage.write import NO_ROW_CHANGED, WriteRequest, commit_write, 
 from omnigraph.types.jsonl import ParsedLines
 
 REPORTED_PROBLEMS = 100
+MANY_BYTES = 8 << 20
+"""More input than this goes through the tasks of the pipeline, which need less memory and time."""
 COSTLY_BYTES = 1 << 20
 """More input than this takes long to prepare, and is not prepared while others wait."""
 
@@ -85,15 +87,20 @@ def needs_pipeline(records: object, engine: str, options: BulkOptions) -> bool:
         return True
     if isinstance(records, list | tuple):
         return bool(records) and all(isinstance(one, str | Path) for one in records)
+    if isinstance(records, bytes):
+        return len(records) > MANY_BYTES
     if not isinstance(records, str | Path):
         return False
-    return "://" in str(records) or not _is_plain_file(Path(records))
+    return "://" in str(records) or not _is_small_file(Path(records))
 
 
-def _is_plain_file(path: Path) -> bool:
-    return path.suffix not in (".gz", ".zst", ".parquet", ".csv") and not (
-        path.is_dir() or (not path.exists() and any(sign in str(path) for sign in "*?["))
-    )
+def _is_small_file(path: Path) -> bool:
+    """Whether this is one file of plain records, or no file at all, and not a large one."""
+    if path.suffix in (".gz", ".zst", ".parquet", ".csv") or path.is_dir():
+        return False
+    if not path.exists():
+        return not any(sign in str(path) for sign in "*?[")
+    return not path.is_file() or path.stat().st_size <= MANY_BYTES
 
 
 def is_table(records: object) -> bool:

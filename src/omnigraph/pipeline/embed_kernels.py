@@ -25,9 +25,8 @@ from omnigraph.execution.embed.files import (
     embedded_text,
     rendered,
 )
-from omnigraph.execution.embed.model import Embedder, TextRole
+from omnigraph.execution.embed.model import BatchEmbedder, Embedder, TextRole
 from omnigraph.execution.embed.open import open_embedder
-from omnigraph.execution.embed.remote import RemoteEmbedder
 from omnigraph.execution.physical import logical_schema
 from omnigraph.execution.read.arrays import Flags
 from omnigraph.pipeline.inputs import ColumnMapping, open_filesystem, store_path
@@ -87,7 +86,7 @@ def embed_texts(asking: Asking, texts: Iterable[str]) -> dict[str, list[float]]:
 
 
 def _ask(embedder: Embedder, texts: Sequence[str], dimension: int) -> list[list[float]]:
-    if isinstance(embedder, RemoteEmbedder) and len(texts) > 1:
+    if isinstance(embedder, BatchEmbedder) and len(texts) > 1:
         return embedder.embed_many(texts, dimension, TextRole.DOCUMENT)
     return [embedder.embed(text, dimension, TextRole.DOCUMENT) for text in texts]
 

@@ -19,7 +19,14 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from omnigraph.errors import BadRequest, InputError, StorageFailure, StorageKind
+from omnigraph.errors import (
+    BadRequest,
+    InputError,
+    NotFoundError,
+    OmniError,
+    StorageFailure,
+    StorageKind,
+)
 from omnigraph.pipeline.kernels.probe import describe
 from omnigraph.pipeline.progress import watched
 from omnigraph.pipeline.session import application_id, is_connect, is_local, parallelism
@@ -91,21 +98,32 @@ class Tasks(Protocol):
 
 
 def run_kernel(kernel: str, spec: object, task: object) -> tuple[str, object]:
-    """The result of one task; a mistake in the input is a result too, since retrying is idle."""
+    """The result of one task; what no second attempt would change is a result too."""
     module, _, name = kernel.partition(":")
     function: Callable[[object, object], object] = getattr(import_module(module), name)
     try:
         return "done", function(spec, task)
-    except InputError as refused:
-        return "refused", refused
+    except (InputError, NotFoundError) as refused:
+        return "refused", _packed(refused)
 
 
-def _results(outcomes: Sequence[tuple[str, object]]) -> list[Any]:
+def _results(outcomes: Sequence[tuple[str, Any]]) -> list[Any]:
     for kind, value in outcomes:
         if kind == "refused":
-            assert isinstance(value, InputError)
-            raise value
+            raise _unpacked(*value)
     return [value for _, value in outcomes]
+
+
+def _packed(error: OmniError) -> tuple[type[OmniError], tuple[Any, ...], dict[str, Any]]:
+    """An error as plain data: few of them can be made anew from their message alone."""
+    return type(error), error.args, dict(vars(error))
+
+
+def _unpacked(kind: type[OmniError], args: tuple[Any, ...], members: dict[str, Any]) -> OmniError:
+    error = kind.__new__(kind, *args)
+    Exception.__init__(error, *args)
+    vars(error).update(members)
+    return error
 
 
 def _divided(jobs: Sequence[Job], results: list[Any]) -> list[list[Any]]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.execution.search.segments import forget_segments
+from omnigraph.execution.search.vectors import forget_vectors
 from omnigraph.storage.tables.location import TableLocation
 
 
@@ -15,3 +16,4 @@ def location(tmp_path) -> TableLocation:
 def _fresh_memory():
     """Each test reads its tables itself."""
     forget_segments()
+    forget_vectors()

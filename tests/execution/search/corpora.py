@@ -74,6 +74,22 @@ def compacted(table: Table) -> Table:
     return open_table(table.location, compact(table).version)
 
 
+def ids_of(table: Table, row_ids: np.ndarray) -> list[str]:
+    """The ids of the rows with these row ids, in that order."""
+    if not len(row_ids):
+        return []
+    found = table.take_row_ids(pa.array(row_ids, pa.uint64()), ["id"])
+    assert found.num_rows == len(row_ids), "a row that is not there"
+    return found.column("id").to_pylist()
+
+
+def row_ids_of(table: Table, ids: Sequence[str]) -> np.ndarray:
+    """The row ids of the rows with these ids that are there, in no particular order."""
+    rows = table.scan(["id"], with_row_id=True).to_pydict()
+    known = dict(zip(rows["id"], rows["_rowid"], strict=True))
+    return np.asarray([known[id] for id in set(ids) if id in known], np.int64)
+
+
 # --- text, one document at a time -----------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import re
 import tempfile
 
 import lance
-import pyarrow as pa
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +20,7 @@ from execution.search.corpora import (
     compacted,
     created,
     extended,
+    ids_of,
     indexed,
     naive_fuzzy,
     naive_phrase,
@@ -27,8 +28,9 @@ from execution.search.corpora import (
     naive_search,
     text_rows,
 )
+from omnigraph.execution.search.bm25 import scores
 from omnigraph.execution.search.segments import forget_segments
-from omnigraph.execution.search.text import matching_ids, scores
+from omnigraph.execution.search.text import matching_ids, matching_rows
 from omnigraph.plan.expressions import TextMode
 from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.handle import open_table
@@ -43,8 +45,8 @@ ALBUMS = {
 }
 
 
-def search(table, query, within=None):
-    return matched(table, TextMode.ANY_TERM, query, None, within)
+def search(table, query):
+    return matched(table, TextMode.ANY_TERM, query)
 
 
 def phrase(table, query):
@@ -55,17 +57,19 @@ def fuzzy(table, query, distance=None):
     return matched(table, TextMode.FUZZY, query, distance)
 
 
-def matched(table, mode, query, distance=None, within=None):
-    ids = matching_ids(table, "text", mode, query, distance, within).to_pylist()
+def matched(table, mode, query, distance=None):
+    ids = matching_ids(table, "text", mode, query, distance).to_pylist()
     assert len(set(ids)) == len(ids), "an id twice"
+    assert ids_of(table, matching_rows(table, "text", mode, query, distance)) == ids
     return set(ids)
 
 
-def scored(table, query, within=None):
-    found = scores(table, "text", query, within)
-    assert found.schema.names == ["id", "score"]
-    assert found.schema.types == [pa.string(), pa.float64()]
-    return dict(zip(*found.to_pydict().values(), strict=True))
+def scored(table, query):
+    found = scores(table, "text", query)
+    assert found.values.dtype == np.float64
+    ids = ids_of(table, found.row_ids)
+    assert len(set(ids)) == len(ids), "an id twice"
+    return dict(zip(ids, found.values.tolist(), strict=True))
 
 
 @pytest.fixture(params=["no index", "full index", "partial index"])
@@ -102,22 +106,16 @@ def test_only_rows_with_a_term_have_a_score(albums):
     assert scored(albums, "nothing like it") == {}
 
 
-def test_candidates_limit_the_answer_and_not_the_scores(albums):
-    everything = scored(albums, "tides night maps")
-    assert set(everything) == {"tides", "embers", "tidal"}
-    within = pa.array(["tidal", "static", "missing", None])
-    assert scored(albums, "tides night maps", within) == {"tidal": everything["tidal"]}
-    assert search(albums, "tides maps", within) == {"tidal"}
-    assert search(albums, "tides", pa.array([], pa.string())) == set()
-    assert scored(albums, "tides", pa.array([], pa.string())) == {}
-
-
-def test_the_best_score_comes_first_and_equal_ones_by_id(location):
+def test_more_of_a_term_counts_more_and_a_longer_text_less(location):
     texts = {"b": "fox", "a": "fox", "c": "fox fox", "d": "a fox among many other long words"}
+    found = scored(created(location, text_rows(texts)), "fox")
+    assert found["c"] > found["a"] == found["b"] > found["d"]
+
+
+def test_a_term_that_stands_in_a_text_very_often_is_counted_in_full(location):
+    texts = {"often": "fox " * 70_000, "once": "fox", "never": "bird"}
     table = created(location, text_rows(texts))
-    found = scores(table, "text", "fox", None).to_pydict()
-    assert found["id"] == ["c", "a", "b", "d"]
-    assert found["score"] == sorted(found["score"], reverse=True)
+    assert scored(table, "fox") == pytest.approx(naive_scores(texts, "fox"), rel=1e-12)
 
 
 # --- what a word is -------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import islice
@@ -15,11 +16,14 @@ from typing import BinaryIO
 import numpy as np
 
 from omnigraph.errors import BadRequest
+from omnigraph.execution.embed.local import LocalEmbedder
 from omnigraph.execution.embed.model import Embedder, TextRole
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
 from omnigraph.progress import working
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
+
+_LINES_AT_ONCE = 256
 
 
 class EmbedMode(StrEnum):
@@ -200,6 +204,22 @@ def check_request(request: EmbedRequest) -> None:
             raise BadRequest(f"the spec says nothing of type '{name}'; it knows {known}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanting:
+    """A record that gets the vector of a text."""
+
+    number: int
+    record: Mapping[str, object]
+    data: dict[str, object]
+    target: str
+    text: str
+
+    def line(self, vector: Sequence[float]) -> bytes:
+        # The shortest digits that single precision reads back as the same number.
+        self.data[self.target] = [float(str(np.float32(value))) for value in vector]
+        return _written(self.record)
+
+
 class _Run:
     """One pass over the input, counting."""
 
@@ -227,15 +247,49 @@ class _Run:
         `made` are the first of them, from an earlier run.
         """
         with working("embedding", unit="records") as work:
-            for number, line in _lines(self._request.input):
-                self._records += 1
-                try:
-                    yield self._line(line, next(made, None))
-                except (ValueRefused, ValueError) as problem:
-                    raise BadRequest(f"{self._request.input}:{number}: {problem}") from None
-                work.advance()
+            for some in _batched(_lines(self._request.input), self._lines_at_once()):
+                begun = [self._begun(number, line, next(made, None)) for number, line in some]
+                yield from self._finished(begun)
+                work.advance(len(some))
 
-    def _line(self, line: bytes, made: bytes | None) -> bytes:
+    def _lines_at_once(self) -> int:
+        # What a provider answers costs money and is written down at once, line by line.
+        return _LINES_AT_ONCE if isinstance(self._embedder, LocalEmbedder) else 1
+
+    def _begun(self, number: int, line: bytes, made: bytes | None) -> bytes | _Wanting:
+        self._records += 1
+        with self._at(number):
+            return self._line(number, line, made)
+
+    def _finished(self, begun: Sequence[bytes | _Wanting]) -> Iterator[bytes]:
+        vectors = iter(self._vectors([one.text for one in begun if isinstance(one, _Wanting)]))
+        for one in begun:
+            if isinstance(one, bytes):
+                yield one
+            else:
+                with self._at(one.number):
+                    line = one.line(next(vectors))
+                self._embedded += 1
+                yield line
+
+    def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        if not texts:
+            return []
+        embedder, dimension = self._embedder, self._request.spec.dimension
+        assert embedder is not None, "only cleaning goes without an embedder"
+        if isinstance(embedder, LocalEmbedder):
+            return embedder.embed_many(texts, dimension, TextRole.DOCUMENT)
+        return [embedder.embed(text, dimension, TextRole.DOCUMENT) for text in texts]
+
+    @contextmanager
+    def _at(self, number: int) -> Iterator[None]:
+        """What is wrong with a line is said with its number."""
+        try:
+            yield
+        except (ValueRefused, ValueError) as problem:
+            raise BadRequest(f"{self._request.input}:{number}: {problem}") from None
+
+    def _line(self, number: int, line: bytes, made: bytes | None) -> bytes | _Wanting:
         record = parse_json(line)
         if not isinstance(record, dict):
             raise ValueError("a record is a JSON object")
@@ -254,7 +308,12 @@ class _Run:
                 self._embedded += self._mode is not EmbedMode.CLEAN
                 self._cleaned += self._mode is EmbedMode.CLEAN
             return made
-        return _written(record) if self._change(type_name, data, target) else line
+        if self._mode is EmbedMode.CLEAN:
+            return self._without(record, data, target) if target.target in data else line
+        if self._mode is EmbedMode.FILL_MISSING and data.get(target.target) not in (None, []):
+            return line
+        text = embedded_text(type_name, data, target.fields)
+        return _Wanting(number, record, data, target.target, text)
 
     def _is_selected(self, type_name: str, data: Mapping[str, object]) -> bool:
         request = self._request
@@ -267,23 +326,12 @@ class _Run:
             for selector in request.selectors
         )
 
-    def _change(self, type_name: str, data: dict[str, object], target: EmbedTarget) -> bool:
-        """Whether the fields were changed."""
-        if self._mode is EmbedMode.CLEAN:
-            if target.target not in data:
-                return False
-            del data[target.target]
-            self._cleaned += 1
-            return True
-        if self._mode is EmbedMode.FILL_MISSING and data.get(target.target) not in (None, []):
-            return False
-        assert self._embedder is not None, "only cleaning goes without an embedder"
-        text = embedded_text(type_name, data, target.fields)
-        vector = self._embedder.embed(text, self._request.spec.dimension, TextRole.DOCUMENT)
-        # The shortest digits that single precision reads back as the same number.
-        data[target.target] = [float(str(np.float32(value))) for value in vector]
-        self._embedded += 1
-        return True
+    def _without(
+        self, record: Mapping[str, object], data: dict[str, object], target: EmbedTarget
+    ) -> bytes:
+        del data[target.target]
+        self._cleaned += 1
+        return _written(record)
 
 
 def embedded_text(type_name: str, data: Mapping[str, object], fields: tuple[str, ...]) -> str:
@@ -320,6 +368,14 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     yield number, line.rstrip(b"\r\n")
     except OSError as error:
         raise BadRequest(f"cannot read {path}: {error.strerror}") from None
+
+
+def _batched(
+    lines: Iterable[tuple[int, bytes]], size: int
+) -> Iterator[Sequence[tuple[int, bytes]]]:
+    rest = iter(lines)
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 def _written(record: Mapping[str, object]) -> bytes:

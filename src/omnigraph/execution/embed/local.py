@@ -46,37 +46,6 @@ class SentenceModel:
         return answer
 
 
-@dataclass(frozen=True, slots=True)
-class LocalEmbedder:
-    """An embedder that asks nobody. The model is loaded for the first text, once in a process."""
-
-    model: str = LOCAL_MODEL
-    dimension: int = LOCAL_DIMENSION
-    load: Callable[[], SentenceModel] = lambda: shared_model()
-
-    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
-        return self.embed_many([text], dimension, role)[0]
-
-    def embed_many(
-        self,
-        texts: Sequence[str],
-        dimension: int,
-        role: TextRole,  # noqa: ARG002  # queries and documents are embedded alike
-    ) -> list[list[float]]:
-        """The vectors of several texts, which is faster than one by one.
-
-        Raises:
-            EmbeddingFailed: vectors of the model have another dimension, or its files are damaged.
-            MissingPackage: the model is not installed.
-        """
-        if dimension != self.dimension:
-            raise EmbeddingFailed(
-                f"vectors of model '{self.model}' have {self.dimension} dimensions, "
-                f"not {dimension}"
-            )
-        return [unit_vector(row, dimension) for row in self.load().vectors(texts)]
-
-
 def batches(lengths: Sequence[int], tokens_at_once: int) -> Iterator[list[int]]:
     """The places of all texts in batches, short texts first.
 
@@ -132,3 +101,33 @@ def load_model(folder: Path) -> SentenceModel:
 
     weights = read_tensors(read_published(folder, WEIGHTS))
     return SentenceModel(tokens, encoder(weights, _HEADS))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEmbedder:
+    """An embedder that asks nobody. The model is loaded for the first text, once in a process."""
+
+    model: str = LOCAL_MODEL
+    dimension: int = LOCAL_DIMENSION
+    load: Callable[[], SentenceModel] = shared_model
+
+    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
+        return self.embed_many([text], dimension, role)[0]
+
+    def embed_many(
+        self,
+        texts: Sequence[str],
+        dimension: int,
+        role: TextRole,  # noqa: ARG002  # queries and documents are embedded alike
+    ) -> list[list[float]]:
+        """The vectors of several texts, which is faster than one by one.
+
+        Raises:
+            EmbeddingFailed: vectors of the model have another dimension, or its files are damaged.
+            MissingPackage: the model is not installed.
+        """
+        if dimension != self.dimension:
+            raise EmbeddingFailed(
+                f"vectors of model '{self.model}' have {self.dimension} dimensions, not {dimension}"
+            )
+        return [unit_vector(row, dimension) for row in self.load().vectors(texts).tolist()]

@@ -1,8 +1,8 @@
 """The forward pass of a BERT encoder in NumPy: tokens of many texts to one vector each.
 
-Texts are not padded to one length. Their tokens lie one behind the other in a single matrix, so that
-every dense layer is one multiplication of two matrices; only attention looks at texts one by one,
-those of the same length together. So nothing has to be masked, and no text sees another.
+Texts are not padded to one length. Their tokens lie one behind the other in a single matrix, so
+that every dense layer is one multiplication of two matrices; only attention looks at texts one by
+one, those of the same length together. So nothing has to be masked, and no text sees another.
 """
 
 from __future__ import annotations
@@ -137,8 +137,7 @@ def encoder(tensors: Mapping[str, Floats], heads: int) -> Encoder:
         return _Norm(tensors[f"{name}.weight"], tensors[f"{name}.bias"])
 
     def layer(name: str) -> _Layer:
-        query = dense(f"{name}.attention.self.query", (width := words.shape[1] // heads) ** -0.5)
-        assert width * heads == words.shape[1], "heads share the dimension evenly"
+        query = dense(f"{name}.attention.self.query", (words.shape[1] // heads) ** -0.5)
         others = [dense(f"{name}.attention.self.{part}") for part in ("key", "value")]
         return _Layer(
             _side_by_side([query, *others]),

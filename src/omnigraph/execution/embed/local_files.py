@@ -1,4 +1,4 @@
-"""The files of the model that runs in process: where they are, that they are the right ones, what is in them.
+"""The files of the model that runs in process: found, checked and read.
 
 They come in a package that is only a carrier: none of its code is run, and no byte of its files is
 used that does not belong to the published model.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -31,6 +31,19 @@ class Embedder(Protocol):
 
         Raises:
             EmbeddingFailed: there is no usable answer from the provider.
+        """
+        ...
+
+
+@runtime_checkable
+class BatchEmbedder(Embedder, Protocol):
+    """An embedder that can be asked for several texts at once."""
+
+    def embed_many(self, texts: Sequence[str], dimension: int, role: TextRole) -> list[list[float]]:
+        """The vectors of the texts, in their order.
+
+        Raises:
+            EmbeddingFailed: there is no usable answer for one of them.
         """
         ...
 

@@ -6,8 +6,10 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from omnigraph.errors import EmbeddingFailed
+from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.execution.embed.http_post import base_address
+from omnigraph.execution.embed.local import LOCAL_MODEL, LocalEmbedder
+from omnigraph.execution.embed.local_files import require_packages
 from omnigraph.execution.embed.mock import MockEmbedder
 from omnigraph.execution.embed.model import Embedder, TextRole
 from omnigraph.execution.embed.remote import (
@@ -74,6 +76,8 @@ def chosen_model(settings: EmbedSettings) -> str:
     """The model the embedder of these settings will have."""
     if settings.model is not None or _is_mock(settings):
         return settings.model or ""
+    if settings.provider is EmbedProvider.LOCAL:
+        return LOCAL_MODEL
     return _PROVIDERS[settings.provider].model
 
 
@@ -82,12 +86,15 @@ def open_embedder(settings: EmbedSettings) -> Embedder:
 
     Raises:
         EmbeddingFailed: its provider needs a key that is not set.
-        BadRequest: the base URL is not one.
+        BadRequest: the base URL is not one, or the provider does not have the model.
+        MissingPackage: its provider needs a package that is not installed.
     """
     if _is_mock(settings):
         if settings.provider is not EmbedProvider.MOCK:
             _log.warning("embeddings are made up: OMNIGRAPH_EMBEDDINGS_MOCK is set")
         return MockEmbedder(chosen_model(settings))
+    if settings.provider is EmbedProvider.LOCAL:
+        return _local(settings)
     provider = _PROVIDERS[settings.provider]
     return RemoteEmbedder(
         dialect=provider.dialect,
@@ -101,6 +108,15 @@ def open_embedder(settings: EmbedSettings) -> Embedder:
             backoff_s=settings.backoff_s,
         ),
     )
+
+
+def _local(settings: EmbedSettings) -> LocalEmbedder:
+    if settings.model not in (None, LOCAL_MODEL):
+        raise BadRequest(
+            f"the embedding provider local has no model '{settings.model}', only '{LOCAL_MODEL}'"
+        )
+    require_packages()
+    return LocalEmbedder()
 
 
 def _is_mock(settings: EmbedSettings) -> bool:

@@ -25,7 +25,7 @@ from omnigraph.execution.read.arrays import (
     places,
     take,
 )
-from omnigraph.execution.read.numbering import NodeNumbering, Numbering
+from omnigraph.execution.read.numbering import NodeNumbering, Numbering, RowPlaces
 from omnigraph.execution.read.reader import ID, Found, Reader
 from omnigraph.execution.read.topology import Key, Topology
 
@@ -141,6 +141,11 @@ class Numbered(OneType):
     @property
     def row_ids(self) -> Longs:
         return self._numbering.rows.row_ids
+
+    @property
+    def rows(self) -> RowPlaces:
+        """Finds codes by row ids."""
+        return self._numbering.rows
 
     def columns(self, names: Sequence[str], codes: Codes) -> Columns:
         found = {name: take(self._whole(name), codes) for name in names if self._pays(name, codes)}

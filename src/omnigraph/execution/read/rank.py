@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from omnigraph.execution.read.arrays import MISSING, Codes, Doubles, Longs, distinct
+from omnigraph.execution.read.arrays import Codes, Doubles, Longs, distinct, places_among
 from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.rows import BLOCK_ROWS, Rows, joined
 from omnigraph.execution.read.scores import fuse_rankings, ranked
@@ -26,16 +26,22 @@ def rank(node: Rank, context: Context, child: Iterator[Rows], keep: int | None) 
         return
     rows = joined(blocks)
     order, scores = _ranking(node, context, rows, keep)
-    place = np.full(rows.entities[node.ranking.variable].size + 1, MISSING, dtype=np.int64)
-    place[order] = np.arange(len(order))
-    places = place[rows.codes[node.ranking.variable]]
-    kept = np.flatnonzero(places >= 0)
-    rows, places = rows.take(kept), places[kept]
+    rows, places = _placed(rows, node.ranking.variable, order)
     keys = sort_keys(context, rows, node.keys, ()) if node.keys else []
     levels = _levels(scores)[places]
     ties = [id_order(rows, variable) for variable in node.tie_break]
     found = rows.take(in_order([levels, *keys, places, *ties], rows.size))
     yield from found.slice(0, found.size if keep is None else keep).pieces(BLOCK_ROWS)
+
+
+def _placed(rows: Rows, variable: str, order: Codes) -> tuple[Rows, Longs]:
+    """The rows whose entity is ranked, and the place of each in the ranking."""
+    codes, size = rows.codes[variable], rows.entities[variable].size
+    is_ranked = np.zeros(size + 1, dtype=np.bool_)  # a missing one looks at the last place
+    is_ranked[order] = True
+    kept = rows.take(np.flatnonzero(is_ranked[codes]))
+    places = places_among(kept.codes[variable].astype(np.int64), order.astype(np.int64))
+    return kept, places.astype(np.int64)
 
 
 def _ranking(node: Rank, context: Context, rows: Rows, keep: int | None) -> tuple[Codes, Doubles]:

@@ -51,7 +51,7 @@ class Ranking:
             rank[order] = np.arange(self.size)
             found[places[known]] = rank[known]
         else:
-            found[places[known]] = [self._rank(place) for place in known]
+            found[places[known]] = [self._rank(place) for place in known.tolist()]
         return found
 
     def _rank(self, place: int) -> int:

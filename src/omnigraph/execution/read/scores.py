@@ -21,12 +21,12 @@ from omnigraph.execution.read.arrays import (
     Doubles,
     Integers,
     Longs,
-    codes_of,
     distinct,
     places_among,
 )
 from omnigraph.execution.read.context import Context
-from omnigraph.execution.read.entities import Entities, Several, parts_of
+from omnigraph.execution.read.entities import Entities, Numbered, Several, parts_of
+from omnigraph.execution.read.numbering import RowPlaces
 from omnigraph.execution.read.ranking import Ranking, fused_rankings
 from omnigraph.execution.read.reader import Reader
 from omnigraph.execution.read.resolve import is_fixed
@@ -65,22 +65,33 @@ class Candidates:
 
     reader: Reader
     row_ids: Longs
-    at: Integers
-    """Where each of them stands among all that were asked for."""
+    at: Integers | None = None
+    """Where each of them stands among all that were asked for; None if they are all of those."""
+    rows: RowPlaces | None = None
+    """Finds their places by row ids, where that is at hand: for all entities of a table."""
 
     @property
     def are_all(self) -> bool:
         return len(self.row_ids) == self.reader.row_count
 
-    def places(self, row_ids: Longs) -> Codes:
-        """The place of each row among the candidates; -1 for other rows."""
-        return places_among(row_ids, self.row_ids)
+    def found(self, hits: Hits) -> tuple[Integers, Doubles]:
+        """Where the candidates stand that were found, and what was found for each."""
+        if self.rows is not None:
+            return self.rows.find(hits.row_ids), hits.values
+        places = places_among(hits.row_ids, self.row_ids)
+        known = np.flatnonzero(places >= 0)
+        return self.asked(places[known]), hits.values[known]
+
+    def asked(self, places: Integers) -> Integers:
+        return places if self.at is None else self.at[places]
 
 
 def candidates_of(entities: Entities, codes: Codes) -> list[Candidates]:
-    """The entities with these different codes, type by type."""
+    """The entities with these different, ascending codes, type by type."""
+    if isinstance(entities, Numbered) and len(codes) == entities.size:
+        return [Candidates(entities.reader, entities.row_ids, rows=entities.rows)]
     if not isinstance(entities, Several):
-        return [Candidates(entities.reader, entities.row_ids[codes], np.arange(len(codes)))]
+        return [Candidates(entities.reader, entities.row_ids[codes])]
     kinds, found, start = entities.kinds(codes), [], 0
     for kind, part in enumerate(parts_of(entities)):
         own = np.flatnonzero(kinds == kind)
@@ -117,7 +128,8 @@ def text_matches(
         if len(some.row_ids):
             rows = _matching(context, condition, some.reader, text.matching_rows)
             found = np.empty(0, np.int64) if rows is None else rows
-            matches[some.at] = places_among(some.row_ids, found) >= 0
+            matching = np.flatnonzero(places_among(some.row_ids, found) >= 0)
+            matches[some.asked(matching)] = True
     return pa.array(matches)
 
 
@@ -158,11 +170,9 @@ def score_values(
     values = np.zeros(len(codes))
     missing = np.ones(len(codes), dtype=np.bool_)
     for some in candidates_of(entities, codes):
-        hits = _hits(context, operand, some, keep=None)
-        found = places_among(some.row_ids, hits.row_ids)
-        known = np.flatnonzero(found >= 0)
-        values[some.at[known]] = hits.values[found[known]]
-        missing[some.at[known]] = False
+        places, found = some.found(_hits(context, operand, some, keep=None))
+        values[places] = found
+        missing[places] = False
     return pa.array(values, pa.float64(), mask=missing)
 
 
@@ -194,15 +204,18 @@ def _ranking(
     places: list[Integers] = [np.empty(0, np.int64)]
     values: list[Doubles] = [np.empty(0, np.float64)]
     for some in candidates:
-        hits = _hits(context, operand, some, keep)
-        found = some.places(hits.row_ids)
-        known = np.flatnonzero(found >= 0)
-        places.append(some.at[found[known]])
-        values.append(hits.values[known])
+        where, found = some.found(_hits(context, operand, some, keep))
+        places.append(where)
+        values.append(found)
     own, value = codes[np.concatenate(places)], np.concatenate(values)
-    ties = own if entities.rank is None else entities.rank[own]
     keys = value if isinstance(operand, VectorDistance) else -value
-    return Ranking(own, value, keys, ties.astype(np.int64))
+    return Ranking(own, value, keys, _ties(entities, own))
+
+
+def _ties(entities: Entities, codes: Codes) -> Longs:
+    """Different numbers in the order of the ids; two types may share an id."""
+    wide = codes.astype(np.int64)
+    return wide if entities.rank is None else entities.rank[codes] * entities.size + wide
 
 
 def _hits(

@@ -201,7 +201,8 @@ def _postings(places: Places, row_starts: Integers, term_starts: Integers) -> Po
     row_of_place = np.repeat(np.arange(len(row_starts) - 1), np.diff(row_starts))
     terms = np.repeat(np.arange(len(term_starts) - 1), np.diff(term_starts))
     keys = (terms << 32) | row_of_place[places]
-    keys.sort()
+    # In order already where a term has one word; the stable sort merges the runs of the others.
+    keys.sort(kind="stable")
     at = np.flatnonzero(np.diff(keys, prepend=-1))
     counts = np.diff(at, append=len(keys))
     return Postings(

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from omnigraph.constraints.model import column, without
 from omnigraph.errors import Violation
+from omnigraph.pipeline.kernels.hashing import string_hashes
 from omnigraph.pipeline.staging import AT, FATES, REJECTS, Staged
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import ROW_ADDRESS, Table
@@ -32,9 +33,7 @@ class Bucket:
         """Which keys belong here; None stands for all of them."""
         if self.of == 1:
             return None
-        import polars as pl  # noqa: PLC0415 - loads slowly, and few keys need no division
-
-        hashed = pl.Series(keys).hash(seed=0).to_numpy()
+        hashed = string_hashes(keys)
         return pa.array(hashed % np.uint64(self.of) == np.uint64(self.number))
 
     def keep(self, rows: pa.Table, by: str | Callable[[pa.Table], pa.Array]) -> pa.Table:

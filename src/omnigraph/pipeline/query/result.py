@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -58,8 +59,8 @@ def _restored(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 def _translated(error: Exception) -> OmniError:
     """What went wrong, as the embedded executor would say it."""
     text = str(error)
-    if SUM_TOO_LARGE in text:
-        start = text.index(SUM_TOO_LARGE)
-        return BadRequest(text[start:].splitlines()[0].split("'")[0].strip().rstrip("."))
+    too_large = re.search(re.escape(SUM_TOO_LARGE) + r" \w+", text)
+    if too_large is not None:
+        return BadRequest(too_large[0])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return StorageFailure(StorageKind.UNKNOWN, f"the query failed on Spark: {lines[0]}")

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load import LoadMode
+from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import ColumnMapping, table_mapping
 from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, stage_partition
 from omnigraph.pipeline.source.access import StagedWrite, graph_access
@@ -59,9 +60,9 @@ class _Target:
     def stage(self, area: str, batches: Iterator[pa.RecordBatch]) -> StagedSplit:
         """The rows of one task in the staging area."""
         place = StagingArea(self._root(self.settings), area)
-        key = self.mapping.table_key
-        locations = {key: place.table_location(key)}  # type: ignore[arg-type]
-        spec = StageSpec(self.ir, locations, self.settings.aws, partial=self.options.partial)  # type: ignore[arg-type]
+        key = TableKey(self.mapping.table_key)
+        locations = {key: place.table_location(key)}
+        spec = StageSpec(self.ir, locations, self.settings.aws, partial=self.options.partial)
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         return stage_partition((spec, self.mapping), (number, map(_read_back, batches)))

@@ -325,7 +325,7 @@ def _stage_rows(
     operation: LanceOperation.BaseOperation
     if sentinel is not None:
         kept, emptied = _without_rows(table, removed_addresses)
-        kept, emptied = kept + parse_fragments(deletions.kept), emptied + [*deletions.emptied]
+        kept, emptied = kept + parse_fragments(deletions.kept), [*emptied, *deletions.emptied]
         operation = strict_update(
             table, removed_ids=emptied, updated=kept, added=written, sentinel=sentinel
         )

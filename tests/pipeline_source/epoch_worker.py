@@ -1,0 +1,25 @@
+"""A process that commits one epoch of a stream, or dies at the write it was told to die at.
+
+python epoch_worker.py GRAPH WRITES
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pyarrow as pa
+
+from omnigraph.pipeline.source.datasource import PlainSource
+from omnigraph.storage.objects.counting import KillAfter, install_observer
+
+
+def main(graph: str, writes: str) -> None:
+    install_observer(KillAfter(int(writes)))
+    source = PlainSource({"path": graph, "type": "Note", "streamId": "s"})
+    writer = source.streamWriter(pa.schema([]), overwrite=False)
+    rows = pa.record_batch({"text": ["a", "b"]})
+    writer.commit([writer.write(iter([rows]))], 7)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
