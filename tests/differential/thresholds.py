@@ -33,6 +33,7 @@ TINY = {
     "_FEW_ROWS": 1,
     "_FEW_SHARE": 0.0,
     "_FEW_TARGETS": 1,
+    "_FEW_WORDS": 2,
     "_FIRST_BLOCK": 1,
     "_ITEMS_PER_PRODUCT": 4,
     "_LARGEST_BLOCK": 4,

@@ -136,7 +136,7 @@ def nearest_places(
     places = np.arange(len(matrix.values)) if among is None else among
     if keep is not None and len(places) > keep > 0:
         places = _narrowed(matrix, places, query, keep)
-    return places, distances(matrix.values[places], query)
+    return places, distances(_at(matrix.values, places), query)
 
 
 def _narrowed(matrix: Matrix, places: Integers, query: Floats, keep: int) -> Integers:

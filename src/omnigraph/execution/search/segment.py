@@ -19,6 +19,8 @@ Places = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.unsignedinteger[Any]]
 
+_FEW_WORDS = 1 << 16
+"""So few words have numbers of two bytes, which are not compared but counted when sorted."""
 _LETTERS_AND_DIGITS = bytes(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
 """Beyond ASCII only words are left when texts are cut, so each such byte is of a word."""
 _OTHERS = bytes(byte for byte in range(256) if byte not in _LETTERS_AND_DIGITS)
@@ -185,11 +187,13 @@ def _turned_around(numbers: Places, words: int) -> tuple[Integers, Places]:
     """The places of each word, one word after the other, and where each word's places start."""
     at = np.flatnonzero(numbers >= 0)
     chosen = numbers[at]
+    starts = np.zeros(words + 1, np.int64)
+    np.cumsum(np.bincount(chosen, minlength=words), out=starts[1:])
+    if words <= _FEW_WORDS:
+        return starts, at[np.argsort(chosen.astype(np.uint16), kind="stable")].astype(np.int32)
     # One sort of single numbers that hold both is several times faster than sorting indirectly.
     keys = (chosen.astype(np.int64) << 32) | at
     keys.sort()
-    starts = np.zeros(words + 1, np.int64)
-    np.cumsum(np.bincount(chosen, minlength=words), out=starts[1:])
     return starts, (keys & 0xFFFFFFFF).astype(np.int32)
 
 
@@ -198,7 +202,7 @@ def _postings(places: Places, row_starts: Integers, term_starts: Integers) -> Po
 
     The places of a term are those of its words, one word after the other.
     """
-    row_of_place = np.repeat(np.arange(len(row_starts) - 1), np.diff(row_starts))
+    row_of_place = np.repeat(np.arange(len(row_starts) - 1, dtype=np.int32), np.diff(row_starts))
     terms = np.repeat(np.arange(len(term_starts) - 1), np.diff(term_starts))
     keys = (terms << 32) | row_of_place[places]
     # In order already where a term has one word; the stable sort merges the runs of the others.
