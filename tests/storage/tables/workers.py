@@ -61,9 +61,7 @@ def change_table(location, version: int, racer: int) -> str:
 def publish(location, version: int, racer: int) -> str:
     base = read_state(open_table(location, version))
     lineage = rows({f"commit-{version}-{racer}": version})
-    staged = stage_manifest(
-        base, rows({"state": racer}), lineage, recent_lineage=0, **identity()
-    )
+    staged = stage_manifest(base, rows({"state": racer}), lineage, recent_lineage=0, **identity())
     return _outcome(lambda: commit_exact(staged))
 
 
