@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import lance
 import pyarrow as pa
@@ -99,7 +99,13 @@ def _sample(
     }
 
 
-def _facts(name: str, table: lance.LanceDataset) -> Facts:
+class Readable(Protocol):
+    """Rows by column, whatever keeps them."""
+
+    def to_table(self, columns: list[str]) -> pa.Table: ...
+
+
+def _facts(name: str, table: Readable) -> Facts:
     """Figures that change if a row is lost, doubled, or given another name or other ends."""
     if name in _NODES:
         rows = table.to_table(columns=["id", "number", "name"])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 import omnigraph
@@ -91,7 +92,7 @@ class _ParquetFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def to_table(self, columns: list[str]) -> object:
+    def to_table(self, columns: list[str]) -> pa.Table:
         return pq.read_table(self._folder, columns=columns)
 
 
