@@ -1,11 +1,13 @@
 """Arrow columns from elsewhere as columns of a property type."""
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
 from omnigraph.types.arrow import arrow_type
+from omnigraph.types.from_arrow import convert_array
 from omnigraph.types.from_json import convert_column
 from omnigraph.types.property import PropertyType, Scalar
 
@@ -128,3 +130,12 @@ def test_a_blob_column_is_taken_as_it_is():
     cells = [{"data": b"x", "uri": None}, None]
     array = pa.array(cells, arrow_type(PropertyType(Scalar.BLOB)))
     assert convert_column(array, PropertyType(Scalar.BLOB)).array.to_pylist() == cells
+
+
+def test_whole_decimals_are_integers_within_the_bounds_of_the_type():
+    given = pa.array([Decimal(1), None, Decimal(2**64 - 1), Decimal(2**64)], pa.decimal128(20, 0))
+    found = convert_array(given, PropertyType(Scalar.U64))
+    assert found.array.to_pylist() == [1, None, 2**64 - 1, None]
+    assert found.errors == ((3, "exceeds UInt64 range"),)
+    fraction = pa.array([Decimal("1.5")], pa.decimal128(5, 1))
+    assert convert_array(fraction, PropertyType(Scalar.I32)).errors

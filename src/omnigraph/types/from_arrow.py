@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ from omnigraph.types.temporal_columns import ParsedColumn, outside, parse_dates,
 
 _SURELY_OUTSIDE = 10**15
 """Seconds beyond any year held here, yet few enough to be counted in milliseconds."""
+_WIDE_DECIMAL = pa.decimal128(38, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,22 @@ def _booleans(array: pa.Array, wanted: PropertyType) -> Converted:
 
 
 def _integers(array: pa.Array, wanted: PropertyType) -> Converted:
-    if not pat.is_integer(array.type):
+    low, high = INTEGER_BOUNDS[wanted.scalar]
+    if _is_whole_decimal(array.type):
+        # Spark has no unsigned type: a U64 that went through it comes back as such a decimal.
+        array = array.cast(_WIDE_DECIMAL)
+        least, most = (pa.scalar(Decimal(bound), _WIDE_DECIMAL) for bound in (low, high))
+        wrong = pc.or_(pc.less(array, least), pc.greater(array, most)).fill_null(False)
+    elif pat.is_integer(array.type):
+        wrong = outside(array, low, high)
+    else:
         return _refused(array, wanted)
-    wrong = outside(array, *INTEGER_BOUNDS[wanted.scalar])
     kept = pc.if_else(wrong, None, array).cast(arrow_type(wanted))
     return Converted(kept, _rows(wrong, f"exceeds {RANGE_NAMES[wanted.scalar]} range"))
+
+
+def _is_whole_decimal(type: pa.DataType) -> bool:
+    return bool(pat.is_decimal128(type)) and type.scale == 0
 
 
 def _floats(array: pa.Array, wanted: PropertyType) -> Converted:
