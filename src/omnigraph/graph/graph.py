@@ -58,6 +58,7 @@ from omnigraph.storage.root import GraphRoot
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
+    from omnigraph.maintenance.workers import Workers
 
 
 def init(
@@ -492,21 +493,58 @@ class Graph:
 
     # --- maintenance -----------------------------------------------------------------------------
 
-    def optimize(self, *, branch: str = MAIN, actor: str | None = None) -> OptimizeResult:
+    def optimize(
+        self,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> OptimizeResult:
         """Merge small fragments and build missing indexes of the tables a branch owns.
 
         At most one commit, none if there was nothing to do. Never deletes a version.
+
+        Args:
+            branch: Whose tables.
+            actor: Who the commit is recorded for.
+            engine: Where files are written: `local`, in this process, or `spark`.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
         """
         self._require_writable()
-        return optimize(self._views, OptimizeOptions(branch, actor))
+        workers = self._workers(engine, session, spark_conf)
+        return optimize(self._views, OptimizeOptions(branch, actor), workers)
 
     def ensure_indices(
-        self, *, branch: str = MAIN, actor: str | None = None
+        self,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
     ) -> tuple[PendingIndex, ...]:
-        """Build what is missing of the declared indexes; gives those that cannot be built yet."""
+        """Build what is missing of the declared indexes; gives those that cannot be built yet.
+
+        The arguments are those of `optimize`.
+        """
         self._require_writable()
+        workers = self._workers(engine, session, spark_conf)
         options = OptimizeOptions(branch, actor, indexes_only=True)
-        return optimize(self._views, options).pending_indexes
+        return optimize(self._views, options, workers).pending_indexes
+
+    def _workers(
+        self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
+    ) -> Workers | None:
+        """Who writes the files of maintenance; None for threads of this process."""
+        if engine == "local":
+            return None
+        from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
+        from omnigraph.pipeline.upkeep import TaskWorkers  # noqa: PLC0415
+
+        return TaskWorkers(tasks_of(engine, self.settings, session, spark_conf))
 
     def repair(self, *, confirm: bool = False, force: bool = False) -> RepairResult:
         """Look for tables that somebody moved ahead of the graph; with `confirm`, accept them.

@@ -20,7 +20,6 @@ from omnigraph.errors import (
     ReadSetChanged,
     RetryableCommitConflict,
     StorageFailure,
-    StorageKind,
     UncoveredDrift,
 )
 from omnigraph.identity import MAIN, TableKey
@@ -33,7 +32,14 @@ from omnigraph.maintenance.model import (
     Seen,
     Skip,
 )
-from omnigraph.maintenance.steps import Step, pending_indexes, prepare_next
+from omnigraph.maintenance.steps import (
+    Step,
+    StripSettings,
+    delivered_step,
+    pending_indexes,
+    plan_next,
+)
+from omnigraph.maintenance.workers import Threads, Workers
 from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.commits import Commit
@@ -50,6 +56,7 @@ from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.handle import latest_version, open_newest, open_table
 from omnigraph.storage.tables.ledger import compact_lineage
 from omnigraph.storage.tables.maintain import stage_without_auto_cleanup
+from omnigraph.storage.tables.orders import Order, is_gone
 from omnigraph.storage.write import StagedTable, Writable, WriteRequest, commit_write, mint_ticket
 
 MOST_ROUNDS = 16
@@ -97,6 +104,7 @@ class _Table:
 class _Run:
     branches: Branches
     options: OptimizeOptions
+    workers: Workers
     tables: dict[TableKey, _Table] = field(default_factory=dict)
 
     @property
@@ -112,16 +120,24 @@ class _Run:
         return any(table.committed for table in self.tables.values())
 
 
-def optimize(branches: Branches, options: OptimizeOptions) -> OptimizeResult:
+def optimize(
+    branches: Branches, options: OptimizeOptions, workers: Workers | None = None
+) -> OptimizeResult:
     """Do everything worth doing to the tables a branch owns.
 
     Tables it only inherits are their owner's to optimize. One that was moved ahead of the graph
     by somebody else is left alone and reported.
 
+    Args:
+        branches: The graph.
+        options: What to do, and for whom.
+        workers: Who writes files; threads of this process by default.
+
     Raises:
         RecoveryRequired: an interrupted write of the branch cannot be settled.
     """
-    run = _Run(branches, options)
+    threads = Threads(branches.root.settings.maintenance_concurrency)
+    run = _Run(branches, options, workers or threads)
     _begin(run)
     with working("optimizing", total=len(run.tables), unit="tables") as work:
         for _ in range(MOST_ROUNDS):
@@ -184,12 +200,31 @@ def _meet_drift(run: _Run, snapshot: Snapshot, entry: TableEntry, hold: Hold) ->
 
 
 def _prepare(run: _Run) -> dict[TableKey, Step]:
-    """The next step of every table that has one, written side by side."""
+    """The next step of every table that has one, with everything written that it needs."""
     seen = run.branches.newest(run.options.branch)
     waiting = [e for e in owned_entries(seen.snapshot) if not _is_done(run, e.table_key)]
     with ThreadPoolExecutor(run.root.settings.maintenance_concurrency) as pool:
-        prepared = list(pool.map(lambda entry: _prepare_table(run, seen, entry), waiting))
-    return {e.table_key: s for e, s in zip(waiting, prepared, strict=True) if s is not None}
+        planned = list(pool.map(lambda entry: _plan_table(run, seen, entry), waiting))
+    steps: dict[TableKey, Step] = {}
+    orders: dict[TableKey, Order] = {}
+    for entry, plan in zip(waiting, planned, strict=True):
+        if isinstance(plan, Order):
+            orders[entry.table_key] = plan
+        elif plan is not None:
+            steps[entry.table_key] = plan
+    return steps | _carried_out(run, orders)
+
+
+def _carried_out(run: _Run, orders: Mapping[TableKey, Order]) -> dict[TableKey, Step]:
+    """The steps whose files were ordered, all of them written side by side."""
+    deliveries = run.workers.carry_out(list(orders.values())) if orders else ()
+    steps = {}
+    for key, delivery in zip(orders, deliveries, strict=True):
+        if delivery is None:
+            run.tables[key].spoiled()
+        else:
+            steps[key] = delivered_step(delivery)
+    return steps
 
 
 def _is_done(run: _Run, key: TableKey) -> bool:
@@ -197,23 +232,19 @@ def _is_done(run: _Run, key: TableKey) -> bool:
     return table is None or table.is_done
 
 
-def _prepare_table(run: _Run, seen: Seen, entry: TableEntry) -> Step | None:
+def _plan_table(run: _Run, seen: Seen, entry: TableEntry) -> StripSettings | Order | None:
     table, type_ = run.tables[entry.table_key], seen.catalog.by_table_key[entry.table_key]
     try:
-        # A handle of its own: while an index is built, nobody else can use the handle.
         opened = open_table(run.root.location(entry.path, entry.owner_branch), entry.version)
-        step = prepare_next(opened, type_, indexes_only=run.options.indexes_only)
-    except HistoricalVersionReclaimed:
-        table.spoiled()  # the graph moved on and cleanup removed what we were reading
-        return None
-    except StorageFailure as failure:
-        if failure.kind is not StorageKind.NOT_FOUND:
+        plan = plan_next(opened, type_, indexes_only=run.options.indexes_only)
+    except (HistoricalVersionReclaimed, StorageFailure) as failure:
+        if not is_gone(failure):
             raise
         table.spoiled()
         return None
-    if step is None:
+    if plan is None:
         table.is_done = True
-    return step
+    return plan
 
 
 def _land(run: _Run, steps: Mapping[TableKey, Step]) -> None:

@@ -1,4 +1,4 @@
-"""The next thing worth doing to one table, prepared outside of any window.
+"""The next thing worth doing to one table, planned and prepared outside of any window.
 
 A table is rearranged in steps of one version each: settings that delete behind our back go first,
 then vectors are indexed, then fragments are merged, then B-trees are built. In this order no step
@@ -15,12 +15,7 @@ from uuid import uuid4
 from omnigraph.catalog.model import EntityType
 from omnigraph.maintenance.declared import stored_indexes
 from omnigraph.maintenance.model import PendingIndex
-from omnigraph.storage.tables.compaction import (
-    WrittenGroup,
-    plan_groups,
-    stage_rewrite,
-    write_groups,
-)
+from omnigraph.storage.tables.compaction import WrittenGroup, plan_groups, stage_rewrite
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.indices import (
     BuiltSegment,
@@ -28,12 +23,12 @@ from omnigraph.storage.tables.indices import (
     IndexSpec,
     Layout,
     SegmentPlan,
-    build_segment,
     describe_layout,
     plan_segment,
     stage_segments,
 )
 from omnigraph.storage.tables.maintain import auto_cleanup_keys, stage_without_auto_cleanup
+from omnigraph.storage.tables.orders import Delivery, Order
 from omnigraph.storage.tables.quoting import identifier
 from omnigraph.storage.tables.stage import StagedTransaction
 
@@ -90,20 +85,29 @@ class UseSegments:
         return (0, 0)
 
 
-def prepare_next(table: Table, type_: EntityType, *, indexes_only: bool = False) -> Step | None:
-    """The next step of this table, with everything written that it needs; None if it is done."""
+def plan_next(
+    table: Table, type_: EntityType, *, indexes_only: bool = False
+) -> StripSettings | Order | None:
+    """The next step of this table, or an order for the files it needs; None if it is done."""
     layout = describe_layout(table)
     vectors, trees = _plans(table, layout, type_)
     if indexes_only:
-        return _built(table, [*vectors, *trees])
+        return _to_build(table, [*vectors, *trees])
     if auto_cleanup_keys(table):
         return StripSettings()
     if vectors:
-        return _built(table, vectors)
+        return _to_build(table, vectors)
     groups = plan_groups(layout)
     if groups:
-        return MergeFragments(write_groups(table, groups))
-    return _built(table, trees)
+        return Order(table.location, table.version, groups=groups)
+    return _to_build(table, trees)
+
+
+def delivered_step(delivery: Delivery) -> Step:
+    """The step for which these files were ordered."""
+    if delivery.groups:
+        return MergeFragments(delivery.groups)
+    return UseSegments(delivery.segments)
 
 
 def pending_indexes(table: Table, type_: EntityType) -> tuple[PendingIndex, ...]:
@@ -142,5 +146,5 @@ def _has_vectors(table: Table, spec: IndexSpec, fragments: Sequence[int] | None)
     return bool(table.scan(["id"], given, limit=1, fragments=fragments).num_rows)
 
 
-def _built(table: Table, plans: Sequence[SegmentPlan]) -> UseSegments | None:
-    return UseSegments(tuple(build_segment(table, plan) for plan in plans)) if plans else None
+def _to_build(table: Table, plans: Sequence[SegmentPlan]) -> Order | None:
+    return Order(table.location, table.version, plans=tuple(plans)) if plans else None

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.pipeline.kernels.upkeep import WrittenPiece
 from omnigraph.pipeline.tasks import Tasks
-from omnigraph.storage.tables.orders import Delivery, Order, combined
+from omnigraph.storage.tables.orders import Delivery, Order, combined, is_there
 
 STAGE = "rearrange"
 
@@ -25,11 +27,31 @@ class TaskWorkers:
     tasks: Tasks
 
     def carry_out(self, orders: Sequence[Order]) -> list[Delivery | None]:
-        """What was written for each order; None where the version to read from is gone."""
+        """What was written for each order; None where the version to read from is gone.
+
+        Raises:
+            StorageFailure: tasks do not see a table that is there.
+        """
         pieces = [order.pieces for order in orders]
         every = [piece for of_one in pieces for piece in of_one]
         if not every:
             return []
-        delivered = self.tasks.run(_KERNEL, every, None, stage=STAGE)
+        written: list[WrittenPiece] = self.tasks.run(_KERNEL, every, None, stage=STAGE)
+        _require_seen(every, written)
+        delivered = [one.delivery for one in written]
         ends = accumulate((len(of_one) for of_one in pieces), initial=0)
         return [combined(delivered[start:end]) for start, end in pairwise(ends)]
+
+
+def _require_seen(pieces: Sequence[Order], written: Sequence[WrittenPiece]) -> None:
+    """Raise if a table is where tasks did not find it: they look at another place.
+
+    A version that was removed meanwhile is not there for anybody, and never comes back.
+    """
+    for piece, one in zip(pieces, written, strict=True):
+        if not one.was_there and is_there(piece):
+            raise StorageFailure(
+                StorageKind.CONFIGURATION,
+                f"the Spark executors do not see {piece.location}; they must reach the graph "
+                "under the same address",
+            )

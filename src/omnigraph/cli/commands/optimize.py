@@ -12,16 +12,24 @@ from omnigraph.cli.scope import Scope, graph_options
 if TYPE_CHECKING:
     from omnigraph.maintenance.model import OptimizedTable
 
+ENGINES = ("local", "spark")
+
 
 @click.command()
 @graph_options(positional=True, writes=True)
 @click.option("--branch", default="main", show_default=True, help="Whose tables to optimize.")
+@click.option(
+    "--engine", type=click.Choice(ENGINES), default="local", help="Where files are written."
+)
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def optimize(scope: Scope, branch: str, as_json: bool) -> None:
+def optimize(
+    scope: Scope, branch: str, engine: str, spark_conf: tuple[str, ...], as_json: bool
+) -> None:
     """Merge small fragments and build missing indexes; at most one commit, no row changes."""
     graph = scope.open(read_only=False)
     scope.echo("optimize")
-    result = graph.optimize(branch=branch)
+    result = graph.optimize(branch=branch, engine=engine, spark_conf=_options(spark_conf))
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return
@@ -29,6 +37,14 @@ def optimize(scope: Scope, branch: str, as_json: bool) -> None:
         click.echo(f"{table.table_key}  {_described(table)}")
         for pending in table.pending_indexes:
             click.echo(f"  index on {pending.property} is pending: {pending.reason}")
+
+
+def _options(texts: tuple[str, ...]) -> dict[str, str]:
+    if not texts:
+        return {}
+    from omnigraph.pipeline.session import parse_options
+
+    return parse_options(texts)
 
 
 def _described(table: OptimizedTable) -> str:

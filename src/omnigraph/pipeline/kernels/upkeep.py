@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from omnigraph.storage.tables.orders import Delivery, Order, carry_out
+from dataclasses import dataclass
+
+from omnigraph.storage.tables.orders import Delivery, Order, carry_out, is_there
 
 
-def write_piece(spec: None, task: Order) -> Delivery | None:
+@dataclass(frozen=True, slots=True)
+class WrittenPiece:
+    """What was delivered for a piece of an order, and whether its table was to be seen at all."""
+
+    delivery: Delivery | None
+    was_there: bool
+
+
+def write_piece(spec: None, task: Order) -> WrittenPiece:
     """What was written; running it twice leaves files nobody refers to, and does no harm."""
-    return carry_out(task)
+    del spec
+    if not is_there(task):
+        return WrittenPiece(None, was_there=False)
+    return WrittenPiece(carry_out(task), was_there=True)

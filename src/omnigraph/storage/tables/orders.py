@@ -43,6 +43,17 @@ class Delivery:
     segments: tuple[BuiltSegment, ...] = ()
 
 
+def is_there(order: Order) -> bool:
+    """Whether the version to read from can be opened here."""
+    try:
+        open_table(order.location, order.version)
+    except (HistoricalVersionReclaimed, StorageFailure) as failure:
+        if not is_gone(failure):
+            raise
+        return False
+    return True
+
+
 def carry_out(order: Order) -> Delivery | None:
     """Everything that was ordered; None if the version to read from is there no longer."""
     try:
