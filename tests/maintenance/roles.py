@@ -124,7 +124,8 @@ def maintain(place: Path, number: int, seconds: float) -> dict[str, object]:
     while time.monotonic() < until:
         committed += sum(table.committed for table in graph.optimize().tables)
         result = graph.cleanup(keep=2, confirm=True)
-        assert [row.error for row in result.tables if row.error] == []
+        errors = [row.error for row in result.tables if row.error]
+        assert errors == [], errors
         removed += sum(table.old_versions_removed for table in result.tables)
         turns += 1
     return {"turns": turns, "removed": removed, "committed": committed, "number": number}

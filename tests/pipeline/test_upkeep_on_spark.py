@@ -250,7 +250,7 @@ def test_executors_that_look_at_another_place_are_an_error(spark, library, monke
 
     monkeypatch.setattr(TASKS, Elsewhere)
     before = look_of(library)
-    with pytest.raises(StorageFailure, match="executors do not see .*nodes"):
+    with pytest.raises(StorageFailure, match=r"executors do not see .*library\.omni"):
         library.optimize(engine="spark")
     assert look_of(library) == before
 

@@ -14,16 +14,16 @@ def branch() -> None:
 
 
 @branch.command("create")
-@click.argument("name")
+@click.argument("branch_name", metavar="NAME")
 @graph_options(positional=True, writes=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
 @click.option("--commit", metavar="ID", help="Start at this commit instead of the head.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def create(scope: Scope, name: str, source: str, commit: str | None, as_json: bool) -> None:
+def create(scope: Scope, branch_name: str, source: str, commit: str | None, as_json: bool) -> None:
     """Create branch NAME; nothing is copied."""
     graph = scope.open(read_only=False)
     scope.echo("branch create")
-    ref = graph.create_branch(name, source=source, commit=commit)
+    ref = graph.create_branch(branch_name, source=source, commit=commit)
     if as_json:
         body = {"uri": graph.uri, "from": ref.parent, "name": ref.name, "actor_id": ref.actor_id}
         print_json(body)
@@ -45,17 +45,17 @@ def list_(scope: Scope, as_json: bool) -> None:
 
 
 @branch.command("delete")
-@click.argument("name")
+@click.argument("branch_name", metavar="NAME")
 @graph_options(positional=True, writes=True)
 @click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def delete(scope: Scope, name: str, yes: bool, as_json: bool) -> None:
+def delete(scope: Scope, branch_name: str, yes: bool, as_json: bool) -> None:
     """Delete branch NAME; what only it could reach is gone."""
-    consent(scope, f"branch delete {name}", yes=yes, as_json=as_json)
+    consent(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo("branch delete")
-    graph.delete_branch(name)
+    graph.delete_branch(branch_name)
     if as_json:
-        print_json({"uri": graph.uri, "name": name.strip(), "actor_id": scope.actor})
+        print_json({"uri": graph.uri, "name": branch_name.strip(), "actor_id": scope.actor})
     else:
-        click.echo(f"deleted branch {name.strip()}")
+        click.echo(f"deleted branch {branch_name.strip()}")
