@@ -146,6 +146,10 @@ def _add_starting_points(root: Path, found: Reached) -> None:
         for path in set(found.tolerated)
         if path.name.endswith(".manifest") and (root / "__manifest") in path.parents
     ]:
+        named: set[Path] = set()
+        _add_version(named, folder, version)
+        if not all(file.exists() for file in named):
+            continue  # only its own file was kept for the branch
         for path, branch, pinned in _pins(folder, version):
             table = _branch_folder(root / path, branch)
             if _version_file(table, pinned).exists():

@@ -399,10 +399,12 @@ class Graph:
     ) -> BranchRef:
         """Create a branch from another one, or from a commit. Copies nothing."""
         self._require_writable()
-        view = self._views.newest(source)
         if commit is not None:
             view = self._views.at_commit(commit, source)
-        return branches.create(view.snapshot, name, self.actor)
+            return branches.create(view.snapshot, name, self.actor)
+        return self._views.with_newest(
+            source, lambda view: branches.create(view.snapshot, name, self.actor)
+        )
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch; its commits can no longer be reached by name."""

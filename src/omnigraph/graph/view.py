@@ -7,9 +7,10 @@ compiled once for each schema.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.codec import check_contract
@@ -39,6 +40,8 @@ from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, r
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 
+T = TypeVar("T")
+
 _LOOKS = 8
 """So often is a branch looked up again that vanished between its name and its content."""
 
@@ -64,6 +67,13 @@ class Views:
     def newest(self, branch: str) -> View:
         """The branch as it is now."""
         return self._view(Snapshot(self.root, *self._newest_of(normalize_branch(branch))))
+
+    def with_newest(self, branch: str, use: Callable[[View], T]) -> T:
+        """What `use` makes of the branch as it is now, again if cleanup removes it meanwhile."""
+        for _ in range(_LOOKS - 1):
+            with suppress(HistoricalVersionReclaimed):
+                return use(self.newest(branch))
+        return use(self.newest(branch))
 
     def remember(self, ref: BranchRef, manifest: ManifestVersion) -> None:
         """Keep a manifest that was just published, so that the next look need not read it."""

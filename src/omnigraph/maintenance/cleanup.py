@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
-from omnigraph.errors import OmniError
+from omnigraph.errors import OmniError, StorageFailure
 from omnigraph.maintenance.leftovers import Leftovers
 from omnigraph.maintenance.mark import Mark, Marker, table_paths
 from omnigraph.maintenance.model import MANIFEST_KEY, CleanedTable, CleanupResult
@@ -29,9 +31,13 @@ from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
-from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.handle import latest_version, table_exists
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.reclaim import Removed, list_versions, removable, remove_versions
+
+T = TypeVar("T")
+_LOOKS = 4
+"""So often is a branch looked at that others create or delete meanwhile."""
 
 
 @dataclass
@@ -102,9 +108,17 @@ def _reclaim(leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:
 
 def _guarded(row: _Row, work: Callable[[], int]) -> None:
     try:
-        row.removed += Removed(bytes=work())
+        row.removed += Removed(bytes=_settled(work))
     except OmniError as error:
         row.errors.append(error.message)
+
+
+def _settled(work: Callable[[], T]) -> T:
+    """What the work gives, tried again if it met a branch that just came or went."""
+    for _ in range(_LOOKS - 1):
+        with suppress(StorageFailure):
+            return work()
+    return work()
 
 
 def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
@@ -150,10 +164,16 @@ def _clean_table(root: GraphRoot, mark: Mark, path: str, row: _Row, remove: Remo
     for branch in branches:
         location = root.location(path, branch)
         try:
-            unneeded = mark.unneeded((path, branch), list_versions(location))
-            row.removed += remove(location, unneeded)
+            row.removed += _settled(partial(_clean_branch, mark, path, location, remove))
         except OmniError as error:
             row.errors.append(error.message)
+
+
+def _clean_branch(mark: Mark, path: str, location: TableLocation, remove: Remove) -> Removed:
+    if location.branch is not None and not table_exists(location):
+        return Removed()  # deleted since it was listed
+    unneeded = mark.unneeded((path, location.branch), list_versions(location))
+    return remove(location, unneeded)
 
 
 def _result(

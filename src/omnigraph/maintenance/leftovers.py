@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from omnigraph.errors import ConflictError, OmniError
+from omnigraph.errors import ConflictError, OmniError, StorageFailure
 from omnigraph.maintenance.mark import Mark, Marker
 from omnigraph.maintenance.sightings import Sightings
 from omnigraph.storage.layout import MANIFEST, STAGING
@@ -79,7 +79,7 @@ class Leftovers:
         self, paths: Iterable[str], errors: dict[str, list[str]]
     ) -> list[tuple[str, str]]:
         """Branches and folders of branches that can go, those made from others before those."""
-        mark = self._marker.remaining(self._marker.mark())
+        mark = self._marker.mark_remaining()
         found = []
         for path in paths:
             if path in errors:
@@ -146,7 +146,12 @@ class Leftovers:
         freed = 0
         for branch in (None, *list_branches(location)):
             place = location.on_branch(branch)
-            found = {f"{path}/{file.path}": file for file in unreferenced_files(place)}
+            try:
+                found = {f"{path}/{file.path}": file for file in unreferenced_files(place)}
+            except StorageFailure:
+                if branch is None or table_exists(place):
+                    raise
+                continue  # deleted while we looked
             freed += self._remove_due(place, found)
         return freed
 

@@ -8,7 +8,7 @@ Manifest versions never change, so what one shows is read once, however often is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ from omnigraph.storage.tables.reclaim import list_versions, tagged_versions
 RESTLESS_S = 300.0
 """Where the fence is a lease, ten of its terms: no writer sleeps that long and then acts."""
 
-_LOOKS = 3
+_LOOKS = 5
 """So often a graph is looked at again that cannot be read; others may be at work on it."""
 
 Place = tuple[str, str | None]
@@ -82,6 +82,13 @@ class Mark:
         return [version for version in versions if version < limit and version not in kept]
 
 
+def _looked(look: Callable[[], Mark]) -> Mark:
+    for _ in range(_LOOKS - 1):
+        with suppress(OmniError):  # of a branch that moved on or went while we looked
+            return look()
+    return look()
+
+
 class Marker:
     """Marks one graph, any number of times."""
 
@@ -96,10 +103,11 @@ class Marker:
         Raises:
             OmniError: a branch cannot be read, or shows a table version that cannot be opened.
         """
-        for _ in range(_LOOKS - 1):
-            with suppress(OmniError):  # of a branch that moved on or went while we looked
-                return self._mark()
-        return self._mark()
+        return _looked(self._mark)
+
+    def mark_remaining(self) -> Mark:
+        """What is needed now, and all that other manifest versions show which are there."""
+        return _looked(lambda: self.remaining(self._mark()))
 
     def remaining(self, mark: Mark) -> Mark:
         """The same with all that any manifest version shows which is there now.

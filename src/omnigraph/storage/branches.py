@@ -11,6 +11,7 @@ from contextlib import suppress
 from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, OmniError
 from omnigraph.identity import BranchName
 from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.names import normalize_deletable_branch, normalize_new_branch
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.recovery.settle import settle, settle_all
@@ -32,6 +33,9 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
 
     The physical branch comes first and the name last, so a crash leaves no half branch: only a
     physical one that no name refers to.
+
+    Raises:
+        HistoricalVersionReclaimed: cleanup removed what the snapshot shows.
     """
     branch, root = normalize_new_branch(name), source.root
     with root.hold() as hold:
@@ -40,6 +44,8 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
             raise AlreadyExists(f"branch '{branch}' already exists")
         if find_ref(root.store, source.branch) != source.ref:
             raise BranchNotFound(source.branch)
+        # Under the fence nothing more is cleaned away; before, what it shows may have been.
+        read_manifest(root.manifest(source.ref.incarnation), source.manifest_version)
         ref = BranchRef(
             name=branch,
             incarnation=root.ids.next(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import threading
 from datetime import timedelta
 
 import lance
@@ -237,3 +238,18 @@ def test_processes_are_spawned_because_forked_ones_may_hang(racers):
     methods = racers(workers.start_method, *(() for _ in range(workers.PROCESSES)))
     assert methods == ["spawn"] * workers.PROCESSES
     assert multiprocessing.get_context("spawn").get_start_method() == "spawn"
+
+
+def test_a_handle_that_builds_an_index_refuses_every_other_use(tmp_path):
+    """Red: re-read "Busy handles"."""
+    keys = pa.table({"id": [f"k{number}" for number in range(300_000)]})
+    busy = lance.write_dataset(keys, tmp_path / "table")
+    building = threading.Thread(target=lambda: busy.create_scalar_index("id", "BTREE"))
+    building.start()
+    refused = set()
+    while building.is_alive():
+        try:
+            busy.count_rows()
+        except RuntimeError as error:
+            refused.add(str(error))
+    assert refused == {"Already mutably borrowed"}

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lance import LanceDataset
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError
+from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, StorageFailure
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.failures import translate, translated
@@ -20,6 +21,7 @@ from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.location import TableLocation, assert_flat_name
 
 MAIN_IDENTIFIER = "main"
+_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,7 @@ def create_branch(
 
 def list_branches(location: TableLocation) -> Mapping[str, TableBranch]:
     """Every branch of the table except main, by name."""
-    main = open_newest(location.on_branch(None))
-    with translated(f"listing branches of {location.uri}"):
-        found = main.native.branches.list()
+    found = _listed(location)
     return {
         name: TableBranch(
             name=name,
@@ -69,6 +69,19 @@ def list_branches(location: TableLocation) -> Mapping[str, TableBranch]:
         )
         for name, record in found.items()
     }
+
+
+def _listed(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
+    """The substrate lists names and then reads each; one deleted in between makes it fail."""
+    main = open_newest(location.on_branch(None))
+    for attempt in range(_LOOKS):
+        try:
+            with translated(f"listing branches of {location.uri}"):
+                return main.native.branches.list()
+        except StorageFailure as failure:
+            if "not found" not in failure.message.lower() or attempt + 1 == _LOOKS:
+                raise
+    raise AssertionError("the last look returns or raises")
 
 
 def delete_branch(location: TableLocation, name: str) -> None:

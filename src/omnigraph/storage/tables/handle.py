@@ -294,11 +294,18 @@ class Table:
             with translated(f"{doing} of {self!r}"):
                 yield
         except StorageFailure as failure:
-            if failure.kind is not StorageKind.PERMANENT:
-                raise
-            if probes.version_exists(self.location, self.version):
+            if failure.kind is not StorageKind.PERMANENT or not self._is_reclaimed(failure):
                 raise
             raise HistoricalVersionReclaimed(self.version, self.location.native_uri) from failure
+
+    def _is_reclaimed(self, failure: StorageFailure) -> bool:
+        """Whether this version was cleaned away; one that a branch starts at loses its files only.
+
+        A file that the newest version misses is a loss, and no cleanup explains it.
+        """
+        if not probes.version_exists(self.location, self.version):
+            return True
+        return "not found" in failure.message.lower() and self.version < self.newest_version()
 
 
 def _slabs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

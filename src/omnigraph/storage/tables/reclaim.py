@@ -13,11 +13,12 @@ from pathlib import Path
 
 from lance.file import LanceFileSession
 
+from omnigraph.errors import StorageFailure
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.branches import list_branches
 from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import Table, open_newest, open_table
+from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
 
 _EVERY_FILE = 1 << 30
@@ -136,15 +137,22 @@ def _stray_deletions(location: TableLocation) -> list[UnreferencedFile]:
         listed = [str(path) for path in session.list(_DELETIONS)]
     if not listed:
         return []
-    named = {
-        name
-        for branch in (None, *list_branches(location))
-        for version in list_versions(location.on_branch(branch))
-        for name in _named_deletions(open_table(location.on_branch(branch), version))
-    }
+    named: set[str] = set()
+    for branch in (None, *list_branches(location)):
+        try:
+            named |= _deletions_named_on(location.on_branch(branch))
+        except StorageFailure:
+            if branch is None or table_exists(location.on_branch(branch)):
+                raise
+            continue  # deleted while we looked, and its names with it
     home = "" if location.branch is None else f"tree/{location.branch}/"
     strays = [path for path in listed if path.rpartition("/")[2] not in named]
     return [UnreferencedFile(f"{home}{path}", _local_size(location, path)) for path in strays]
+
+
+def _deletions_named_on(location: TableLocation) -> set[str]:
+    versions = (open_table(location, version) for version in list_versions(location))
+    return {name for table in versions for name in _named_deletions(table)}
 
 
 def _named_deletions(table: Table) -> set[str]:
