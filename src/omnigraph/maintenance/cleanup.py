@@ -164,7 +164,8 @@ def _clean_table(root: GraphRoot, mark: Mark, path: str, row: _Row, remove: Remo
     for branch in branches:
         location = root.location(path, branch)
         try:
-            row.removed += _settled(partial(_clean_branch, mark, path, location, remove))
+            clean = partial(_clean_branch, mark, path, location, remove)
+            row.removed += clean() if branch is None else _settled(clean)
         except OmniError as error:
             row.errors.append(error.message)
 
