@@ -60,24 +60,18 @@ def _parse_flag(value: str) -> bool:
     raise ValueError("true or false")
 
 
-def _parse_seconds(value: str) -> float:
+def _parse_seconds(value: str, least: int = 0) -> float:
     try:
         seconds = float(value)
     except ValueError:
         seconds = math.nan
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise ValueError("a number of seconds, 0 or more")
+    if not (math.isfinite(seconds) and seconds >= least):
+        raise ValueError(f"a number of seconds, {least} or more")
     return seconds
 
 
 def _parse_term(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = math.nan
-    if not (math.isfinite(seconds) and seconds >= 1):
-        raise ValueError("a number of seconds, 1 or more")
-    return seconds
+    return _parse_seconds(value, least=1)
 
 
 def _parse_milliseconds(value: str) -> float:

@@ -50,8 +50,10 @@ class Report:
     def wrong(self, check: str, message: str, branch: str, table_key: str | None = None) -> None:
         self.findings.append(Finding(check, message, branch, table_key))
 
-    def note(self, check: str, message: str, table_key: str | None = None) -> None:
-        self.notes.append(Finding(check, message, None, table_key))
+    def note(
+        self, check: str, message: str, branch: str | None = None, table_key: str | None = None
+    ) -> None:
+        self.notes.append(Finding(check, message, branch, table_key))
 
     def take(self, other: Report) -> None:
         """Add what was found about one branch."""
@@ -189,15 +191,15 @@ def _is_moving(snapshot: Snapshot, entry: TableEntry) -> bool:
 
 def _verify_indexes(seen: Seen, entry: TableEntry, table: Table, report: Report) -> None:
     """Every index can be described; what one does not cover yet is worth knowing."""
-    indices = describe_indices(table)
+    indices, branch = describe_indices(table), seen.snapshot.branch
     type_ = seen.catalog.by_table_key[entry.table_key]
     for spec in stored_indexes(type_, entry.row_count):
         found = next((index for index in indices if index.serves(spec)), None)
         if found is None and entry.row_count:
-            report.note("index", f"{spec.column} has no {spec.kind} index", entry.table_key)
+            report.note("index", f"{spec.column} has no {spec.kind} index", branch, entry.table_key)
         elif found is not None and not found.is_complete:
             message = f"the index on {spec.column} does not cover {found.unindexed_rows} rows"
-            report.note("index", message, entry.table_key)
+            report.note("index", message, branch, entry.table_key)
 
 
 def _verify_edges(seen: Seen, report: Report) -> None:

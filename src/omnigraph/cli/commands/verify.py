@@ -22,11 +22,10 @@ def verify(scope: Scope, deep: bool, as_json: bool) -> int:
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return 0 if result.is_sound else 1
-    for one in result.findings:
-        place = "  ".join(part for part in (one.branch, one.table_key) if part)
-        click.echo(f"{one.check}  {place}  {one.message}")
-    for one in result.notes:
-        click.echo(f"note: {one.table_key + '  ' if one.table_key else ''}{one.message}")
+    for label, found in (("", result.findings), ("note: ", result.notes)):
+        for one in found:
+            parts = ("" if label else one.check, one.branch, one.table_key, one.message)
+            click.echo(label + "  ".join(part for part in parts if part))
     looked = ", ".join(f"{count:,} {what}" for what, count in sorted(result.checked.items()))
     click.echo(f"{'in order' if result.is_sound else 'not in order'}: {looked}")
     return 0 if result.is_sound else 1
