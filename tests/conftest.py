@@ -1,7 +1,9 @@
 """Settings every test shares."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Starting Spark for every command that loads three records would take minutes; the tests of the
@@ -13,6 +15,25 @@ settings.register_profile(
     "default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")
+
+SPARK_CONF = {
+    "spark.master": "local[2,4]",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    # Kernels that fail on purpose are among the tests.
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent),
+}
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Two cores, four attempts. One for the whole process: a second one would be this one again,
+    without what it asked for."""
+    from omnigraph.pipeline.session import spark as make_session
+
+    session = make_session(conf=SPARK_CONF)
+    yield session
+    session.stop()
 
 
 def pytest_addoption(parser):

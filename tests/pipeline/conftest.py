@@ -1,30 +1,11 @@
-"""One small Spark session for all tests of a process, and graphs to load into."""
+"""Graphs to load into."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 import omnigraph
-from omnigraph.pipeline.session import spark as make_session
 from pipeline.random_loads import SCHEMA, Inputs
-
-SPARK_CONF = {
-    "spark.master": "local[2,4]",
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-    # Kernels that fail on purpose are among the tests.
-    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
-}
-
-
-@pytest.fixture(scope="session")
-def spark():
-    """Two cores, four attempts; started once, since starting takes longer than any test."""
-    session = make_session(conf=SPARK_CONF)
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session")

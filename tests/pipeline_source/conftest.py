@@ -1,11 +1,10 @@
-"""One small Spark session for all tests of a process, and graphs to read and write."""
+"""Graphs to read and write."""
 
 from __future__ import annotations
 
 import pytest
 
 import omnigraph
-from omnigraph.pipeline.session import spark as make_session
 
 SCHEMA = """
 node Person {
@@ -44,21 +43,6 @@ def person(number: int) -> dict[str, object]:
         "photo": "base64:aGk=",
         "good": number % 2 == 0,
     }
-
-
-SPARK_CONF = {
-    "spark.master": "local[2,4]",
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-}
-
-
-@pytest.fixture(scope="session")
-def spark():
-    """Two cores, four attempts; started once, since starting takes longer than any test."""
-    session = make_session(conf=SPARK_CONF)
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import threading
+import time
 from datetime import timedelta
 
 import lance
@@ -246,8 +247,10 @@ def test_a_handle_that_builds_an_index_refuses_every_other_use(tmp_path):
     busy = lance.write_dataset(keys, tmp_path / "table")
     building = threading.Thread(target=lambda: busy.create_scalar_index("id", "BTREE"))
     building.start()
+    time.sleep(0.02)  # a build that comes second would be the one refused
     refused = set()
     while building.is_alive():
+        time.sleep(0.001)
         try:
             busy.count_rows()
         except RuntimeError as error:
