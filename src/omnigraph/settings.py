@@ -192,6 +192,13 @@ MAINTENANCE_CONCURRENCY = Setting(
     "How many tables maintenance works on at a time; anything but a positive number means `8`.",
     _parse_concurrency,
 )
+FOLD_AFTER = Setting(
+    "OMNIGRAPH_FOLD_AFTER",
+    "64",
+    "A writer merges the small fragments of a table each time its version is a multiple of this; "
+    "`0` leaves them to `optimize`.",
+    _parse_count,
+)
 CLEANUP_GRACE = Setting(
     "OMNIGRAPH_CLEANUP_GRACE",
     "86400",
@@ -386,6 +393,19 @@ PROFILE = Setting(
     "Profile a command takes when it is given neither a graph nor `--profile`.",
     _parse_text,
 )
+BEARER_TOKEN = Setting(
+    "OMNIGRAPH_BEARER_TOKEN",
+    "",
+    "Token for a server that has none of its own; only the command line reads it. A server "
+    "declared as `lab` has its own in `OMNIGRAPH_TOKEN_LAB` or by `omnigraph login lab`.",
+    _parse_text,
+)
+TRACEBACK = Setting(
+    "OMNIGRAPH_TRACEBACK",
+    "false",
+    "`true` shows where in the code a command failed that should not have.",
+    _parse_flag,
+)
 
 SPARK_REMOTE = Setting(
     "SPARK_REMOTE",
@@ -414,6 +434,7 @@ SETTINGS: tuple[Setting[object], ...] = (
     WRITER_WAIT,
     LEASE_TERM,
     MAINTENANCE_CONCURRENCY,
+    FOLD_AFTER,
     CLEANUP_GRACE,
     AUTOPILOT,
     AUTOPILOT_INTERVAL,
@@ -452,6 +473,8 @@ SETTINGS: tuple[Setting[object], ...] = (
     LOAD_ENGINE,
     HOME,
     PROFILE,
+    BEARER_TOKEN,
+    TRACEBACK,
 )
 
 
@@ -581,6 +604,7 @@ class Settings:
     writer_wait_s: float = 30.0
     lease_term_s: float = 30.0
     maintenance_concurrency: int = 8
+    fold_after: int = 64
     cleanup_grace_s: float = 86_400.0
     autopilot: AutopilotSettings = AutopilotSettings()
     aws: AwsSettings = AwsSettings()
@@ -604,6 +628,7 @@ class Settings:
             writer_wait_s=WRITER_WAIT.read(environment),
             lease_term_s=LEASE_TERM.read(environment),
             maintenance_concurrency=MAINTENANCE_CONCURRENCY.read(environment),
+            fold_after=FOLD_AFTER.read(environment),
             cleanup_grace_s=CLEANUP_GRACE.read(environment),
             autopilot=AutopilotSettings.from_environment(environment),
             aws=AwsSettings.from_environment(environment),

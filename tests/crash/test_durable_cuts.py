@@ -65,3 +65,8 @@ def test_one_of_the_operations_merges_the_history(workers, template, tmp_path):
     sweep = Sweep(workers, template, tmp_path, "insert_that_merges_the_history")
     commits = [path for action, path in sweep.writes if action == "commit"]
     assert sum(path.endswith("__manifest") for path in commits) == 2
+
+
+def test_one_of_the_operations_merges_small_fragments(workers, template, tmp_path):
+    sweep = Sweep(workers, template, tmp_path, "insert_that_merges_small_fragments")
+    assert [action for action, _ in sweep.writes].count("compact") == 1

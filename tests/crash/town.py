@@ -105,6 +105,16 @@ def _with_a_long_history(graph: Graph) -> None:
     raise AssertionError("the history was merged too early")
 
 
+def _with_many_small_writes(graph: Graph) -> None:
+    """So many that the next one merges the fragments of the others."""
+    for number in range(graph.settings.fold_after):
+        entry = graph._views.newest("main").snapshot.entry("node:Person")
+        if (entry.version + 1) % graph.settings.fold_after == 0:
+            return
+        run(graph, f'insert Person {{slug: "p{number}", name: "P"}}')
+    raise AssertionError("every version was passed")
+
+
 def _with_fragments(graph: Graph) -> None:
     """So many small writes that every table is worth being optimized."""
     _write_a_little(graph, "main")
@@ -164,6 +174,11 @@ WRITES: Mapping[str, Operation] = {
     "insert_that_merges_the_history": Operation(
         lambda g: run(g, 'insert Person {slug: "eve", name: "Eve"}'),
         _with_a_long_history,
+        is_prepared_once=True,
+    ),
+    "insert_that_merges_small_fragments": Operation(
+        lambda g: run(g, 'insert Person {slug: "eve", name: "Eve"}'),
+        _with_many_small_writes,
         is_prepared_once=True,
     ),
     "upsert": Operation(lambda g: run(g, 'merge Person {slug: "ada", name: "Ada L"}'), _nothing),

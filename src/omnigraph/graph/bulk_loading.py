@@ -40,6 +40,7 @@ from omnigraph.pipeline.session import spark
 from omnigraph.pipeline.spool import spooled
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
 from omnigraph.settings import Settings
+from omnigraph.storage.at_work import AtWork, at_work
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.write import WriteRequest, commit_write, mint_ticket
@@ -56,7 +57,7 @@ def bulk_load(
     options.checked()
     created = ensure_branch(views, request)
     tasks = _tasks(views, engine, options, records)
-    with spooled(views.root, _in_memory(records)) as spool:
+    with at_work(views.root) as note, spooled(views.root, _in_memory(records)) as spool:
         source = _source(records, spool, options)
         load_options = LoadOptions(
             request.mode,
@@ -66,32 +67,36 @@ def bulk_load(
         )
         job = LoadJob(views.root, tasks, source, load_options)
         try:
-            return _attempts(views, job, request, created=created)
+            return _attempts(views, job, request, note, created=created)
         finally:
             job.close()
 
 
-def _attempts(views: Views, job: LoadJob, request: LoadRequest, *, created: bool) -> LoadResult:
+def _attempts(
+    views: Views, job: LoadJob, request: LoadRequest, note: AtWork, *, created: bool
+) -> LoadResult:
     with CommitWindow(views.root, is_costly=True) as window:
         for attempt in range(MAX_PREPARATIONS):
             view = views.newest(request.branch)
             check_head(view, request)
             try:
                 with prepared_on(view.snapshot):
-                    published = _commit(view, job, request, window)
+                    published = _commit(view, job, request, window, note)
             except ReadSetChanged as change:
                 if not may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
                     raise
                 window.lost()
                 continue
-            views.remember(view.snapshot.ref, published.manifest)
+            views.remember(view.snapshot.ref, window.conclude(view.snapshot, published))
             plain = load_result(view, job.counts, request, published, created=created)
             return _with_measures(plain, job.measured())
     raise AssertionError("the last attempt returns or raises")
 
 
-def _commit(view: View, job: LoadJob, request: LoadRequest, window: CommitWindow) -> Published:
-    snapshot, ticket = view.snapshot, mint_ticket(view.snapshot)
+def _commit(
+    view: View, job: LoadJob, request: LoadRequest, window: CommitWindow, note: AtWork
+) -> Published:
+    snapshot, ticket = view.snapshot, mint_ticket(view.snapshot, note)
     expected = None if request.expected_head is None else CommitId(request.expected_head)
     staged = job.prepare(snapshot, view.catalog, ticket)
     write = WriteRequest(snapshot, ticket, WriterKind.LOAD, staged, request.actor_id, expected)

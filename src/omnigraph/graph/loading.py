@@ -156,7 +156,7 @@ def load(views: Views, request: LoadRequest) -> LoadResult:
                     raise
                 window.lost()
                 continue
-            views.remember(view.snapshot.ref, published.manifest)
+            views.remember(view.snapshot.ref, window.conclude(view.snapshot, published))
             return load_result(view, plan.counts, request, published, created=created)
     raise AssertionError("the last attempt returns or raises")
 

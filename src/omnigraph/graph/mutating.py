@@ -65,7 +65,9 @@ def mutate(views: Views, request: MutationRequest) -> MutationResult:
                     raise
                 window.lost()
                 continue
-            return _result(views, view, plan, run, request, published)
+            if published is not None:
+                views.remember(view.snapshot.ref, window.conclude(view.snapshot, published))
+            return _result(view, plan, run, request, published)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -122,15 +124,12 @@ def _placement(table: PendingTable) -> Placement:
 
 
 def _result(
-    views: Views,
     view: View,
     plan: MutationPlan,
     run: MutationRun,
     request: MutationRequest,
     published: Published | None,
 ) -> MutationResult:
-    if published is not None:
-        views.remember(view.snapshot.ref, published.manifest)
     return MutationResult(
         branch=view.snapshot.branch,
         query_name=plan.name,

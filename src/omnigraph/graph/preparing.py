@@ -9,6 +9,9 @@ from typing import Self
 
 from omnigraph.errors import HistoricalVersionReclaimed, ReadSetChanged
 from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.folding import fold_if_due
+from omnigraph.storage.manifest.read import ManifestVersion
+from omnigraph.storage.publish import Published
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.write import MAINTENANCE
@@ -46,6 +49,10 @@ class CommitWindow:
         if self._hold is None:
             self._hold = self._root.hold()
         return self._hold
+
+    def conclude(self, before: Snapshot, published: Published) -> ManifestVersion:
+        """Tidy up after a write that is visible; gives the manifest as it is after that."""
+        return fold_if_due(before, published.manifest, self.hold)
 
     def lost(self) -> None:
         """Note that the write must be prepared again."""
