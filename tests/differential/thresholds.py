@@ -44,6 +44,7 @@ TINY = {
     "_MOST_CANDIDATES": 2,
     "_MOST_LISTED": 1,
     "_PAIRS_AT_ONCE": 3,
+    "_PAIRS_PER_MARK": 1,
     "_PAIRS_PER_TABLE": 0,
     "_ROWS_PER_BLOCK": 2,
     "_ROWS_PER_SLAB": 4,

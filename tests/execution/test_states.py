@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,12 +24,11 @@ from execution.worked import (
     in_any_order,
     is_ordered,
 )
+from omnigraph.settings import Settings
 
 LINES = CONTENTS.strip().splitlines()
 NODES = [line for line in LINES if '"type"' in line]
 EDGES = [line for line in LINES if '"edge"' in line]
-BY_SDK = [run for run in RUNS if run.model is None]
-"""Texts are embedded by a provider; those have tests of their own."""
 
 
 def fresh(place: Path) -> None:
@@ -84,16 +85,30 @@ def older(line: str) -> str:
     return json.dumps(record)
 
 
+Opened = Callable[[str | None], omnigraph.Graph]
+
+
 @pytest.fixture(scope="module", params=STATES, ids=lambda state: state.__name__)
-def graph(request, tmp_path_factory) -> omnigraph.Graph:
+def opened(request, tmp_path_factory) -> Opened:
+    """The graph in one state, opened with an environment that names a model or none."""
     place = tmp_path_factory.mktemp(request.param.__name__) / "music.omni"
     request.param(place)
-    return omnigraph.open(str(place))
+
+    @cache
+    def open_with(model: str | None) -> omnigraph.Graph:
+        if model is None:
+            return omnigraph.open(str(place))
+        named = {"OMNIGRAPH_EMBED_PROVIDER": "mock", "OMNIGRAPH_EMBED_MODEL": model}
+        settings = Settings.from_environment({**os.environ, **named})
+        return omnigraph.open(str(place), settings=settings)
+
+    return open_with
 
 
-@pytest.mark.parametrize("run", BY_SDK, ids=lambda run: run.title)
-def test_an_example_has_its_rows_in_every_state_of_the_tables(run, graph):
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.title)
+def test_an_example_has_its_rows_in_every_state_of_the_tables(run, opened):
     def answered() -> None:
+        graph = opened(run.model)
         result = graph.query(run.text, None, run.parameters)
         rows = result.wire(javascript=True)["rows"] if run.javascript else result.rows
         answer = Answer(result.plan.columns, [[row] for row in run.rows])

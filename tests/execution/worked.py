@@ -9,8 +9,9 @@ A case:
     --- {"s": "zz"}
 
 `---` starts a run, with its parameters; `javascript` before them asks for integers that a double
-can hold, `model m` gives an embedder that makes vectors with that model. Expected lines are rows,
-in order when the query has an order, or `error` with a code and parts of the message.
+can hold, `model m` has texts embedded by the mock provider under that name of a model. Expected
+lines are rows, in order when the query has an order, or `error` with a code and parts of the
+message.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from differential.data import GraphData, read_jsonl
 from differential.interpreter import Answer
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest, CompileError, OmniError, ParameterError
+from omnigraph.execution.embed.mock import MockEmbedder
+from omnigraph.execution.embed.model import query_embedder
 from omnigraph.language.query.parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
@@ -42,7 +45,6 @@ CASES = Path(__file__).parents[1] / "cases"
 FOLDER = CASES / "execute"
 SCHEMA = (CASES / "schema/valid/music.pg").read_text()
 CONTENTS = (FOLDER / "music.jsonl").read_text()
-EMBEDDED = {"night": (0.1, 0.9, 0.0)}
 
 
 @dataclass(frozen=True)
@@ -142,15 +144,8 @@ def parameters_of(run: Run, plan: ReadPlan) -> dict[str, object]:
 
 
 def embedder(model: str | None):
-    """Vectors for a few texts, made by one model and refused for every other."""
-
-    def embed(text: str, dimension: int, recorded: str | None) -> Sequence[float]:
-        if recorded not in (None, model):
-            raise BadRequest(f"the vectors are made by {recorded}, not by {model}")
-        assert dimension == len(EMBEDDED[text])
-        return EMBEDDED[text]
-
-    return embed
+    """Vectors of texts, made by one model and refused for every other."""
+    return query_embedder(MockEmbedder(model or ""))
 
 
 def is_ordered(node: Node) -> bool:

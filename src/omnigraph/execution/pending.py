@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.constraints.model import NO_IDS, TableChange, column, without
-from omnigraph.execution.physical import logical_schema
+from omnigraph.execution.physical import no_rows
 from omnigraph.identity import TableKey
 
 
@@ -60,7 +60,7 @@ class Pending:
     def table(self, type_: NodeType | EdgeType) -> PendingTable:
         key = type_.table_key
         if key not in self.tables:
-            self.tables[key] = PendingTable(type_, logical_schema(type_).empty_table())
+            self.tables[key] = PendingTable(type_, no_rows(type_))
         return self.tables[key]
 
     def changes(self) -> Mapping[TableKey, TableChange]:

@@ -22,6 +22,11 @@ def logical_schema(type_: EntityTypes) -> pa.Schema:
     return entity_schema(type_.kind, type_.properties)
 
 
+@lru_cache(maxsize=1024)
+def no_rows(type_: EntityTypes) -> pa.Table:
+    return logical_schema(type_).empty_table()
+
+
 def table_schema(type_: EntityTypes) -> pa.Schema:
     """The columns of the stored table."""
     return pa.schema([_stored_field(field) for field in logical_schema(type_)])

@@ -212,3 +212,69 @@ def test_rows_changed_and_deleted_are_read_as_they_are_now(tmp_path):
         query = "match { $a: P $a knows $b $b.age >= 100 } return { count(distinct $b) as n }"
         ends_there = {b for _, b, age in expected if age >= 100}
         assert reading.rows(query) == [{"n": len(ends_there)}]
+
+
+# --- nodes named by id ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("traversal", Traversal)
+def test_nodes_named_by_id_are_found_however_often_they_are_asked_for(star_uri, traversal):
+    reading = Reading(star_uri, traversal)
+    one = "query q($id: String) { match { $a: P { id: $id } } return { $a, $a.age } }"
+    some = (
+        "query q($ids: [String], $age: I32)"
+        " { match { $a: P  $a.id in $ids  $a.age >= $age } return { $a.id as id } }"
+    )
+    for _ in range(6):
+        assert reading.tuples(one, {"id": "leaf0040"}) == [("leaf0040", 42)]
+        assert reading.tuples(one, {"id": "nobody"}) == []
+        asked = {"ids": ["leaf0041", "nobody", "leaf0003", "leaf0041", "hub"], "age": 5}
+        assert reading.column(some, asked) == ["leaf0003", "leaf0041"]
+        assert reading.column(some, {"ids": [], "age": 0}) == []
+        assert ways(reading, ONE % "leaf0007")[1] == [{"x": "leaf0008"}]
+
+
+KEYED = "node U { number: U64 @key }\nnode I { number: I32 @key  @range(number, -9..9) }\n"
+
+
+@pytest.mark.parametrize("traversal", Traversal)
+def test_a_key_names_its_node_whatever_the_type_of_the_value(tmp_path, traversal):
+    numbers: dict[str, list[int]] = {"U": [0, 7, 2**64 - 1], "I": [-7, 0, 7]}
+    records = [{"type": t, "data": {"number": n}} for t, ns in numbers.items() for n in ns]
+    make_graph(tmp_path / "g.omni", KEYED, records)
+    reading = Reading(str(tmp_path / "g.omni"), traversal)
+    for type_, there in numbers.items():
+        for given in ("U64", "I32", "F64"):
+            one = (
+                f"query q($n: {given}) {{ match {{ $a: {type_} $a.number = $n }} return {{ $a }} }}"
+            )
+            many = one.replace(f"$n: {given}", f"$n: [{given}]").replace("= $n", "in $n")
+            for number in (0, 7) if given == "U64" else (-7, 0, 7):
+                expected = [str(number)] if number in there else []
+                assert reading.column(one, {"n": number}) == expected
+                assert reading.column(many, {"n": [number, number, 9]}) == expected
+    for text in ("18446744073709551615", "18446744073709551614"):
+        found = reading.column(f"match {{ $a: U {{ number: {text} }} }} return {{ $a }}")
+        assert found == ([text] if int(text) in numbers["U"] else [])
+
+
+def test_nodes_named_again_and_again_are_found_in_memory(star_uri):
+    reading = Reading(star_uri)
+    one = "query q($id: String) { match { $a: P { id: $id } } return { $a.age } }"
+    before = reading.given.topology.size_bytes
+    assert reading.column(one, {"id": "leaf0001"}) == [3]
+    assert reading.given.topology.size_bytes == before
+    for _ in range(5):
+        assert reading.column(one, {"id": "leaf0002"}) == [4]
+    assert reading.given.topology.size_bytes > before
+
+
+def test_many_edges_found_make_up_for_few_look_ups(star_uri):
+    """A hub's edges cost what they are, not what a node has on average."""
+
+    def asked_until_walked(key: str) -> int:
+        reading = Reading(star_uri)
+        seen = [ways(reading, ONE % key)[0][0] for _ in range(30)]
+        return seen.index("adjacency")
+
+    assert asked_until_walked("hub") < asked_until_walked("leaf0001")

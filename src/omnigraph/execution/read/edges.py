@@ -53,6 +53,7 @@ def look_up_edges(
     which = [start + part.places for start, part in zip(starts, parts, strict=False)]
     near = pa.concat_arrays([part.near for part in parts])
     far = pa.concat_arrays([part.far for part in parts])
+    budget.found(len(far))
     targets, found = _far_codes(node, way, context, budget, rows, far)
     owners = codes_of(np.asarray(pc.index_in(near, value_set=ids).fill_null(MISSING)))
     edges = {node.edge_variable: codes_of(np.concatenate(which))}

@@ -33,6 +33,10 @@ _SHARE_FOR_WHOLE = 20
 """Reading a whole column is cheaper than fetching more than one row in so many."""
 _FEW_ROWS = 256
 """So few rows are fetched one by one, whatever the size of the table."""
+_PER_FETCH = 1_000
+"""A fetch costs as much as so many rows of a whole column, however few rows it is for."""
+_NARROW_BYTES = 64
+"""Wider values are kept only if many rows are asked for, not because few are asked for often."""
 
 Columns = dict[str, pa.Array]
 
@@ -155,7 +159,9 @@ class Numbered(OneType):
     def _fetched(self, names: Sequence[str], codes: Codes) -> Columns:
         wanted = distinct(codes, self.size)
         for name in names:
-            self._topology.spend(self._key(name), len(wanted))
+            is_narrow = self._estimate(name) <= _NARROW_BYTES * self.size
+            price = len(wanted) + (_PER_FETCH / len(names) if is_narrow else 0)
+            self._topology.spend(self._key(name), price)
         rows = self.reader.take(self._numbering.rows.row_ids[wanted], names)
         where = places(codes, wanted, self.size)
         return {name: take(rows.column(name), where) for name in names}

@@ -176,7 +176,8 @@ class _Walker:
             starts: Longs = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             hops = np.ones(len(targets), dtype=np.int32)
         else:
-            reached = walk(numbers, lambda at, _hop: self._adjacency.neighbours(at), way.hops)
+            size, adjacency = self._numbering.size, self._adjacency
+            reached = walk(numbers, lambda at, _: adjacency.neighbours(at), way.hops, size)
             starts, targets = starts_of(reached.starts, len(sources)), reached.nodes
             hops = reached.hops
         extra = {} if node.hop_variable is None else {node.hop_variable: hops}

@@ -64,6 +64,7 @@ class Frontier:
         self._budget.look_up(len(wanted))
         ids = self.ids.take(pa.array(wanted))
         pairs = look_up(self._context, self._way.steps, ids)
+        self._budget.found(len(pairs.targets))
         if hop < self._way.hops.maximum:
             pairs = self._with_nodes(pairs)
         found = self._adjacency(pairs, ids)
@@ -102,8 +103,7 @@ def walk_by_lookups(context: Context, way: Way, budget: Budget, start: pa.Array)
         Outgrown: it would take more look-ups than an adjacency costs.
     """
     if way.source_type != way.target_type:
-        budget.look_up(len(start))
-        return _between_types(context, way, start)
+        return _between_types(context, way, budget, start)
     frontier = Frontier(context, way, budget, start)
     begin = np.arange(len(start), dtype=np.int32)
     if way.hops.maximum > 1:
@@ -113,9 +113,11 @@ def walk_by_lookups(context: Context, way: Way, budget: Budget, start: pa.Array)
     return Found(Reached(starts, nodes, np.ones(len(nodes), dtype=np.int32)), frontier.ids)
 
 
-def _between_types(context: Context, way: Way, start: pa.Array) -> Found:
+def _between_types(context: Context, way: Way, budget: Budget, start: pa.Array) -> Found:
     """One hop to another type, whose ids may look like those of the start."""
+    budget.look_up(len(start))
     pairs = look_up(context, way.steps, start)
+    budget.found(len(pairs.targets))
     ids = pc.unique(pairs.targets)
     near = codes_of(np.asarray(pc.index_in(pairs.sources, value_set=start).fill_null(MISSING)))
     far = codes_of(np.asarray(pc.index_in(pairs.targets, value_set=ids)))

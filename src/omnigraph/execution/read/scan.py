@@ -7,28 +7,20 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.catalog.model import ConstraintKind, NodeType
 from omnigraph.execution.read.arrays import Codes, codes_of
 from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.demand import Demand
 from omnigraph.execution.read.entities import Entities, Listed, Numbered, Several, listed
+from omnigraph.execution.read.named import ids_named, names_few
 from omnigraph.execution.read.numbering import Numbering
 from omnigraph.execution.read.pushdown import split
 from omnigraph.execution.read.reader import ID, Found, Reader
-from omnigraph.execution.read.resolve import is_fixed, of_type
+from omnigraph.execution.read.resolve import of_type
 from omnigraph.execution.read.rows import Rows
 from omnigraph.execution.read.scores import matching_ids
+from omnigraph.execution.read.strategy import numbering_pays
 from omnigraph.execution.read.values import rows_kept
-from omnigraph.plan.expressions import (
-    Comparator,
-    Compare,
-    EntityId,
-    InList,
-    Operand,
-    Predicate,
-    PropertyValue,
-    TextMatch,
-)
+from omnigraph.plan.expressions import Predicate, TextMatch
 from omnigraph.plan.nodes import EdgeStep, NodeScan
 from omnigraph.plan.walk import conjuncts, operands_of, properties_used
 
@@ -68,8 +60,10 @@ def _count(node: NodeScan, type_name: str, context: Context) -> int:
 
 
 def _found(node: NodeScan, context: Context) -> tuple[Entities, Codes]:
-    if len(node.types) == 1 and (whole := _numbered(node, context)) is not None:
-        return whole
+    if len(node.types) == 1:
+        by_number = _named(node, context) or _numbered(node, context)
+        if by_number is not None:
+            return by_number
     found = [_listed(node, name, context) for name in node.types]
     entities = found[0] if len(found) == 1 else Several(found)
     return entities, np.arange(entities.size, dtype=np.int32)
@@ -79,6 +73,21 @@ def _listed(node: NodeScan, type_name: str, context: Context) -> Listed:
     reader = context.tables.node(type_name)
     filters = for_type(node.filters, type_name)
     return listed(reader, select(context, reader, node.variable, filters, node.columns))
+
+
+def _named(node: NodeScan, context: Context) -> tuple[Entities, Codes] | None:
+    """Nodes whose ids a condition names, found in memory; None where a search is the better way."""
+    type_name = node.types[0]
+    filters = [part for f in for_type(node.filters, type_name) for part in conjuncts(f)]
+    for place, part in enumerate(filters):
+        ids = ids_named(part, context.catalog.nodes[type_name], context.given)
+        if ids is not None and numbering_pays(context, type_name, len(ids)):
+            codes = context.nodes(type_name).find(pa.array(ids, pa.string()))
+            rest = [*filters[:place], *filters[place + 1 :]]
+            known = codes_of(np.unique(codes[codes >= 0]))
+            found = numbers_among(context, type_name, node.variable, rest, known)
+            return context.numbered(type_name), found
+    return None
 
 
 def _numbered(node: NodeScan, context: Context) -> tuple[Entities, Codes] | None:
@@ -96,30 +105,6 @@ def _numbered(node: NodeScan, context: Context) -> tuple[Entities, Codes] | None
         return None
     codes = numbers_passing(context, type_name, node.variable, node.filters)
     return context.numbered(type_name), codes
-
-
-def names_few(filters: Sequence[Predicate], type_: NodeType) -> bool:
-    """Whether a condition fixes an id or a unique property, or looks for words: few rows pass."""
-    for part in (part for predicate in filters for part in conjuncts(predicate)):
-        match part:
-            case Compare(left, Comparator.EQ, right):
-                sides = ((left, right), (right, left))
-                if any(_identifies(one, type_) and is_fixed(other) for one, other in sides):
-                    return True
-            case InList(value, _) if _identifies(value, type_):
-                return True
-            case TextMatch():
-                return True
-            case _:
-                pass
-    return False
-
-
-def _identifies(operand: Operand, type_: NodeType) -> bool:
-    if not isinstance(operand, PropertyValue):
-        return isinstance(operand, EntityId)
-    unique = (*type_.of_kind(ConstraintKind.KEY), *type_.of_kind(ConstraintKind.UNIQUE))
-    return any(constraint.columns == (operand.property,) for constraint in unique)
 
 
 def count_at_most(

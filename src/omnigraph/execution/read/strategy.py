@@ -1,8 +1,8 @@
 """Choosing how neighbours are found: looked up edge by edge, or read off an adjacency.
 
-Costs are rough milliseconds. What look-ups have cost on a table version so far counts against
-them, so that a table that is walked again and again gets its adjacency in the end, and one that
-changes with every commit does not.
+Costs are rough milliseconds. What look-ups have cost on a table version so far, and how many edges
+they have found, counts against them, so that a table that is walked again and again gets its
+adjacency in the end, and one that changes with every commit does not.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from omnigraph.storage.tables.indices import IndexKind, describe_indices
 
 _PER_LOOKUP = 2.5
 _PER_KEY = 0.12
-_PER_FOUND_EDGE = 5e-4
+_PER_FOUND_EDGE = 2e-3
 _PER_FETCHED_NODE = 0.03
 _PER_LISTED_NODE = 1e-3
 _PER_SCANNED_ROW = 6e-5
-_PER_CODED_EDGE = 2e-4
-_PER_SORTED_EDGE = 1e-4
+_PER_CODED_EDGE = 1.5e-4
+_PER_SORTED_EDGE = 8e-5
 _PER_NUMBERED_NODE = 2e-4
 _PER_TABLE_READ = 1.5
 
 _NUMBERED_NODE_BYTES = 48
 
-_EXPECTED_AGAIN = 2.0
+_EXPECTED_AGAIN = 3.0
 """What look-ups have cost so far counts so many times: who asked that often will ask again."""
 
 
@@ -57,22 +57,29 @@ def _read_coverage(reader: Reader) -> Coverage:
     return Coverage(shares)
 
 
-def lookup_cost(context: Context, steps: tuple[EdgeStep, ...], keys: float) -> float:
-    """What finding the edges at so many nodes costs."""
+def search_cost(context: Context, steps: tuple[EdgeStep, ...], keys: float) -> float:
+    """What looking for the edges at so many nodes costs, before any is found."""
     cost = 0.0
     for step in steps:
         reader = context.tables.edge(step.edge_type)
         known = coverage(reader, context.topology).of
-        start_type, _ = context.ends_of(step)
-        nodes = max(1, context.tables.node(start_type).row_count)
-        found = min(1.0, keys / nodes) * reader.row_count
         for column in _columns(step):
             share = known.get(column, 0.0)
             scanned = _PER_SCANNED_ROW * reader.row_count
             looked_up = min(_PER_KEY * keys, scanned)
             cost += _PER_LOOKUP + share * looked_up + (1.0 - share) * scanned
-            cost += _PER_FOUND_EDGE * found
     return cost
+
+
+def _expected_edges(context: Context, steps: tuple[EdgeStep, ...], keys: float) -> float:
+    """How many edges so many nodes have, if they are like the others."""
+    found = 0.0
+    for step in steps:
+        start_type, _ = context.ends_of(step)
+        nodes = max(1, context.tables.node(start_type).row_count)
+        edges = context.tables.edge(step.edge_type).row_count
+        found += min(1.0, keys / nodes) * edges * len(_columns(step))
+    return found
 
 
 def _columns(step: EdgeStep) -> tuple[str, ...]:
@@ -108,7 +115,8 @@ def walk_cost(context: Context, way: Way, frontier: int) -> float:
     nodes = max(1, context.tables.node(way.source_type).row_count)
     degree, keys, cost = edges / nodes, float(frontier), 0.0
     for _ in range(way.hops.maximum):
-        cost += lookup_cost(context, way.steps, keys)
+        cost += search_cost(context, way.steps, keys)
+        cost += _PER_FOUND_EDGE * _expected_edges(context, way.steps, keys)
         keys = min(float(nodes), keys * max(degree, 1.0))
         cost += fetch_cost(context, way, keys)
     return cost
@@ -136,7 +144,9 @@ def numbering_pays(context: Context, type_name: str, nodes: int) -> bool:
     if reader.row_count * _NUMBERED_NODE_BYTES > topology.largest_entry_bytes:
         return False
     cost = _PER_LOOKUP + _PER_FETCHED_NODE * nodes
-    if topology.spent(node_key(reader)) + cost >= _PER_NUMBERED_NODE * reader.row_count:
+    # Numbers bring no properties: one more search has those.
+    price = _PER_TABLE_READ + _PER_NUMBERED_NODE * reader.row_count + _PER_LOOKUP
+    if topology.spent(node_key(reader)) + cost >= price:
         return True
     topology.spend(node_key(reader), cost)
     return False
@@ -181,15 +191,22 @@ class Budget:
         self._limit = float("inf") if is_forced else build_cost(context, way)
 
     def look_up(self, keys: int) -> None:
-        """Pay for finding the edges at so many nodes, or raise `Outgrown` instead."""
-        self._pay(lookup_cost(self._context, self._way.steps, keys))
+        """Pay for looking for the edges at so many nodes, or raise `Outgrown` instead."""
+        self._pay(search_cost(self._context, self._way.steps, keys))
+
+    def found(self, edges: int) -> None:
+        """Pay for the edges that a look-up has found: those of a hub are many."""
+        self._note(_PER_FOUND_EDGE * edges)
 
     def fetch(self, nodes: int) -> None:
         """Pay for reading so many target nodes, or raise `Outgrown` instead."""
         self._pay(fetch_cost(self._context, self._way, nodes))
 
     def _pay(self, cost: float) -> None:
-        self._limit -= cost
-        if self._limit < 0:
+        if self._limit < cost:
             raise Outgrown
+        self._note(cost)
+
+    def _note(self, cost: float) -> None:
+        self._limit -= cost
         self._context.topology.spend(self._key, cost)
