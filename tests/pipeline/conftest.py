@@ -5,21 +5,30 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from pipeline.random_loads import SCHEMA, Inputs
+from pipeline.random_loads import PAIRED_SCHEMA, SCHEMA, Inputs
 
 
 @pytest.fixture(scope="session")
 def templates(tmp_path_factory):
     """Graphs to start from, made once for each variant."""
-    folder = tmp_path_factory.mktemp("templates")
+    return _templates(tmp_path_factory.mktemp("templates"), SCHEMA, paired=False)
+
+
+@pytest.fixture(scope="session")
+def paired_templates(tmp_path_factory):
+    """The same with the larger schema."""
+    return _templates(tmp_path_factory.mktemp("paired"), PAIRED_SCHEMA, paired=True)
+
+
+def _templates(folder, schema: str, *, paired: bool):
     made = {}
 
     def template(variant: int):
         if variant not in made:
             place = folder / f"{variant}.omni"
-            graph = omnigraph.init(place, SCHEMA)
+            graph = omnigraph.init(place, schema)
             if variant:
-                graph.load(Inputs(variant).whole_graph(), "append")
+                graph.load(Inputs(variant, paired=paired).whole_graph(), "append")
             made[variant] = place
         return made[variant]
 

@@ -45,7 +45,7 @@ def main() -> None:
     place, file, mode, engine, moment = sys.argv[1:]
     install_observer(Killer(*MOMENTS[moment]))
     graph = omnigraph.open(place)
-    conf = {"spark.master": "local[2,4]"}
+    conf = {"spark.master": "local[2]"}
     graph.load([file], mode, engine=engine, spark_conf=conf)
 
 

@@ -1,9 +1,10 @@
-"""A kernel that does its work and then fails once, after which it behaves."""
+"""Kernels that do their work and then fail once, or are slow once, after which they behave."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from omnigraph.errors import ExternalBlobPolicy
@@ -18,6 +19,23 @@ def fail_once(spec: tuple, task: object) -> object:
             os.kill(os.getpid(), signal.SIGKILL)
         raise RuntimeError("fails once")
     assert kind == "done", value
+    return value
+
+
+def linger_once(spec: tuple, task: object) -> object:
+    """One task does its work and does not end before a copy of it has done the same work."""
+    kernel, inner, folder = spec
+    kind, value = run_kernel(kernel, inner, task)
+    assert kind == "done", value
+    lingering, copied = Path(folder) / "lingering", Path(folder) / "copied"
+    if _is_first(lingering):
+        lingering.write_text(repr(task))
+        until = time.monotonic() + 90
+        while not copied.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(5)  # the copy ends first
+    elif lingering.read_text() == repr(task):
+        copied.touch()
     return value
 
 
@@ -36,19 +54,25 @@ def _is_first(marker: Path) -> bool:
 
 def failing_tasks(stage: str, marker: Path, way: str):
     """Tasks on Spark of which one fails in the given stage."""
+    return _wrapping("fail_once", stage, str(marker), way)
 
-    class Failing(SparkTasks):
+
+def lingering_tasks(stage: str, folder: Path):
+    """Tasks on Spark of which one waits in the given stage until Spark has run a copy of it."""
+    return _wrapping("linger_once", stage, str(folder))
+
+
+def _wrapping(name: str, wanted: str, *more: str):
+    class Wrapping(SparkTasks):
         def run_all(self, jobs, *, stage=""):
             if stage == wanted:
-                jobs = [
-                    Job(
-                        "pipeline.fault_kernels:fail_once",
-                        job.tasks,
-                        (job.kernel, job.spec, str(marker), way),
-                    )
-                    for job in jobs
-                ]
+                kernel = f"pipeline.fault_kernels:{name}"
+                jobs = [Job(kernel, job.tasks, (job.kernel, job.spec, *more)) for job in jobs]
             return super().run_all(jobs, stage=stage)
 
-    wanted = stage
-    return Failing
+        def map_rows(self, frame, kernel, spec, *, stage=""):
+            if stage == wanted:
+                kernel, spec = f"pipeline.fault_kernels:{name}", (kernel, spec, *more)
+            return super().map_rows(frame, kernel, spec, stage=stage)
+
+    return Wrapping

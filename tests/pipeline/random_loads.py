@@ -22,6 +22,8 @@ edge Holds: Person -> Slot { price: F32? }
 """
 
 SCHEMA = SCHEMA.replace("level: I32 = 3", "level: I32 @default(3)")
+PAIRED_SCHEMA = SCHEMA + "edge Pairs: Person -> Person @card(2..3) { note: String? @unique }\n"
+"""With edges of which a node has several or none."""
 PEOPLE = [f"p{i}" for i in range(6)]
 CITIES = [f"c{i}" for i in range(4)]
 SLOTS = [(row, seat) for row in (0, 1) for seat in (0, 1, 2)]
@@ -47,11 +49,16 @@ BAD_LINES = (
 
 
 class Inputs:
-    """Draws records; `error_rate` says how likely each of them is wrong in some way."""
+    """Draws records; `error_rate` says how likely each of them is wrong in some way.
 
-    def __init__(self, seed: int) -> None:
+    With `paired` they are for the larger schema, and wrong more often.
+    """
+
+    def __init__(self, seed: int, *, paired: bool = False) -> None:
         self.random = Random(seed)
-        self.error_rate = self.random.choice((0, 0, 0, 0.05, 0.2))
+        self.paired = paired
+        rates = (0, 0.1, 0.2, 0.4) if paired else (0, 0, 0, 0.05, 0.2)
+        self.error_rate = self.random.choice(rates)
         self.edge_number = 0
 
     def maybe(self, *values: object) -> object:
@@ -109,13 +116,14 @@ class Inputs:
     def edges(self, count: int) -> list[dict]:
         found = []
         for _ in range(count):
-            kind = self.random.choice(("Lives", "Knows", "Holds"))
+            kinds = ("Lives", "Knows", "Holds", *(("Pairs", "Pairs") if self.paired else ()))
+            kind = self.random.choice(kinds)
             if kind == "Lives":
                 extra = {"since": self.maybe(1999), "kind": self.maybe("home", "work")}
                 if self.is_wrong():
                     extra["since"] = 2001
                 found.append(self.edge(kind, PEOPLE, CITIES, **extra))
-            elif kind == "Knows":
+            elif kind in ("Knows", "Pairs"):
                 note = self.maybe(f"n{self.random.randrange(40)}")
                 found.append(self.edge(kind, PEOPLE, PEOPLE, note=note))
             else:
@@ -138,6 +146,12 @@ class Inputs:
             {"edge": "Knows", "from": PEOPLE[0], "to": PEOPLE[i], "data": {"id": f"e{i}"}}
             for i in (1, 2)
         ]
+        if self.paired:
+            ends = [(0, 1), (0, 2), (3, 1), (3, 2), (3, 4)]
+            records += [
+                {"edge": "Pairs", "from": PEOPLE[a], "to": PEOPLE[b], "data": {"id": EDGE_IDS[i]}}
+                for i, (a, b) in enumerate(ends)
+            ]
         self.error_rate = rate
         return records
 
@@ -156,7 +170,7 @@ class Inputs:
         if random.random() < 0.3:
             records += [self.slot(*slot) for slot in random.sample(SLOTS, random.randrange(7))]
         if random.random() < 0.7:
-            records += self.edges(random.randrange(6))
+            records += self.edges(random.randrange(12 if self.paired else 6))
         random.shuffle(records)
         lines = [json.dumps(record) for record in records]
         if self.is_wrong():

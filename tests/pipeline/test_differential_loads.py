@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from omnigraph.pipeline.checks import Sizes
+from omnigraph.pipeline.load import LoadOptions
 from pipeline.differential import compare
+from pipeline.leaving_out import compare_left
+
+TINY = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
+
+
+@pytest.fixture
+def divided(monkeypatch):
+    """Keys and rows in many small shares."""
+    monkeypatch.setattr(
+        "omnigraph.graph.bulk_loading.LoadOptions",
+        lambda *given, **more: LoadOptions(*given, **more, sizes=TINY),
+    )
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -17,7 +31,23 @@ def test_inline_tasks_do_what_the_small_path_does(templates, tmp_path, block):
     assert {"rules", "key"} <= set(ends), ends
 
 
+def test_what_is_left_of_a_load_that_leaves_out_is_whole(paired_templates, tmp_path):
+    ends = [compare_left(paired_templates, tmp_path, seed, ("inline",)) for seed in range(30)]
+    assert set(ends) == {"loaded", "left out", "refused"}, ends
+
+
+def test_the_same_is_left_out_however_the_work_is_divided(paired_templates, tmp_path, divided):
+    for seed in range(30, 50):
+        compare_left(paired_templates, tmp_path, seed, ("inline",))
+
+
 @pytest.mark.fuzz
 def test_a_long_run_of_random_loads_ends_the_same_way(templates, tmp_path):
     for seed in range(1000, 5500):
         compare(templates, tmp_path, seed, ("small", "inline"))
+
+
+@pytest.mark.fuzz
+def test_a_long_run_of_loads_that_leave_out_gives_whole_graphs(paired_templates, tmp_path):
+    for seed in range(50, 1000):
+        compare_left(paired_templates, tmp_path, seed, ("inline",))

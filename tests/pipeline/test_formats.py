@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph.errors import BadRequest, RowsRejected, TypeNotFound
+from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, TypeNotFound
 from omnigraph.pipeline.inputs import InputOptions
 from pipeline.engines import load
 from pipeline.random_loads import normal
@@ -88,6 +88,27 @@ def test_lines_keep_their_numbers_wherever_a_file_is_cut(
         (str(path), 4),
         (str(path), 6),
         (str(path), 8),
+    ]
+
+
+@pytest.mark.parametrize("size", [40, 1 << 20])
+def test_a_file_that_is_given_twice_is_read_twice_with_its_own_lines(
+    new_graph, tmp_path, monkeypatch, size
+):
+    monkeypatch.setattr("omnigraph.graph.bulk_loading.InputOptions", _cut_every(size))
+    path, other = tmp_path / "in.jsonl", tmp_path / "other.jsonl"
+    path.write_text(LINES + "{\n")
+    other.write_text("\n[]\n")
+    graph = new_graph(SCHEMA)
+    with pytest.raises(RowsRejected) as refused:
+        load(graph, [path, path, other, path], "append", "inline")
+    found = [(p.file, p.line) for p in refused.value.problems]
+    assert found == [(str(path), 6), (str(path), 6), (str(other), 2), (str(path), 6)]
+    path.write_text(LINES)
+    with pytest.raises(ConstraintViolated) as broken:
+        load(graph, [path, path], "merge", "inline")
+    assert [(v.file, v.line) for v in broken.value.violations] == [
+        (str(path), line) for line in (1, 2, 3)
     ]
 
 

@@ -18,7 +18,7 @@ from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
 from pipeline import test_bad_records as bad
 from pipeline.differential import compare
 from pipeline.engines import described, load
-from pipeline.fault_kernels import failing_tasks
+from pipeline.leaving_out import compare_left
 from pipeline.random_loads import normal
 
 SCHEMA = """
@@ -62,6 +62,11 @@ def test_random_loads_end_as_in_the_small_path(templates, tmp_path, spark, block
         compare(templates, tmp_path, seed, ("small", "spark"))
 
 
+def test_the_same_rows_are_left_out_on_spark(paired_templates, tmp_path, spark):
+    for seed in range(1000, 1012):
+        compare_left(paired_templates, tmp_path, seed, ("inline", "spark"))
+
+
 def test_keys_divided_among_workers_are_all_looked_at(templates, tmp_path, spark, monkeypatch):
     tiny = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
     monkeypatch.setattr(
@@ -76,6 +81,12 @@ def test_keys_divided_among_workers_are_all_looked_at(templates, tmp_path, spark
 def test_a_long_run_of_random_loads_ends_the_same_way(templates, tmp_path, spark):
     for seed in range(5500, 6000):
         compare(templates, tmp_path, seed, ("small", "spark"))
+
+
+@pytest.mark.fuzz
+def test_a_long_run_of_loads_that_leave_out_is_the_same_on_spark(paired_templates, tmp_path, spark):
+    for seed in range(1012, 1200):
+        compare_left(paired_templates, tmp_path, seed, ("inline", "spark"))
 
 
 @pytest.fixture(scope="module")
@@ -141,24 +152,6 @@ def test_an_export_on_spark_is_the_embedded_export_as_a_set(spark, new_graph, tm
     again = new_graph(SCHEMA)
     again.load(out, "append", engine="spark")
     assert normal(again.export()) == normal(graph.export())
-
-
-@pytest.mark.parametrize("way", ["kill", "raise"])
-@pytest.mark.parametrize("stage", ["read", "keys", "check", "write"])
-def test_a_task_that_dies_once_is_done_again(spark, new_graph, tmp_path, monkeypatch, stage, way):
-    graph = new_graph(SCHEMA)
-    graph.load([*PEOPLE[:5], *KNOWS[:3]], "append")
-    failing = failing_tasks(stage, tmp_path / "failed", way)
-    monkeypatch.setattr("omnigraph.graph.bulk_loading.SparkTasks", failing)
-    records = [{"type": "Person", "data": {"name": f"p{i}", "age": 100}} for i in range(8)]
-    before = len(graph.commits())
-    graph.load([*records, *KNOWS[:6]], "merge", engine="spark")
-    assert (tmp_path / "failed").exists(), "the fault was met"
-    assert len(graph.commits()) == before + 1
-    assert {r["data"]["age"] for r in graph.export(["Person"])} == {100}
-    assert len(list(graph.export(["Person"]))) == 8
-    assert len(list(graph.export(["Knows"]))) == 6
-    assert graph.recovery_pending() == []
 
 
 def test_a_load_reports_its_engine_and_its_stages(spark, new_graph, tmp_path):

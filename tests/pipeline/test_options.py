@@ -116,10 +116,120 @@ def test_a_refused_load_writes_its_rejects_too(graph, tmp_path):
     assert len(rejects.read_text().splitlines()) == 150
 
 
-def test_a_source_with_too_many_edges_refuses_even_a_load_that_leaves_out(graph):
-    edges = [knows("ben", "ada"), knows("ben", "ada"), knows("ben", "ada")]
-    with pytest.raises(ConstraintViolated, match="@card violation"):
-        load(graph, edges, "append", "inline", on_error="skip")
+def test_of_a_source_with_too_many_edges_the_last_ones_are_left_out(graph):
+    edges = [knows("ben", "ada", id=f"n{i}") for i in range(3)]
+    edges.insert(1, knows("ada", "ada", id="k2"))
+    result = load(graph, edges, "append", "inline", on_error="skip")
+    assert {r["data"]["id"] for r in graph.export(["Knows"])} == {"k1", "k2", "n0", "n1"}
+    (left,) = result.skipped.first
+    assert (left.line, left.id, left.code) == (4, "n2", "cardinality_violation")
+    assert "source 'ben' has 3 edges (max 2)" in left.reason
+    assert (result.edges, result.skipped.total) == ({"Knows": 3}, 1)
+
+
+def test_an_edge_that_only_changes_is_not_one_too_many(graph):
+    graph.load([knows("ada", "ben", id="k2")], "append")
+    edges = [knows("ada", "ben", id="k3"), knows("ada", "ada", id="k2")]
+    result = load(graph, edges, "merge", "inline", on_error="skip")
+    assert [problem.id for problem in result.skipped.first] == ["k3"]
+    assert {r["data"]["id"]: r["to"] for r in graph.export(["Knows"])} == {"k1": "ben", "k2": "ada"}
+
+
+PAIRS = """
+node T { k: String @key  n: I32? @unique  @range(n, 0..9) }
+edge Two: T -> T @card(2..3)
+"""
+
+
+def t(key: str, **members: object) -> dict:
+    return {"type": "T", "data": {"k": key, **members}}
+
+
+def two(source: str, target: str, id: str) -> dict:
+    return {"edge": "Two", "from": source, "to": target, "data": {"id": id}}
+
+
+def twos(graph) -> dict:
+    return {r["data"]["id"]: r["from"] for r in graph.export(["Two"])}
+
+
+def test_edges_of_a_source_that_is_left_with_too_few_are_left_out(new_graph):
+    graph = new_graph(PAIRS)
+    records = [t("a"), t("b"), two("a", "b", "e1"), two("a", "gone", "e2")]
+    records += [two("b", "a", "e3"), two("b", "b", "e4")]
+    result = load(graph, records, "append", "inline", on_error="skip")
+    assert twos(graph) == {"e3": "b", "e4": "b"}
+    assert (result.nodes, result.skipped.total) == ({"T": 2}, 2)
+    reasons = {problem.line: problem.reason for problem in result.skipped.first}
+    assert reasons[4] == "dst 'gone' not found in T"
+    assert "source 'a' has 1 edges (min 2)" in reasons[3]
+
+
+def test_an_edge_that_would_leave_its_source_with_too_few_stays_there(new_graph):
+    graph = new_graph(PAIRS)
+    graph.load([t("a"), t("b"), two("a", "b", "e1"), two("a", "a", "e2")], "append")
+    moved = [two("b", "a", "e1"), two("b", "a", "e3")]
+    result = load(graph, moved, "merge", "inline", on_error="skip")
+    assert twos(graph) == {"e1": "a", "e2": "a"}
+    assert [problem.line for problem in result.skipped.first] == [1, 2]
+
+
+def test_a_row_that_is_left_out_of_a_merge_leaves_the_old_one_in_place(new_graph):
+    graph = new_graph(PAIRS)
+    graph.load([t("a", n=1), t("b", n=2)], "append")
+    records = [t("a", n=10), t("b", n=1), t("c", n=2), t("d", n=3)]
+    result = load(graph, records, "merge", "inline", on_error="skip")
+    found = {r["data"]["k"]: r["data"]["n"] for r in graph.export(["T"])}
+    assert found == {"a": 1, "b": 2, "d": 3}, "a stays, hence b stays, hence c does not fit"
+    assert [problem.line for problem in result.skipped.first] == [1, 2, 3]
+    assert graph.verify(deep=True).findings == ()
+
+
+def test_sources_that_an_overwrite_leaves_without_edges_refuse_it(new_graph):
+    graph = new_graph(PAIRS)
+    graph.load([t("a"), t("b"), two("a", "b", "e1"), two("a", "a", "e2")], "append")
+    edges = [two("b", "a", "e3"), two("b", "b", "e4"), two("a", "gone", "e5")]
+    with pytest.raises(ConstraintViolated, match=r"source 'a' has 0 edges \(min 2\)"):
+        load(graph, edges, "overwrite", "inline", on_error="skip")
+    assert twos(graph) == {"e1": "a", "e2": "a"}
+
+
+def test_edges_that_lose_an_end_refuse_an_overwrite(new_graph):
+    """They are there already and the input does not name them."""
+    graph = new_graph(PAIRS)
+    graph.load([t("a"), t("b"), two("a", "b", "e1"), two("a", "a", "e2")], "append")
+    with pytest.raises(ConstraintViolated, match="dst 'b' not found in T"):
+        load(graph, [t("a"), t("b", n=10)], "overwrite", "inline", on_error="skip")
+    assert len(list(graph.export())) == 4
+
+
+def test_a_type_of_which_every_row_is_bad_is_not_overwritten(new_graph):
+    graph = new_graph(PAIRS)
+    graph.load([t("a"), t("b"), two("a", "b", "e1"), two("a", "a", "e2")], "append")
+    records = [t("a", n=10), t("b", n=11), two("b", "a", "e3"), two("b", "b", "e4")]
+    with pytest.raises(ConstraintViolated, match="source 'a' has 0 edges"):
+        load(graph, records, "overwrite", "inline", on_error="skip")
+    records += [two("a", "b", "e5"), two("a", "a", "e6")]
+    result = load(graph, records, "overwrite", "inline", on_error="skip")
+    assert (result.nodes, result.edges, result.skipped.total) == ({}, {"Two": 4}, 2)
+    assert {r["data"]["k"] for r in graph.export(["T"])} == {"a", "b"}
+
+
+def test_a_row_with_an_address_for_a_blob_is_left_out(new_graph):
+    graph = new_graph("node T { k: String @key  b: Blob? }")
+    records = [t("a", b="base64:AAE="), t("b", b="https://example.com/x"), t("c")]
+    result = load(graph, records, "append", "inline", on_error="skip")
+    assert {r["data"]["k"] for r in graph.export()} == {"a", "c"}
+    (left,) = result.skipped.first
+    assert (left.line, left.code, left.property) == (2, "external_blob_policy", "b")
+    assert result.skipped.total == 1
+
+
+def test_a_row_that_breaks_several_rules_is_left_out_once(new_graph):
+    graph = new_graph(PAIRS)
+    graph.load([t("a", n=1)], "append")
+    result = load(graph, [t("b", n=1), two("x", "y", "e1")], "append", "inline", on_error="skip")
+    assert (result.skipped.total, len(result.skipped.first)) == (2, 2)
 
 
 def test_an_unknown_way_to_treat_errors_is_refused(graph):
@@ -152,6 +262,30 @@ def test_a_partial_record_of_a_new_entity_must_be_whole(new_graph):
     assert (result.nodes, result.skipped.total) == ({"T": 1}, 1)
     (record,) = graph.export()
     assert record["data"] == {"id": "a", "k": "a", "must": "m", "other": 1}
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
+def test_rows_that_replace_others_keep_their_row_ids_in_any_order(new_graph, monkeypatch, at_once):
+    monkeypatch.setattr("omnigraph.pipeline.kernels.write.SORTED_BYTES", at_once)
+    monkeypatch.setattr("omnigraph.pipeline.kernels.write.ROWS_AT_ONCE", 7)
+    graph = new_graph("node T { k: String @key  n: I32?  b: Blob? }")
+
+    def row_ids() -> dict:
+        found = graph.at().view.snapshot.table("node:T").scan(["id", "_rowid"]).to_pylist()
+        return {row["id"]: row["_rowid"] for row in found}
+
+    graph.load([t(f"k{i}", n=0) for i in range(40)], "append")
+    before = row_ids()
+    names = [f"k{i * 7 % 60}" for i in range(60)]
+    records = [t(name, n=place, b="base64:AAE=") for place, name in enumerate(names)]
+    load(graph, records, "merge", "inline")
+    after = row_ids()
+    assert {name: after[name] for name in before} == before
+    assert len(set(after.values())) == 60
+    found = {r["data"]["k"]: r["data"]["n"] for r in graph.export()}
+    assert found == {name: place for place, name in enumerate(names)}
+    assert graph.read_blob("T", "k59", "b").read() == b"\x00\x01"
+    assert graph.verify(deep=True).findings == ()
 
 
 def test_only_a_merge_can_be_partial(graph):

@@ -166,7 +166,7 @@ def test_all_tables_share_one_stage_of_a_round(spark, library):
         )
         for key in (BOOK, READER, READS)
     ]
-    delivered = TaskWorkers(tasks).carry_out(orders)
+    delivered = TaskWorkers(lambda: tasks).carry_out(orders)
     assert [(time.stage, time.tasks) for time in tasks.times] == [(STAGE, 3)]
     assert [len(one.groups[0].written) for one in delivered] == [1, 1, 1]
 
@@ -233,7 +233,7 @@ def test_an_order_for_a_version_that_was_removed_delivers_nothing(library):
     now = table(library, READER)
     alive = Order(now.location, now.version, groups=((now.fragments()[0].id,),))
     gone = Order(first.location, first.version, groups=(ids[:2], ids[2:]))
-    delivered = TaskWorkers(InlineTasks()).carry_out([gone, alive])
+    delivered = TaskWorkers(InlineTasks).carry_out([gone, alive])
     assert delivered[0] is None
     assert delivered[1] is not None
 
@@ -253,6 +253,17 @@ def test_executors_that_look_at_another_place_are_an_error(spark, library, monke
     with pytest.raises(StorageFailure, match=r"executors do not see .*library\.omni"):
         library.optimize(engine="spark")
     assert look_of(library) == before
+
+
+def test_where_nothing_is_to_be_done_no_session_is_started(library, monkeypatch):
+    library.optimize()
+
+    def started(*_, **__):
+        raise AssertionError("there was nothing to do")
+
+    monkeypatch.setattr("omnigraph.graph.bulk_loading.spark", started)
+    assert library.optimize(engine="spark").commit is None
+    assert library.ensure_indices(engine="spark") == ()
 
 
 def test_an_unknown_engine_is_refused(library):

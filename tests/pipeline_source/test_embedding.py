@@ -262,12 +262,12 @@ def test_another_model_than_the_schema_records_is_refused(tmp_path):
 
 def test_the_command_fills_a_graph(graph):
     asks = {"OMNIGRAPH_EMBED_PROVIDER": "mock"}
-    done = CliRunner().invoke(embed, ["--graph", graph.uri, "--type", "Doc", "--json"], env=asks)
+    done = CliRunner().invoke(embed, ["--store", graph.uri, "--type", "Doc", "--json"], env=asks)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["embedded"] == 10
-    again = CliRunner().invoke(embed, ["--graph", graph.uri], env=asks)
+    again = CliRunner().invoke(embed, ["--store", graph.uri], env=asks)
     assert "0 embedded, commit -" in again.stdout
-    mixed = CliRunner().invoke(embed, ["--graph", graph.uri, "--input", "x"], env=asks)
+    mixed = CliRunner().invoke(embed, ["--store", graph.uri, "--input", "x"], env=asks)
     assert mixed.exit_code == 2
 
 

@@ -114,6 +114,8 @@ def _non_finite(checked: _Checked) -> Iterator[Violation]:
 
 
 def _within(checked: _Checked, tuples: pa.Array) -> Iterator[Violation]:
+    if len(tuples) < 2:
+        return
     import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
 
     given = tuples.drop_null()

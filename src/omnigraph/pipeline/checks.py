@@ -7,18 +7,20 @@ its share.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from omnigraph.catalog.model import Catalog, ConstraintKind, EdgeType
 from omnigraph.constraints.values import value_rules
 from omnigraph.execution.load import LoadMode
 from omnigraph.identity import EntityKind, TableKey, table_key
-from omnigraph.pipeline.kernels.edges import CardinalityTask, EndTask
+from omnigraph.pipeline.kernels.cardinality import CardinalityTask
+from omnigraph.pipeline.kernels.edges import EndTask
 from omnigraph.pipeline.kernels.keys import KeyFindings, KeySpec, KeyTask
-from omnigraph.pipeline.kernels.reading import Bucket, Findings, RuleSpec
+from omnigraph.pipeline.kernels.reading import Bucket, CountTask, Findings, RuleSpec
 from omnigraph.pipeline.kernels.rules import UniqueTask, ValueTask
 from omnigraph.pipeline.kernels.write import fragment_groups
 from omnigraph.pipeline.report import Broken, Left, Places, as_problem
@@ -68,6 +70,8 @@ class Checks:
     rejected: list[str] = field(default_factory=list)
     """What was written to the table of rejects."""
     keys: dict[TableKey, list[KeyFindings]] = field(default_factory=dict)
+    dropped: Counter[TableKey] = field(default_factory=Counter)
+    """How many rows were dropped at most; one that breaks two rules counts twice."""
 
     def base(self, key: TableKey) -> Table | None:
         """The committed rows of a type, unless there are none."""
@@ -97,11 +101,13 @@ class Checks:
         self.keys = {TableKey(key): [] for key in staged}
         for one in found:
             self.keys[TableKey(one.table_key)].append(one)
+            self.dropped[TableKey(one.table_key)] += one.skipped + one.superseded
             self.rejected += one.rejects
         for key, findings in self.keys.items():
             texts = [text for one in findings for text in one.fates]
             fates = commit_staging(locations[key], FATES, texts)
-            result[key] = result[key].with_fates(fates)
+            touched = tuple(sorted({place for one in findings for place in one.touched}))
+            result[key] = replace(result[key], touched=touched).with_fates(fates)
         return result
 
     # --- rules -----------------------------------------------------------------------------------
@@ -115,22 +121,52 @@ class Checks:
         broken = Broken(self.places)
         current = dict(staged)
         if self.skip:
-            for make in self._rules():
-                self._run_one(make(current, broken))
+            self._leave_out(current, broken)
         else:
-            self._run_together([make(current, broken) for make in self._rules()])
+            # In the order in which what they find is reported.
+            rules = (self._values, self._unique, self._ends, self._orphans, self._cardinality)
+            self._run_together([rule(current, broken) for rule in rules])
         broken.raise_if_any()
         return current
 
-    def _rules(self) -> list[Callable[[dict[TableKey, Staged], Broken], Rule]]:
-        """In the order in which what they find is reported."""
-        return [
-            self._values,
-            self._unique,
-            self._ends,
-            self._orphans,
-            self._cardinality,
-        ]
+    def _leave_out(self, staged: dict[TableKey, Staged], broken: Broken) -> None:
+        """Drop rows until those that are left break no rule; what remains broken is not theirs.
+
+        A row that is left out may have been about to replace another one, which then stays and
+        may break a rule in its place; and it may leave a source with too few edges.
+        """
+        self._drops_by(self._values, staged, broken)
+        is_settled = False
+        while not is_settled:
+            helpless = Broken(self.places)
+            dropped = self._drops_by(self._unique, staged, broken)
+            dropped += self._drops_by(self._ends, staged, broken)
+            edges = self._drops_by(self._cardinality, staged, helpless)
+            is_settled = not edges and not (dropped and self.mode is LoadMode.MERGE)
+        self._run_one(self._orphans(staged, broken))
+        broken.absorb(helpless)
+
+    def _drops_by(
+        self,
+        rule: Callable[[dict[TableKey, Staged], Broken], Rule],
+        staged: dict[TableKey, Staged],
+        broken: Broken,
+    ) -> int:
+        """Leave out what breaks a rule; gives how many rows that were, at most."""
+        before = self.dropped.total()
+        self._run_one(rule(staged, broken))
+        if self.mode is LoadMode.OVERWRITE:
+            self._forget_empty(staged)
+        return self.dropped.total() - before
+
+    def _forget_empty(self, staged: dict[TableKey, Staged]) -> None:
+        """A type of which no row is left is not overwritten: it would be emptied by mistakes."""
+        doubtful = [key for key, one in staged.items() if self.dropped[key] >= one.rows]
+        tasks = [CountTask(staged[key]) for key in doubtful]
+        counts = self.tasks.run_all([_job("reading:count_rows", tasks, None)], stage="check")[0]
+        for key, count in zip(doubtful, counts, strict=True):
+            if not count:
+                del staged[key]
 
     def _run_together(self, rules: list[Rule]) -> None:
         jobs = [next(rule) for rule in rules]
@@ -246,6 +282,7 @@ class Checks:
             for edge in self.catalog.edges.values()
             if edge.table_key in staged and edge.has_cardinality
         ]
+        places = self._drop_places([edge.table_key for edge in edges])
         tasks: list[CardinalityTask] = []
         for edge in edges:
             key, nodes = edge.table_key, table_key(EntityKind.NODE, edge.from_type)
@@ -253,11 +290,14 @@ class Checks:
             node_base = self.base(nodes) if replaced is not None else None
             for bucket in self._buckets(staged[key].rows):
                 given = (key, self.mode, staged[key], self.base(key), replaced, node_base)
-                tasks.append(CardinalityTask(*given, bucket))
-        found = yield _job("edges:check_cardinality", tasks, self._spec)
+                tasks.append(CardinalityTask(*given, bucket, places.get(key)))
+        found = yield _job("cardinality:check_cardinality", tasks, self._spec)
         for edge in edges:
             mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
-            broken.add(mine, by_source=True)
+            broken.add([sources for sources, _ in mine], by_source=True)
+            left = [edges for _, edges in mine]
+            self._note(broken, left)
+            self._drop(staged, edge.table_key, places, left)
 
     # --- dividing --------------------------------------------------------------------------------
 
@@ -285,9 +325,7 @@ class Checks:
         if not self.skip:
             broken.add(found)
             return
-        apart = Broken(self.places)
-        first = apart.add(found)
-        self.left.add(map(as_problem, first), apart.total)
+        self.left.add(map(as_problem, Broken(self.places).add(found)))
 
     def _drop(
         self,
@@ -298,7 +336,9 @@ class Checks:
     ) -> None:
         if key not in places:
             return
-        texts = [text for one in found for text in one.fates]
+        every = list(found)
+        texts = [text for one in every for text in one.fates]
+        self.dropped[key] += sum(one.total for one in every)
         staged[key] = staged[key].with_fates(commit_staging(places[key], FATES, texts))
 
 

@@ -9,8 +9,9 @@ done again when the graph moved meanwhile; files that are still right are kept.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -24,10 +25,12 @@ from omnigraph.execution.load import LoadMode
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import SIZES, Checks, Sizes
 from omnigraph.pipeline.inputs import InputOptions, Inputs, plan_inputs, table_mapping
+from omnigraph.pipeline.kernels.completing import NO_ADDRESS
 from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, TablePiece
 from omnigraph.pipeline.kernels.write import Filled, FillTask
 from omnigraph.pipeline.report import (
     Left,
+    Origin,
     Places,
     first_problems,
     mismatches,
@@ -134,6 +137,8 @@ class LoadJob:
         self._places = Places((), ())
         self._outputs = Outputs(root, tasks, options.mode, options.sizes, reusable=not options.skip)
         self._left = Left()
+        self._left_of_type: Counter[TableKey] = Counter()
+        """How many readable rows of each type were left out."""
         self._rejects: Table | None = None
 
     def close(self) -> None:
@@ -143,12 +148,10 @@ class LoadJob:
     @property
     def counts(self) -> Mapping[TableKey, int]:
         """How many records of each type were loaded."""
-        counts: dict[TableKey, int] = {}
+        counts: Counter[TableKey] = Counter()
         for split in self._splits:
-            for key, one in split.tables.items():
-                counts[key] = counts.get(key, 0) + one.rows
-        if self._options.skip:
-            counts = self._outputs.rows
+            counts.update({key: one.rows for key, one in split.tables.items()})
+        counts.subtract(self._left_of_type)
         return {key: counts[key] for key in sorted(counts) if counts[key]}
 
     def measured(self) -> Measured:
@@ -202,7 +205,10 @@ class LoadJob:
                 self._raise_taken(checks, sorted(staged))
         finally:
             self._write_rejects(checks)
-        return self._outputs.write(snapshot, ticket, staged, self._schema())
+        written = self._outputs.write(snapshot, ticket, staged, self._schema())
+        if self._options.skip:
+            self._count_left(checks)
+        return written
 
     def _schema(self) -> str:
         assert self._ir is not None, "the input is staged first"
@@ -229,10 +235,11 @@ class LoadJob:
             locations,
             self._root.settings.aws,
             partial=self._options.partial,
+            skip=self._options.skip,
             rejects=rejects,
         )
-        files = self._read(spec, catalog)
-        self._places = Places(files, [split.lines for split in self._splits])
+        origins = self._read(spec, catalog)
+        self._places = Places(origins, [split.lines for split in self._splits])
         self._staged = {}
         for key, type_ in catalog.by_table_key.items():
             texts = [t for s in self._splits if key in s.tables for t in s.tables[key].fragments]
@@ -242,8 +249,8 @@ class LoadJob:
                 rows = sum(s.tables[key].rows for s in self._splits if key in s.tables)
                 self._staged[key] = Staged(table, rows)
 
-    def _read(self, spec: StageSpec, catalog: Catalog) -> list[str | None]:
-        """Stage the whole input; gives the file of each piece."""
+    def _read(self, spec: StageSpec, catalog: Catalog) -> list[Origin]:
+        """Stage the whole input; gives the origin of each piece."""
         match self._source:
             case FileSource():
                 return self._read_files(self._source, spec, catalog)
@@ -252,19 +259,16 @@ class LoadJob:
             case FrameSource():
                 return self._read_frame(self._source, spec, catalog)
 
-    def _read_files(
-        self, source: FileSource, spec: StageSpec, catalog: Catalog
-    ) -> list[str | None]:
+    def _read_files(self, source: FileSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
         inputs: Inputs = plan_inputs(source.places, source.options, catalog, spec.aws)
         kernel = f"{_KERNELS}.stage:stage_split"
         self._splits = self._tasks.run(kernel, inputs.splits, spec, stage="read")
-        if source.name == "":
-            return [split.file.name for split in inputs.splits]
-        return [source.name for _ in inputs.splits]
+        return [
+            Origin(split.file.name if source.name == "" else source.name, split.start == 0)
+            for split in inputs.splits
+        ]
 
-    def _read_table(
-        self, source: TableSource, spec: StageSpec, catalog: Catalog
-    ) -> list[str | None]:
+    def _read_table(self, source: TableSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
         mapping = table_mapping(catalog, source.type_name, source.columns)
         assert mapping is not None
         location = self._area.location("input")
@@ -279,11 +283,9 @@ class LoadJob:
             ]
         kernel = f"{_KERNELS}.stage:stage_table"
         self._splits = self._tasks.run(kernel, pieces, spec, stage="read") if pieces else []
-        return [None for _ in pieces]
+        return [Origin() for _ in pieces]
 
-    def _read_frame(
-        self, source: FrameSource, spec: StageSpec, catalog: Catalog
-    ) -> list[str | None]:
+    def _read_frame(self, source: FrameSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
         mapping = table_mapping(catalog, source.type_name, source.columns)
         if not isinstance(self._tasks, SparkTasks):
             raise BadRequest("a Spark data frame is loaded on Spark; use engine='spark'")
@@ -291,7 +293,7 @@ class LoadJob:
         self._splits = self._tasks.map_rows(source.frame, kernel, (spec, mapping), stage="read")
         for place, split in enumerate(self._splits):
             assert split.split == place, "every partition answers once, in order"
-        return [None for _ in self._splits]
+        return [Origin() for _ in self._splits]
 
     # --- deciding --------------------------------------------------------------------------------
 
@@ -299,8 +301,7 @@ class LoadJob:
         """Raise for records that cannot be read, or note that they are left out."""
         left = Left()
         if self._options.skip:
-            total = sum(split.problem_count for split in self._splits)
-            left.add(first_problems(self._splits, self._places), total)
+            left.add(first_problems(self._splits, self._places))
             return left
         try:
             raise_unreadable(self._splits, self._places)
@@ -314,21 +315,31 @@ class LoadJob:
             raise_repeated(self._splits, checks.keys, touched, self._places)
             return
         for key in touched:
-            problems, total = mismatches(self._splits, key, self._places)
-            self._left.add(problems, total)
+            problems, _ = mismatches(self._splits, key, self._places)
+            self._left.add(problems)
             found = checks.keys.get(key, ())
             repeated: list[RowProblem] = [
                 violation_problem(v) for v in repeated_keys(found, self._places)
             ]
-            reasons = [*repeated, *taken_problems(found, self._places)]
-            self._left.add(reasons, sum(one.skipped for one in found))
+            self._left.add([*repeated, *taken_problems(found, self._places)])
+
+    def _count_left(self, checks: Checks) -> None:
+        """Every row that was neither written nor superseded by another was left out, once."""
+        written, left = self._outputs.rows, self._left_of_type
+        left.clear()
+        for key, one in self._staged.items():
+            superseded = sum(found.superseded for found in checks.keys.get(key, ()))
+            left[key] = one.rows - superseded - written.get(key, 0)
+        unread = sum(split.problem_count for split in self._splits)
+        mismatched = sum(split.mismatch_counts.total() for split in self._splits)
+        self._left.total = unread + mismatched + left.total()
 
     def _raise_taken(self, checks: Checks, touched: Sequence[TableKey]) -> None:
         for key in touched:
             addresses = [s.tables[key].address for s in self._splits if key in s.tables]
             known = [address for address in addresses if address is not None]
             if known and not any(one.dropped for one in checks.keys[key]):
-                raise ExternalBlobPolicy(known[0], "no address is on the graph's list")
+                raise ExternalBlobPolicy(known[0], NO_ADDRESS)
             raise_taken(key, checks.keys[key], self._places)
 
     def _minted(self) -> frozenset[TableKey]:
@@ -372,7 +383,7 @@ class LoadJob:
         shown = [self._located(p) for one in found for p in one.problems][:100]
         if total and not self._options.skip:
             raise RowsRejected(shown, total)
-        self._left.add(shown, total)
+        self._left.add(shown)
         result = {}
         for key, one in staged.items():
             mine = [f for f in found if f.table_key == key]
@@ -381,7 +392,7 @@ class LoadJob:
             assert table is not None
             dropped = [text for f in mine for text in f.fates]
             fates = commit_staging(drops[key], FATES, dropped) if dropped else None
-            result[key] = Staged(table, one.rows, one.fates).with_fates(fates)
+            result[key] = replace(one, table=table).with_fates(fates)
         return result
 
     def _located(self, problem: RowProblem) -> RowProblem:

@@ -26,28 +26,39 @@ from omnigraph.storage.tables.handle import Table
 REPORTED = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a piece of input came from: its file, and whether it is the first piece of it."""
+
+    file: str | None = None
+    is_start: bool = False
+
+
 @dataclass(frozen=True)
 class Places:
-    """Turns positions within pieces of input into files and lines."""
+    """Turns positions within pieces of input into files and lines.
 
-    files: Sequence[str | None]
-    """The file of each piece."""
+    The pieces of a file stand together, in its order. A file that is given twice is read twice.
+    """
+
+    origins: Sequence[Origin]
     lines: Sequence[int]
     """How many lines each piece has."""
-    _before: dict[int, int] = field(default_factory=dict)
+    _before: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        total: dict[str | None, int] = {}
-        for split, (file, lines) in enumerate(zip(self.files, self.lines, strict=True)):
-            self._before[split] = total.get(file, 0)
-            total[file] = self._before[split] + lines
+        total = 0
+        for origin, lines in zip(self.origins, self.lines, strict=True):
+            total = 0 if origin.is_start else total
+            self._before.append(total)
+            total += lines
 
     def of(self, at: int) -> tuple[str | None, int]:
         split, line = split_and_line(at)
-        return self.files[split], self._before[split] + line
+        return self.origins[split].file, self._before[split] + line
 
     def of_split(self, split: int, line: int | None) -> tuple[str | None, int | None]:
-        return self.files[split], None if line is None else self._before[split] + line
+        return self.origins[split].file, None if line is None else self._before[split] + line
 
     def placed(self, violation: Violation) -> Violation:
         if violation.line is None:
@@ -61,13 +72,17 @@ class Left:
     """What was left out of a load that skips bad rows."""
 
     total: int = 0
+    """How many rows."""
     first: list[RowProblem] = field(default_factory=list)
+    """The first of them, each with the first reason that was found."""
+    _places: set[tuple[str | None, int | None]] = field(default_factory=set)
 
-    def add(self, problems: Iterable[RowProblem], total: int) -> None:
-        self.total += total
-        room = REPORTED - len(self.first)
-        if room > 0:
-            self.first += list(problems)[:room]
+    def add(self, problems: Iterable[RowProblem]) -> None:
+        for problem in problems:
+            place = (problem.file, problem.line)
+            if len(self.first) < REPORTED and place not in self._places:
+                self.first.append(problem)
+                self._places.add(place)
 
 
 @dataclass
@@ -90,6 +105,11 @@ class Broken:
         placed = [self.places.placed(violation) for violation in shown[:REPORTED]]
         self.first += placed[: max(0, REPORTED - len(self.first))]
         return placed
+
+    def absorb(self, other: Broken) -> None:
+        """Take what was gathered apart."""
+        self.total += other.total
+        self.first += other.first[: max(0, REPORTED - len(self.first))]
 
     def raise_if_any(self) -> None:
         if self.total:
@@ -176,20 +196,12 @@ def repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Violatio
     return [places.placed(violation) for violation in shown[:REPORTED]]
 
 
-def taken_problems(found: Sequence[KeyFindings], places: Places) -> Iterator[RowProblem]:
-    """Ids that were taken, as reasons why rows were left out: the first of each task."""
-    for one in found:
-        for conflict in (one.repeated, one.taken):
-            if conflict is not None:
-                file, line = places.of(conflict.at)
-                yield RowProblem(
-                    f"{one.table_key} '{conflict.id}' already has this id",
-                    "key_conflict",
-                    file,
-                    line,
-                    one.table_key,
-                    conflict.id,
-                )
+def taken_problems(found: Sequence[KeyFindings], places: Places) -> list[RowProblem]:
+    """Ids that were taken, as reasons why rows were left out."""
+    shown = [violation for one in found for violation in one.left]
+    shown.sort(key=lambda violation: violation.line or 0)
+    placed = (places.placed(violation) for violation in shown[:REPORTED])
+    return [replace(as_problem(violation), code=KeyConflict.code) for violation in placed]
 
 
 def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> None:

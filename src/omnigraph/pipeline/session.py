@@ -7,13 +7,14 @@ that was not made here is never stopped here and never reconfigured.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.archive import archive_options
@@ -155,11 +156,40 @@ def _classic(master: str, asked: Mapping[str, str]) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - two seconds, paid only where used
 
-    with _starting(changes):
+    with _starting(changes), _no_orphan():
         builder = SparkSession.builder.master(master)
         for key, value in conf.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+@contextmanager
+def _no_orphan() -> Iterator[None]:
+    """End the Java that is being started if that is given up, such as by an interrupt.
+
+    It watches over its parent only once it has told where it listens; before that it would stay.
+    """
+    from pyspark import SparkContext, java_gateway  # noqa: PLC0415 - as above
+
+    gateway: Any = java_gateway
+    started: list[subprocess.Popen[bytes]] = []
+    popen = gateway.Popen
+
+    def noted(*args: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
+        started.append(popen(*args, **options))
+        return started[-1]
+
+    gateway.Popen = noted
+    try:
+        yield
+    except BaseException:
+        if SparkContext._gateway is None:
+            for process in started:
+                process.kill()
+                process.wait()
+        raise
+    finally:
+        gateway.Popen = popen
 
 
 def _starts_java() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from uuid import uuid4
 
@@ -93,11 +93,11 @@ class Staged:
     table: Table
     rows: int
     fates: tuple[Table, ...] = ()
+    touched: tuple[int, ...] = ()
+    """The fragments of the committed table that have rows to be replaced."""
 
     def with_fates(self, fates: Table | None) -> Staged:
-        if fates is None:
-            return self
-        return Staged(self.table, self.rows, (*self.fates, fates))
+        return self if fates is None else replace(self, fates=(*self.fates, fates))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from the tasks is the metadata of fragments and segments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 from omnigraph.errors import StorageFailure, StorageKind
@@ -20,11 +21,18 @@ STAGE = "rearrange"
 _KERNEL = "omnigraph.pipeline.kernels.upkeep:write_piece"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskWorkers:
-    """Carries out the orders of all tables in one stage."""
+    """Carries out the orders of all tables in one stage.
 
-    tasks: Tasks
+    Spark is started for the first orders there are: finding nothing to do takes no session.
+    """
+
+    start: Callable[[], Tasks]
+
+    @cached_property
+    def _tasks(self) -> Tasks:
+        return self.start()
 
     def carry_out(self, orders: Sequence[Order]) -> list[Delivery | None]:
         """What was written for each order; None where the version to read from is gone.
@@ -36,7 +44,7 @@ class TaskWorkers:
         every = [piece for of_one in pieces for piece in of_one]
         if not every:
             return []
-        written: list[WrittenPiece] = self.tasks.run(_KERNEL, every, None, stage=STAGE)
+        written: list[WrittenPiece] = self._tasks.run(_KERNEL, every, None, stage=STAGE)
         _require_seen(every, written)
         delivered = [one.delivery for one in written]
         ends = accumulate((len(of_one) for of_one in pieces), initial=0)

@@ -14,7 +14,6 @@ from omnigraph.pipeline.kernels.write import (
     WriteTask,
     Written,
     fragment_groups,
-    touched_fragments,
 )
 from omnigraph.pipeline.staging import Staged
 from omnigraph.pipeline.tasks import Job, Tasks
@@ -155,6 +154,6 @@ def _deletion_job(staged: Mapping[TableKey, Staged], opened: Mapping[TableKey, W
     tasks = [
         DeleteTask(key, writable.table, (fragment,), staged[key].fates)
         for key, writable in opened.items()
-        for fragment in touched_fragments(staged[key].fates)
+        for fragment in staged[key].touched
     ]
     return Job(f"{_KERNEL}:delete_rows", tasks, None)

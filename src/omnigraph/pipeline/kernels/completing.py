@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.constraints.model import column
-from omnigraph.errors import RowProblem
+from omnigraph.errors import ExternalBlobPolicy, RowProblem
 from omnigraph.execution.assign import default_value, key_ids
 from omnigraph.execution.load import id_mismatch
 from omnigraph.pipeline.kernels.fresh_ids import fresh_ids
@@ -19,6 +19,9 @@ from omnigraph.types.arrow import BLOB
 from omnigraph.types.jsonl import TypedRows
 from omnigraph.types.jsonl_examine import missing_value
 from omnigraph.types.jsonl_types import PropertySpec
+
+NO_ADDRESS = "no address is on the graph's list"
+"""Why a blob that is given as an address is refused."""
 
 
 @dataclass
@@ -34,9 +37,18 @@ class Whole:
 
 
 def whole_rows(
-    type_: NodeType | EdgeType, rows: TypedRows, split: int, *, partial: bool = False
+    type_: NodeType | EdgeType,
+    rows: TypedRows,
+    split: int,
+    *,
+    partial: bool = False,
+    skip: bool = False,
 ) -> Whole:
-    """The rows of a staging table; with `partial` what was left out stays open."""
+    """The rows of a staging table; with `partial` what was left out stays open.
+
+    With `skip` a row with a blob that is an address is a problem of its own; otherwise the first
+    one is kept, to refuse the load for it after everything else.
+    """
     columns = {name: column(rows.columns, name) for name in rows.columns.schema.names}
     if not partial:
         _fill_defaults(type_, columns, rows.presence)
@@ -54,6 +66,8 @@ def whole_rows(
     schema = staging_schema(type_, with_presence=partial)
     table = pa.table([columns[name] for name in schema.names], schema=schema)
     result.rows = table if keep is None else table.filter(keep)
+    if skip:
+        _refuse_addresses(type_, result, split)
     result.address = _first_address(result.rows)
     return result
 
@@ -113,6 +127,21 @@ def _presence(type_: NodeType | EdgeType, rows: TypedRows) -> dict[str, pa.Array
             pa.array(np.ones(count, np.bool_)) if given is None else given
         )
     return found
+
+
+def _refuse_addresses(type_: NodeType | EdgeType, whole: Whole, split: int) -> None:
+    for field_ in whole.rows.schema:
+        if field_.type != BLOB or not whole.rows.num_rows:
+            continue
+        uris = pc.struct_field(column(whole.rows, field_.name), "uri")
+        for row in pc.indices_nonzero(pc.is_valid(uris)).to_pylist():
+            refusal = ExternalBlobPolicy(uris[row].as_py(), NO_ADDRESS)
+            line = whole.rows.column(AT)[row].as_py() - position(split, 0)
+            id = whole.rows.column("id")[row].as_py()
+            whole.problems.append(
+                RowProblem(str(refusal), refusal.code, None, line, type_.table_key, id, field_.name)
+            )
+        whole.rows = whole.rows.filter(pc.is_null(uris))
 
 
 def _first_address(rows: pa.Table) -> str | None:

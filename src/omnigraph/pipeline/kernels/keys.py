@@ -69,7 +69,14 @@ class KeyFindings:
     taken: Conflict | None = None
     """The first id that is there already where it must be new."""
     skipped: int = 0
+    """How many rows are left out."""
+    left: tuple[Violation, ...] = ()
+    """The first of them."""
+    superseded: int = 0
+    """How many rows count no more because a later one has their id."""
     replaced: int = 0
+    touched: tuple[int, ...] = ()
+    """The fragments of the committed rows that are replaced."""
     dropped: int = 0
     fates: tuple[str, ...] = ()
     rejects: tuple[str, ...] = ()
@@ -84,12 +91,13 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
     again = repeats.filter(column(repeats, "is_again"))
     violations: tuple[int, tuple[Violation, ...]] = (0, ())
     conflict: Conflict | None = None
-    drops = pa.array([], pa.uint64())
+    drops, superseded = pa.array([], pa.uint64()), 0
     if again.num_rows and is_keyed:
         violations = counted(_key_violations(type_, again))
         drops = column(again, ROW_ADDRESS)
     elif again.num_rows and spec.mode is LoadMode.MERGE:
         drops = column(repeats.filter(pc.invert(column(repeats, "is_last"))), ROW_ADDRESS)
+        superseded = len(drops)
     elif again.num_rows:
         conflict = _first_repeat(repeats)
         drops = column(again, ROW_ADDRESS)
@@ -111,13 +119,17 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
     if spec.mode is LoadMode.MERGE:
         refused = refused.slice(0, 0 if is_update else again.num_rows)
     written = write_fates(task.fates, pa.concat_tables(fates)) if _counts(spec, conflict) else ()
+    left = counted(_refusals(type_, refused))[1] if spec.skip else ()
     return KeyFindings(
         task.table_key,
         *violations,
         conflict,
         taken,
         skips,
+        left,
+        superseded,
         met.num_rows if spec.mode is LoadMode.MERGE else 0,
+        _fragments_met(met),
         len(drops),
         written,
         write_rejects(spec.rejects, list(_refusals(type_, refused))),
@@ -125,7 +137,7 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
 
 
 def _refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
-    """All ids that stand twice or are taken, for the file of rejects."""
+    """All ids that stand twice or are taken."""
     for id, at in zip(rows.column("id").to_pylist(), rows.column(AT).to_pylist(), strict=True):
         message = f"{type_.table_key} '{id}' already has this id"
         yield Violation(ViolationKind.UNIQUE, type_.table_key, message, id, None, at)
@@ -186,10 +198,16 @@ def _meet(rows: pa.Table, base: Table | None, type_: NodeType | EdgeType) -> pa.
         return _no_meeting(rows, wanted)
     place = pc.index_in(column(rows, "id"), value_set=column(found, "id"))
     is_met = pc.is_valid(place)
-    met, stored = rows.filter(is_met), found.take(place.filter(is_met))
+    # In one piece: rows taken from many pieces in any order are looked for in each of them.
+    met, stored = rows.filter(is_met), found.combine_chunks().take(place.filter(is_met))
     for name in wanted[1:]:
         met = met.append_column(f"stored{name}", stored.column(name))
     return met
+
+
+def _fragments_met(met: pa.Table) -> tuple[int, ...]:
+    found = fragments_of(column(met, f"stored{ROW_ADDRESS}"))
+    return tuple(pc.unique(found).to_pylist())
 
 
 def _no_meeting(rows: pa.Table, wanted: list[str]) -> pa.Table:

@@ -62,6 +62,7 @@ class Findings:
     total: int = 0
     first: tuple[Violation, ...] = ()
     fates: tuple[str, ...] = ()
+    """Where dropped rows are noted."""
     rejects: tuple[str, ...] = ()
 
 
@@ -151,12 +152,48 @@ def replacements(
     fragments: Sequence[int] | None = None,
     by: str = "fragment",
 ) -> pa.Table:
-    """The staged rows that replace committed ones; `by` says whose fragments are meant."""
+    """The staged rows that replace committed ones; `by` says whose fragments are meant.
+
+    A row that another table drops replaces nothing.
+    """
+    tables = list(fates)
     where = _in_fragments(by, fragments)
     filter = f"NOT is_dropped AND {where}" if where else "NOT is_dropped"
-    found = [table.scan(list(columns), filter) for table in fates]
-    schema = pa.schema([FATES.field(name) for name in columns])
-    return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in found)])
+    schema = pa.schema([FATES.field(name) for name in dict.fromkeys([*columns, "address"])])
+    found = [table.scan(schema.names, filter).cast(schema) for table in tables]
+    rows = pa.concat_tables([schema.empty_table(), *found])
+    if len(tables) > 1 and rows.num_rows:
+        rows = rows.filter(without(column(rows, "address"), dropped_addresses(tables)))
+    return rows.select(list(columns))
+
+
+def rows_at(staged: Staged, addresses: pa.Array, columns: Sequence[str]) -> pa.Table:
+    """The staged rows at these addresses, with their positions; looks through all of them."""
+    wanted = [*columns, AT]
+    schema = pa.schema([staged.table.schema.field(name) for name in wanted])
+    schema = schema.append(pa.field(ROW_ADDRESS, pa.uint64()))
+    if not len(addresses):
+        return schema.empty_table()
+    fragments = sorted(set(fragments_of(addresses).to_pylist()))
+    batches = staged.table.batches(wanted, with_row_address=True, fragments=fragments)
+    found = [
+        batch.filter(pc.is_in(batch.column(ROW_ADDRESS), value_set=addresses)) for batch in batches
+    ]
+    return pa.Table.from_batches(found).select(schema.names)
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """Staged rows of which so many may be left out that none is left."""
+
+    staged: Staged
+
+
+def count_rows(spec: None, task: CountTask) -> int:
+    """How many staged rows still count."""
+    del spec
+    gone = dropped_addresses(task.staged.fates)
+    return task.staged.rows - int(pc.count_distinct(gone).as_py())
 
 
 def _in_fragments(name: str, fragments: Sequence[int] | None) -> str | None:

@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -43,6 +44,8 @@ class StageSpec:
     locations: Mapping[TableKey, TableLocation]
     aws: AwsSettings = field(repr=False)
     partial: bool = False
+    skip: bool = False
+    """Whether bad rows are left out, instead of refusing the load once all were looked at."""
     limit: int = 100
     rejects: TableLocation | None = None
     """Where all refused records go, if they are wanted."""
@@ -137,7 +140,11 @@ class _Stager:
         refused = list(parsed.problems)
         for key, rows in parsed.rows.items():
             whole = whole_rows(
-                self.catalog.by_table_key[key], rows, result.split, partial=self.spec.partial
+                self.catalog.by_table_key[key],
+                rows,
+                result.split,
+                partial=self.spec.partial,
+                skip=self.spec.skip,
             )
             self._note_mismatches(key, whole.problems)
             refused += whole.problems
@@ -315,11 +322,11 @@ def _stage_batches(
     stager: _Stager, batches: Iterable[pa.RecordBatch], mapping: ColumnMapping, where: str
 ) -> None:
     type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
-    chosen: dict[str, str] | None = None
-    for batch in batches:
-        if chosen is None:
-            chosen = resolve_columns(type_, mapping, batch.schema.names, where)
-        _stage_chosen(stager, [batch], mapping, chosen)
+    rest = iter(batches)
+    first = next(rest, None)
+    if first is not None:
+        chosen = resolve_columns(type_, mapping, first.schema.names, where)
+        _stage_chosen(stager, chain([first], rest), mapping, chosen)
 
 
 def _stage_chosen(

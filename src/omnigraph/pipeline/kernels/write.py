@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +28,14 @@ from omnigraph.storage.tables.blobs import read_blobs
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage import Deletions, delete_addresses
+from omnigraph.storage.tables.stage import NO_DELETIONS, Deletions, delete_addresses
 from omnigraph.types.arrow import BLOB, arrow_type
 from omnigraph.types.jsonl_examine import missing_value
 from omnigraph.types.jsonl_types import PropertySpec
 
 ROWS_AT_ONCE = 1 << 16
+SORTED_BYTES = 128 << 20
+"""So much of the rows that replace others is sorted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Written:
 
 
 def write_rows(ir: str, task: WriteTask) -> Written:
-    """Fragments of the target that hold these rows; those that replace others come first."""
+    """Fragments of the target that hold these rows; those that replace others are apart."""
     type_ = catalog_of(ir).by_table_key[task.table_key]
     gone = dropped_addresses(task.staged.fates, task.fragments)
     replaced = None
@@ -62,16 +65,18 @@ def write_rows(ir: str, task: WriteTask) -> Written:
         found = replacements(task.staged.fates, ["address", "row_id"], fragments=task.fragments)
         replaced = found if found.num_rows else None
     source = _Source(type_, task, gone, replaced)
-    carried: list[pa.Array] = []
-    batches = source.batches(carried)
-    first = next(batches, None)
-    if first is None:
-        return Written(task.table_key, (), 0)
-    schema = table_schema(type_)
+    fragments: list[str] = []
     counter = _Counter()
-    reader = pa.RecordBatchReader.from_batches(schema, counter.count(first, batches))
-    # The ids are complete once the rows were read, so they are put on afterwards.
-    fragments = write_fragments(task.target, reader, carried_row_ids=_LazyIds(carried))
+    for rows, row_ids in source.replacing():
+        stored = to_stored(rows, type_)
+        fragments += write_fragments(task.target, stored, carried_row_ids=row_ids)
+        counter.rows += rows.num_rows
+    batches = source.added()
+    first = next(batches, None)
+    if first is not None:
+        counted = counter.count(first, batches)
+        reader = pa.RecordBatchReader.from_batches(table_schema(type_), counted)
+        fragments += write_fragments(task.target, reader)
     return Written(task.table_key, tuple(fragments), counter.rows)
 
 
@@ -89,22 +94,6 @@ class _Counter:
             yield batch
 
 
-class _LazyIds:
-    """Row ids that are only known after the rows were written."""
-
-    def __init__(self, parts: list[pa.Array]) -> None:
-        self._parts = parts
-
-    def _whole(self) -> pa.Array:
-        return pa.concat_arrays(self._parts) if self._parts else pa.array([], pa.uint64())
-
-    def __len__(self) -> int:
-        return len(self._whole())
-
-    def slice(self, start: int, length: int) -> pa.Array:
-        return self._whole().slice(start, length)
-
-
 @dataclass(frozen=True)
 class _Source:
     """The staged rows of one task, in the form of the target."""
@@ -114,44 +103,91 @@ class _Source:
     gone: pa.Array
     replaced: pa.Table | None
 
-    def batches(self, carried: list[pa.Array]) -> Iterator[pa.RecordBatch]:
-        if self.replaced is None:
-            yield from self._pass(None, carried)
-            return
-        yield from self._pass(True, carried)
-        yield from self._pass(False, carried)
+    def replacing(self) -> Iterator[tuple[pa.Table, pa.Array]]:
+        """The rows that replace others, with the ids of those, sorted by them.
 
-    def _pass(self, replacing: bool | None, carried: list[pa.Array]) -> Iterator[pa.RecordBatch]:  # noqa: FBT001 - three ways
-        names = logical_schema(self.type).names
-        needs_address = replacing is not None or len(self.gone) > 0
+        The table keeps these ids for good: sorted, they take a quarter of the room. What is sorted
+        at once has to fit into memory; every run becomes a file of its own.
+        """
+        if self.replaced is None:
+            return
+        runs, row_ids = _Runs(), column(self.replaced.sort_by("address"), "row_id")
+        for rows in self._rows(with_address=True):
+            is_there, places = self._known.find(rows)
+            found = row_ids.take(pa.array(places[is_there]))
+            if runs.add(self._plain(rows.filter(pa.array(is_there))), found):
+                yield runs.take()
+        if runs.bytes:
+            yield runs.take()
+
+    def added(self) -> Iterator[pa.RecordBatch]:
+        """The rows that replace none."""
+        needs_address = self.replaced is not None or len(self.gone) > 0
+        for staged in self._rows(with_address=needs_address):
+            rows = staged if self.replaced is None else self._known.others(staged)
+            if rows.num_rows:
+                yield from to_stored(self._plain(rows), self.type).combine_chunks().to_batches()
+
+    @cached_property
+    def _known(self) -> _Addresses:
+        assert self.replaced is not None, "there are rows that replace others"
+        return _Addresses(column(self.replaced, "address"))
+
+    def _rows(self, *, with_address: bool) -> Iterator[pa.Table]:
+        """What is not dropped, batch by batch."""
+        gone = _Addresses(self.gone) if len(self.gone) else None
         for batch in self.task.staged.table.batches(
-            names,
-            with_row_address=needs_address,
+            logical_schema(self.type).names,
+            with_row_address=with_address,
             fragments=self.task.fragments,
             batch_size=ROWS_AT_ONCE,
         ):
-            rows = self._chosen(pa.Table.from_batches([batch]), replacing, carried)
-            if rows.num_rows:
-                plain = rows.select(names).cast(logical_schema(self.type))
-                yield from to_stored(plain, self.type).combine_chunks().to_batches()
+            rows = pa.Table.from_batches([batch])
+            yield rows if gone is None else gone.others(rows)
 
-    def _chosen(
-        self,
-        rows: pa.Table,
-        replacing: bool | None,  # noqa: FBT001 - three ways
-        carried: list[pa.Array],
-    ) -> pa.Table:
-        if len(self.gone):
-            rows = rows.filter(without(column(rows, ROW_ADDRESS), self.gone))
-        if replacing is None or self.replaced is None:
-            return rows
-        known = column(self.replaced, "address")
-        place = pc.index_in(column(rows, ROW_ADDRESS), value_set=known)
-        if not replacing:
-            return rows.filter(pc.is_null(place))
-        found = place.drop_null()
-        carried.append(column(self.replaced, "row_id").take(found))
-        return rows.filter(pc.is_valid(place))
+    def _plain(self, rows: pa.Table) -> pa.Table:
+        wanted = logical_schema(self.type)
+        return rows.select(wanted.names).cast(wanted)
+
+
+class _Addresses:
+    """Many addresses to be looked for again and again; a hash would be made anew each time."""
+
+    def __init__(self, addresses: pa.Array) -> None:
+        self._sorted = np.sort(addresses.to_numpy(zero_copy_only=False))
+
+    def find(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows are among them, and at which place in their order."""
+        asked = column(rows, ROW_ADDRESS).to_numpy(zero_copy_only=False)
+        places = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
+        return self._sorted[places] == asked, places
+
+    def others(self, rows: pa.Table) -> pa.Table:
+        is_there, _ = self.find(rows)
+        return rows.filter(pa.array(~is_there))
+
+
+class _Runs:
+    """Rows gathered until they are worth a file."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._rows: list[pa.Table] = []
+        self._ids: list[pa.Array] = []
+
+    def add(self, rows: pa.Table, row_ids: pa.Array) -> bool:
+        """Take rows; tells whether these are enough."""
+        if rows.num_rows:
+            self._rows.append(rows)
+            self._ids.append(row_ids)
+            self.bytes += rows.nbytes + row_ids.nbytes
+        return self.bytes >= SORTED_BYTES
+
+    def take(self) -> tuple[pa.Table, pa.Array]:
+        rows, row_ids = pa.concat_tables(self._rows), pa.concat_arrays(self._ids)
+        self._rows, self._ids, self.bytes = [], [], 0
+        order = pc.sort_indices(row_ids)
+        return rows.take(order).combine_chunks(), row_ids.take(order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +204,8 @@ def delete_rows(spec: None, task: DeleteTask) -> tuple[TableKey, Deletions]:
     """Marks on the replaced rows of these fragments, as files nothing refers to yet."""
     del spec
     found = replacements(task.fates, ["row_address"], fragments=task.fragments, by="row_fragment")
+    if not found.num_rows:
+        return task.table_key, NO_DELETIONS
     return task.table_key, delete_addresses(task.target, column(found, "row_address"))
 
 
@@ -300,12 +338,3 @@ def fragment_groups(table: Table, rows_each: int) -> list[tuple[int, ...]]:
     if current:
         groups.append(tuple(current))
     return groups
-
-
-def touched_fragments(fates: Sequence[Table]) -> list[int]:
-    """The fragments of the table that have rows to be replaced."""
-    found: set[int] = set()
-    for table in fates:
-        for batch in table.batches(["row_fragment"], "NOT is_dropped"):
-            found |= set(pc.unique(batch.column(0)).to_pylist())
-    return sorted(found)

@@ -6,6 +6,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec
 from omnigraph.pipeline.load import FileSource, LoadJob, LoadOptions
+from omnigraph.pipeline.report import Origin
 from omnigraph.pipeline.source.access import StagedWrite
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.pipeline.tasks import InlineTasks
@@ -26,8 +27,8 @@ class StagedLoad(LoadJob):
         self,
         spec: StageSpec,
         catalog: Catalog,  # noqa: ARG002 - reading here is over
-    ) -> list[str | None]:
+    ) -> list[Origin]:
         if spec.ir != self._staged_for:
             raise BadRequest("the schema was changed while rows were written; write them again")
         self._splits = self._given
-        return [None for _ in self._given]
+        return [Origin() for _ in self._given]

@@ -1,0 +1,95 @@
+"""The data source where Spark's processes are not this one's children, and on an object store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from s3_server import running_s3_server
+
+ROOT = Path(__file__).parents[2]
+WORKER = Path(__file__).with_name("source_worker.py")
+EXTRA = ("pandas", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
+
+
+def run(uri: str, folder: Path, **variables: str) -> dict:
+    """What the worker saw."""
+    done = subprocess.run(
+        [sys.executable, str(WORKER), uri, str(folder)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable} | variables,
+        check=False,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def require_everything(seen: dict) -> None:
+    read = seen["read"]
+    assert read["filtered"] == [
+        ["new", 50, 0, []],
+        ["p0", 100, 2**64 - 1, [0]],
+        ["p8", 8, 2**64 - 9, [8]],
+        ["p9", 9, 2**64 - 10, [9]],
+    ]
+    assert read["query"] == [["new", 50], ["p0", 100]]
+    assert (read["before"], read["now"]) == (10, 11)
+    taken, lost, unknown = seen["refused"]
+    assert "KeyConflict" in taken
+    assert "ConstraintViolated" in lost
+    assert "dst 'nobody' not found in Person" in lost
+    assert "TypeNotFound" in unknown
+    assert seen["written"] == seen["commits"] + 4, "each write is one commit, a refused one none"
+    assert seen["notes"] == sorted(f"{number}-{row}" for number in range(2) for row in range(3))
+    assert seen["streamed"] == [True, True]
+    assert seen["people"] == sorted(
+        [["p0", 100], ["new", 50], *([f"p{i}", i] for i in range(1, 10))]
+    )
+    assert seen["knows"] == [["p0", "p1"]]
+    assert (seen["pending"], seen["findings"], seen["staged"]) == (0, [], [])
+
+
+@pytest.mark.slow
+def test_through_spark_connect(tmp_path):
+    """With the packages of its own lock, in a folder beside the environment of the tests."""
+    target = tmp_path / "connect"
+    uv = str(Path(sys.executable).with_name("uv"))
+    where = ["--python", sys.executable, "--target", str(target)]
+    lock = ["--constraint", str(ROOT / "requirements" / "connect.txt")]
+    subprocess.run([uv, "pip", "install", "--quiet", *where, *lock, *EXTRA], check=True)
+    seen = run(str(tmp_path / "g.omni"), tmp_path, SPARK_REMOTE="local[2]", PYTHONPATH=str(target))
+    assert seen["session"].startswith("pyspark.sql.connect")
+    require_everything(seen)
+
+
+@pytest.mark.slow
+def test_on_executors_of_their_own(tmp_path):
+    seen = run(
+        str(tmp_path / "g.omni"),
+        tmp_path,
+        MASTER="local-cluster[2,1,1024]",
+        SPARK_WORKER_DIR=str(tmp_path / "work"),
+    )
+    require_everything(seen)
+
+
+@pytest.mark.object_store
+@pytest.mark.parametrize("master", ["local[2,4]", "local-cluster[2,1,1024]"])
+def test_on_a_bucket(tmp_path, master):
+    """Settings come from the environment of each process, and no key is in a plan."""
+    with running_s3_server() as server:
+        seen = run(
+            server.new_root(),
+            tmp_path,
+            MASTER=master,
+            SPARK_WORKER_DIR=str(tmp_path / "work"),
+            **server.environment,
+        )
+    require_everything(seen)
