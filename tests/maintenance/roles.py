@@ -12,17 +12,23 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+
 import omnigraph
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError
+from omnigraph.settings import Settings
 
 SCHEMA = """
 node Counter { slug: String @key  value: I64 @index }
 node Item { slug: String @key  owner: String @index  number: I64 }
 edge Has: Counter -> Item
 """
+ITEMS_OF_A_LOAD = 40
 WINDOW = 5
 """A writer's newest items: with each step one comes and the oldest goes."""
 RETRYABLE = {"read_set_changed", "writer_busy", "historical_version_reclaimed", "conflict"}
+SETTINGS = Settings(cleanup_grace_s=60)
+"""All of them agree on how long a write may take, which is as short as it can be."""
 BRANCH_ERRORS = RETRYABLE | {"branch_not_found", "already_exists", "key_conflict"}
 
 ITEMS = "query q($o: String) { match { $i: Item { owner: $o } } return { $i.number } }"
@@ -32,7 +38,7 @@ LINKED = "query q($o: String) { match { $c: Counter { slug: $o } $c has $i } ret
 
 def write(place: Path, number: int, seconds: float) -> dict[str, object]:
     """Count up, one step a commit; a step that was refused is done again."""
-    graph, me = omnigraph.open(place), f"w{number}"
+    graph, me = omnigraph.open(place, settings=SETTINGS), f"w{number}"
     refused: Counter[str] = Counter()
     step = 0
     until = time.monotonic() + seconds
@@ -63,9 +69,31 @@ def _try(graph: omnigraph.Graph, statements: str, refused: Counter[str]) -> bool
     return True
 
 
+def load(place: Path, number: int, seconds: float) -> dict[str, object]:
+    """Load tables of items through the pipeline, each time the same ones with a higher number."""
+    graph = omnigraph.open(place, settings=SETTINGS)
+    refused: Counter[str] = Counter()
+    loads = 0
+    slugs = [f"l{number}-{n}" for n in range(ITEMS_OF_A_LOAD)]
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        columns = {"slug": slugs, "owner": [f"l{number}"] * len(slugs)}
+        rows = pa.table(columns | {"number": [loads + 1] * len(slugs)})
+        try:
+            graph.load(rows, "merge", type="Item")
+        except OmniError as error:
+            if error.code not in RETRYABLE:
+                raise
+            refused[error.code] += 1
+            continue
+        loads += 1
+        time.sleep(0.2)  # not to be the only one who gets anything done
+    return {"loads": loads, "refused": dict(refused)}
+
+
 def read(place: Path, number: int, seconds: float) -> dict[str, object]:
     """Look at every counter with its items, in one snapshot each time."""
-    graph = omnigraph.open(place, read_only=True)
+    graph = omnigraph.open(place, read_only=True, settings=SETTINGS)
     looks = reclaimed = 0
     last: dict[str, int] = {}
     until = time.monotonic() + seconds
@@ -91,7 +119,7 @@ def read(place: Path, number: int, seconds: float) -> dict[str, object]:
 
 def branch(place: Path, number: int, seconds: float) -> dict[str, object]:
     """Start branches, write on them, and delete them again."""
-    graph, chance = omnigraph.open(place), random.Random(number)
+    graph, chance = omnigraph.open(place, settings=SETTINGS), random.Random(number)
     done: Counter[str] = Counter()
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -118,7 +146,7 @@ def branch(place: Path, number: int, seconds: float) -> dict[str, object]:
 
 def maintain(place: Path, number: int, seconds: float) -> dict[str, object]:
     """Optimize and clean up, over and over, keeping as little as possible."""
-    graph = omnigraph.open(place)
+    graph = omnigraph.open(place, settings=SETTINGS)
     turns = removed = committed = 0
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -131,7 +159,7 @@ def maintain(place: Path, number: int, seconds: float) -> dict[str, object]:
     return {"turns": turns, "removed": removed, "committed": committed, "number": number}
 
 
-ROLES = {"write": write, "read": read, "branch": branch, "maintain": maintain}
+ROLES = {"write": write, "load": load, "read": read, "branch": branch, "maintain": maintain}
 
 if __name__ == "__main__":
     role, place, number, seconds = sys.argv[1:]

@@ -36,12 +36,17 @@ from omnigraph.errors import (
     OmniError,
     RecoveryRequired,
     RetryableCommitConflict,
+    StorageFailure,
+    StorageKind,
     UncoveredDrift,
 )
-from omnigraph.maintenance.leftovers import made_at_ms
+from omnigraph.maintenance.mark import Marker
+from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode, Settings
+from omnigraph.storage.at_work import at_work, made_at_ms
 from omnigraph.storage.layout import SIGHTINGS, STAGING
 from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.root import clock_us
 from omnigraph.storage.tables import commit
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.reclaim import list_versions
@@ -292,6 +297,36 @@ def test_a_write_that_took_longer_than_its_files_are_spared_is_refused(library):
         commit_write(request)
 
 
+@pytest.mark.parametrize(("days", "is_refused"), [(5, False), (7, True)])
+def test_long_work_may_take_days_but_no_week(library, days, is_refused):
+    shift_us = [0]
+    root = replace(library._views.root, now_us=lambda: clock_us() + shift_us[0])
+    seen = replace(snapshot(library), root=root)
+    with at_work(root) as note:
+        shift_us[0] = days * 86_400_000_000
+        request = WriteRequest(seen, mint_ticket(seen, note), WriterKind.LOAD, ())
+        if is_refused:
+            with pytest.raises(ConflictError, match="redo it"):
+                commit_write(request)
+        else:
+            assert commit_write(request).commit is not None
+
+
+def test_time_spent_waiting_for_the_fence_counts(library):
+    shift_us = [0]
+    root = replace(library._views.root, now_us=lambda: clock_us() + shift_us[0])
+    seen = replace(snapshot(library), root=root)
+    request = WriteRequest(seen, mint_ticket(seen), WriterKind.LOAD, ())
+    with root.hold() as hold:
+
+        def take_hold():
+            shift_us[0] = 2 * 86_400_000_000
+            return hold
+
+        with pytest.raises(ConflictError, match="OMNIGRAPH_CLEANUP_GRACE"):
+            commit_write(request, take_hold)
+
+
 def test_half_written_files_of_killed_processes_go(library, impatient, place):
     left = [
         place / ".omnigraph-tmp-0123",
@@ -358,6 +393,36 @@ def test_a_branch_that_cannot_be_read_stops_it_before_anything_goes(library, pla
     with pytest.raises(OmniError):
         omnigraph.open(place).cleanup(keep=1, confirm=True)
     assert everything(place) >= before
+
+
+class Disturbed(Marker):
+    """Fails to read a graph so many times, as if a branch went while it looked."""
+
+    def __init__(self, graph, times, *, branches_move):
+        super().__init__(graph._views.root, Retention(1))
+        self.graph, self.times, self.branches_move = graph, times, branches_move
+        self.looks = 0
+
+    def _mark(self):
+        self.looks += 1
+        if self.looks > self.times:
+            return super()._mark()
+        if self.branches_move:
+            self.graph.create_branch(f"b{self.looks}")
+        raise StorageFailure(StorageKind.NOT_FOUND, "it was there a moment ago")
+
+
+def test_branches_that_come_and_go_while_it_looks_are_no_error(library):
+    marker = Disturbed(library, 12, branches_move=True)
+    assert len(marker.mark().refs) == 13
+    assert marker.looks == 13
+
+
+def test_what_cannot_be_read_while_nothing_moves_is_an_error_soon(library):
+    marker = Disturbed(library, 12, branches_move=False)
+    with pytest.raises(StorageFailure, match="a moment ago"):
+        marker.mark()
+    assert marker.looks == 5
 
 
 def test_an_intent_that_cannot_be_read_stops_it_before_anything_goes(library, place):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from uuid import uuid4
 
@@ -10,7 +11,7 @@ import pytest
 
 from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.compaction import plan_groups, stage_rewrite, write_groups
+from omnigraph.storage.tables.compaction import _described, plan_groups, stage_rewrite, write_groups
 from omnigraph.storage.tables.handle import CREATED_AT, UPDATED_AT, Table, open_newest
 from omnigraph.storage.tables.indices import (
     IndexKind,
@@ -100,6 +101,15 @@ def check(location: TableLocation, model: dict[str, int]) -> None:
     for value in {*list(model.values())[:20], -1}:
         found = sorted(table.scan(["id"], f"n = {value}").column("id").to_pylist())
         assert found == sorted(id for id, n in model.items() if n == value), value
+
+
+def test_a_task_is_told_what_the_substrate_would_tell_it(location):
+    write(location, {f"k{number}": number for number in range(10)})
+    write(location, {"k3": 33, "new": 1}, ["k7"])
+    fragments = [fragment.metadata for fragment in open_newest(location).native.get_fragments()]
+    assert {fragment.deletion_file is None for fragment in fragments} == {True, False}
+    for fragment in fragments:
+        assert json.loads(_described(fragment)) == fragment.to_json()
 
 
 def test_small_fragments_become_one_and_rows_keep_ids_and_versions(location):

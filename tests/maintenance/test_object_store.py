@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 import omnigraph
+from crash.windows import parked
 from maintenance.library import (
     BOOK,
     READER,
@@ -22,8 +25,9 @@ from maintenance.library import (
     unindexed,
     write_a_little,
 )
-from omnigraph.errors import HistoricalVersionReclaimed
+from omnigraph.errors import ConflictError, HistoricalVersionReclaimed, StorageFailure
 from omnigraph.graph.graph import Graph
+from omnigraph.storage.at_work import notes
 from omnigraph.storage.root import GraphRoot, clock_us
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.reclaim import list_versions
@@ -100,3 +104,47 @@ def test_leftovers_in_a_bucket_go(graph, server):
     second = later(graph, server, 20).cleanup(keep=1, confirm=True)
     assert f"{entry(graph, READER).path}/data/{stray}" in second.reclaimed
     assert later(graph, server, 30).verify(deep=True).findings == ()
+
+
+def loading(graph, server):
+    """A bulk load that is parked when it has written rows."""
+    slugs = [f"bulk{number}" for number in range(20)]
+    rows = pa.table({"slug": slugs, "name": slugs})
+
+    def work():
+        loader = omnigraph.open(graph.uri, settings=server.settings)
+        return lambda: loader.load(rows, "append", type="Reader")
+
+    return parked("after", "write_fragments", "*/nodes/*", work)
+
+
+def note_of(graph):
+    (note,) = notes(graph._views.root.store)
+    return note
+
+
+def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, server, monkeypatch):
+    monkeypatch.setattr("omnigraph.storage.at_work.BEAT_S", 0.05)
+    with loading(graph, server) as load:
+        for minutes in (10, 20, 30):
+            before = note_of(graph)
+            later(graph, server, minutes).cleanup(keep=1, confirm=True)
+            while note_of(graph) == before:
+                time.sleep(0.05)
+        load.finish()
+    assert len(rows_of(graph)) == 3 + 20
+    assert notes(graph._views.root.store) == []
+    assert graph.verify(deep=True).findings == ()
+
+
+def test_a_load_that_seemed_dead_is_refused(graph, server):
+    before = rows_of(graph)
+    with loading(graph, server) as load:
+        for minutes in (10, 20, 30):
+            later(graph, server, minutes).cleanup(keep=1, confirm=True)
+        assert notes(graph._views.root.store) == []
+        # Which of them is told depends on what the load was about to do with its files.
+        with pytest.raises((ConflictError, StorageFailure)):
+            load.finish()
+    assert rows_of(graph) == before
+    assert graph.verify(deep=True).findings == ()

@@ -73,34 +73,34 @@ def test_a_policy_can_be_read_aloud():
 
 def test_something_is_due_once_it_was_seen_long_enough_ago():
     store = MemoryObjectStore()
-    first = Sightings(store, NOW, grace_s=60)
+    first = Sightings(store, lambda: NOW, grace_s=60)
     assert first.due(["a", "b"]) == []
     first.save()
-    early = Sightings(store, NOW + 59 * SECOND, grace_s=60)
+    early = Sightings(store, lambda: NOW + 59 * SECOND, grace_s=60)
     assert early.due(["a", "c"]) == []
     early.save()
-    late = Sightings(store, NOW + 60 * SECOND, grace_s=60)
+    late = Sightings(store, lambda: NOW + 60 * SECOND, grace_s=60)
     assert late.due(["a", "b", "c"]) == ["a"], "b had a reference in between, c is too young"
     late.forget(["a"])
     late.save()
-    assert Sightings(store, NOW + 999 * SECOND, grace_s=60).due(["a", "c"]) == ["c"]
+    assert Sightings(store, lambda: NOW + 999 * SECOND, grace_s=60).due(["a", "c"]) == ["c"]
 
 
 def test_notes_that_cannot_be_read_only_delay():
     store = MemoryObjectStore()
     store.put(SIGHTINGS, b"no json")
-    noted = Sightings(store, NOW, grace_s=0)
+    noted = Sightings(store, lambda: NOW, grace_s=0)
     assert noted.due(["a"]) == []
     noted.save()
-    assert Sightings(store, NOW, grace_s=0).due(["a"]) == ["a"]
+    assert Sightings(store, lambda: NOW, grace_s=0).due(["a"]) == ["a"]
 
 
 def test_the_notes_go_when_there_is_nothing_to_note():
     store = MemoryObjectStore()
-    noted = Sightings(store, NOW, grace_s=0)
+    noted = Sightings(store, lambda: NOW, grace_s=0)
     noted.due(["a"])
     noted.save()
-    again = Sightings(store, NOW, grace_s=0)
+    again = Sightings(store, lambda: NOW, grace_s=0)
     again.due([])
     again.save()
     assert store.find(SIGHTINGS) is None

@@ -1,4 +1,4 @@
-"""Graph: one object, read as a table of contents."""
+"""Graph: one object, read as a table of contents; long because every verb is on this one page."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from omnigraph.graph.pinned import source_text
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import (
+    DeletedBranch,
     LoadResult,
     MutationResult,
     PendingWrite,
@@ -314,7 +315,8 @@ class Graph:
 
         Args:
             records: A file of JSON lines, its bytes, or records; with the pipeline also several
-                files, folders and patterns, Parquet and CSV, an Arrow table or a Spark data frame.
+                files, folders and patterns, Parquet and CSV, an Arrow table, a Spark data frame,
+                or a frame of pandas, Polars or any other library that hands out Arrow data.
             mode: `append`, `merge` or `overwrite`.
             branch: The branch to load into.
             base: Create the branch from this one first, if it does not exist.
@@ -327,15 +329,16 @@ class Graph:
                 `session` and `spark_conf` choose the Spark session.
         """
         self._require_writable()
+        given = loading.as_input(records)
         options = loading.BulkOptions(**bulk)
         head = (_mode(mode), branch, base, actor or self.actor, expected_head)
-        if loading.needs_pipeline(records, engine, options):
+        if loading.needs_pipeline(given, engine, options):
             from omnigraph.graph import bulk_loading  # noqa: PLC0415 - loads the whole pipeline
 
             request = loading.LoadRequest(b"", None, *head)
-            result = bulk_loading.bulk_load(self._views, records, request, engine, options)
+            result = bulk_loading.bulk_load(self._views, given, request, engine, options)
         else:
-            data, file = loading.read_records(records)
+            data, file = loading.read_records(given)
             result = loading.load(self._views, loading.LoadRequest(data, file, *head))
         self._autopilot.wrote()
         return result
@@ -406,10 +409,11 @@ class Graph:
             source, lambda view: branches.create(view.snapshot, name, self.actor)
         )
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str) -> DeletedBranch:
         """Delete a branch; its commits can no longer be reached by name."""
         self._require_writable()
         branches.delete(self._views.root, name)
+        return DeletedBranch(name.strip(), self.actor)
 
     def branch(self, name: str) -> Branch:
         """The same verbs, bound to one branch."""
@@ -543,10 +547,12 @@ class Graph:
         """Who writes the files of maintenance; None for threads of this process."""
         if engine == "local":
             return None
+        if engine not in loading.ENGINES:
+            raise BadRequest(f"engine '{engine}' is not one of {', '.join(loading.ENGINES)}")
         from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
         from omnigraph.pipeline.upkeep import TaskWorkers  # noqa: PLC0415
 
-        return TaskWorkers(tasks_of(engine, self.settings, session, spark_conf))
+        return TaskWorkers(lambda: tasks_of(engine, self.settings, session, spark_conf))
 
     def repair(self, *, confirm: bool = False, force: bool = False) -> RepairResult:
         """Look for tables that somebody moved ahead of the graph; with `confirm`, accept them.
@@ -686,9 +692,9 @@ class Branch:
     def at(self, *, commit: str | None = None, version: int | None = None) -> GraphView:
         return self.graph.at(commit=commit, version=version, branch=self.name)
 
-    def delete(self) -> None:
+    def delete(self) -> DeletedBranch:
         """Delete this branch."""
-        self.graph.delete_branch(self.name)
+        return self.graph.delete_branch(self.name)
 
 
 def _reopened(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001

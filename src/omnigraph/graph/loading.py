@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -42,7 +43,7 @@ COSTLY_BYTES = 1 << 20
 
 Records = str | Path | bytes | Iterable[Mapping[str, object]]
 """A file of JSON lines, its content, or the records themselves."""
-Input = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
+Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
 """Whatever can be loaded; a Spark data frame too, which is not named here."""
 
 
@@ -101,6 +102,32 @@ def _is_small_file(path: Path) -> bool:
     if not path.exists():
         return not any(sign in str(path) for sign in "*?[")
     return not path.is_file() or path.stat().st_size <= MANY_BYTES
+
+
+def as_input(records: Input) -> Any:  # noqa: ANN401 - what is not Arrow goes on as it is
+    """The same, or the table of whatever hands out Arrow data, such as a frame of pandas."""
+    if is_table(records) or is_frame(records) or not hasattr(records, "__arrow_c_stream__"):
+        return records
+    table = pa.table(records)
+    return pa.table([_plain(column) for column in table.columns], names=table.column_names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values written out, where a library keeps them by reference."""
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(_without_views(column.type))
+    kind = _without_views(column.type.value_type)
+    chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(chunks, kind)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """The type whose values stand in one piece, as files of tables keep them."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.large_list(_without_views(kind.value_type))
+    if kind == pa.string_view():
+        return pa.large_string()
+    return pa.large_binary() if kind == pa.binary_view() else kind
 
 
 def is_table(records: object) -> bool:

@@ -34,6 +34,17 @@ class MutationResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedBranch:
+    """The branch that is gone, and who deleted it."""
+
+    name: str
+    actor_id: str | None
+
+    def wire(self) -> dict[str, object]:
+        return {"name": self.name, "actor_id": self.actor_id}
+
+
+@dataclass(frozen=True, slots=True)
 class SkippedRows:
     """What a load left out: how many reasons there were, and the first of them."""
 

@@ -201,6 +201,8 @@ def check_tables(catalog: Catalog, state: ManifestState) -> None:
     """Raise unless schema and manifest name the same tables, both ways."""
     declared = {key: type_.identity for key, type_ in catalog.by_table_key.items()}
     shown = {key: entry.identity for key, entry in state.entries.items()}
+    if declared == shown:
+        return
     for key in sorted(declared.keys() | shown.keys()):
         if declared.get(key) != shown.get(key):
             raise SchemaContractMismatch(

@@ -76,17 +76,18 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
             nothing has been removed.
     """
     marker = Marker(root, retention)
-    marker.mark()  # reads what must be read, so that the fence is held for the rest only
+    with suppress(OmniError):  # what cannot be read is looked at again where nobody interferes
+        marker.mark()  # reads what must be read, so that the fence is held for the rest only
     rows = {path: _Row() for path in (MANIFEST, *table_paths(root))}
     with root.hold() as hold:
         settle_all(root, hold)
         _require_no_drift(root, hold)
         mark = marker.mark()
+        leftovers = Leftovers(marker, hold)
         hold.check()
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
         mark = marker.remaining(mark)
     _clean_tables(root, mark, rows, remove_versions)
-    leftovers = Leftovers(marker)
     _reclaim(leftovers, rows)
     return _result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 

@@ -3,7 +3,8 @@
 A writer prepares outside of the fence: it forks tables and writes files before anything names
 them. So what has no reference may still get one. A fork carries the time it was made in its name;
 everything else is noted when it is first seen. Only what is older than the time a write may take
-to prepare is removed, and a write that took longer is refused.
+to prepare is removed, and a write that took longer is refused. Those who need more time leave a
+note, and nothing is removed that came after it, as long as they live.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from omnigraph.errors import ConflictError, OmniError, StorageFailure
 from omnigraph.maintenance.mark import Mark, Marker
 from omnigraph.maintenance.sightings import Sightings
+from omnigraph.storage.at_work import SILENCE_S, Note, bury, made_at_ms, notes
+from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST, STAGING
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.residue import find_residue, remove_residue
@@ -25,33 +28,39 @@ from omnigraph.storage.tables.reclaim import (
     tree_names,
     unreferenced_files,
 )
+from omnigraph.storage.write import SHORTEST_GRACE_S
 
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_TIME_CHARACTERS = 10
 _AT_A_TIME = 64
 """So many branches are removed before other writers get their turn."""
 
 
-def made_at_ms(name: str) -> int:
-    """When a ULID was minted.
-
-    >>> made_at_ms("00000000Z80000000000000000")
-    1000
-    """
-    value = 0
-    for character in name[:_TIME_CHARACTERS]:
-        value = value * len(_CROCKFORD) + _CROCKFORD.index(character)
-    return value
-
-
 class Leftovers:
-    """Reclaims what one graph no longer refers to; `reclaimed` lists it."""
+    """Reclaims what one graph no longer refers to; `reclaimed` lists it.
 
-    def __init__(self, marker: Marker) -> None:
+    Made under the fence, which is where writers find out whether they took too long.
+    """
+
+    def __init__(self, marker: Marker, hold: Hold) -> None:
         self._root, self._marker = marker.root, marker
-        self._grace_s = marker.root.settings.cleanup_grace_s
-        self._sightings = Sightings(self._root.store, self._root.now_us(), self._grace_s)
+        grace_s = self._root.settings.cleanup_grace_s
+        # 0 says that nobody is at work. Who says anything else has writers, and these may always
+        # take that long.
+        self._grace_s = max(grace_s, SHORTEST_GRACE_S) if grace_s else 0.0
+        self._sightings = Sightings(self._root.store, self._root.now_us, self._grace_s)
+        self._spare_those_at_work(hold)
         self.reclaimed: list[str] = []
+
+    def _spare_those_at_work(self, hold: Hold) -> None:
+        """Leave alone what came after the notes of the living; notes of the dead are removed."""
+        for note in notes(self._root.store):
+            if not bury(self._root.store, note, hold, self._is_silent):
+                # The clock of an author elsewhere may be another one.
+                skew_s = 1.0 if note.content is None else SILENCE_S
+                self._sightings.spare(note.started_us - int(skew_s * 1_000_000))
+
+    def _is_silent(self, note: Note) -> bool:
+        limit_s = max(SILENCE_S, self._grace_s)
+        return self._sightings.is_unchanged_for(f"{note.path}#{note.content}", limit_s)
 
     # --- branches ---------------------------------------------------------------------------------
 
@@ -116,8 +125,7 @@ class Leftovers:
 
         Branches of the manifest are made under the fence, which is ours now.
         """
-        age_ms = self._root.now_us() // 1_000 - made_at_ms(name)
-        return path == MANIFEST or age_ms >= self._grace_s * 1_000
+        return path == MANIFEST or made_at_ms(name) * 1_000 <= self._sightings.limit_us
 
     def _drop(self, path: str, name: str, errors: dict[str, list[str]]) -> None:
         try:
@@ -184,7 +192,8 @@ class Leftovers:
 
     def reclaim_residue(self) -> int:
         """Remove half-written files of killed processes."""
-        found = find_residue(self._root.store, self._grace_s)
+        age_s = (self._root.now_us() - self._sightings.limit_us) / 1_000_000
+        found = find_residue(self._root.store, age_s)
         self.reclaimed += [one.path for one in found]
         return remove_residue(self._root.store, found)
 

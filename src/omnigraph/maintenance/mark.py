@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError
@@ -37,6 +36,8 @@ RESTLESS_S = 300.0
 
 _LOOKS = 5
 """So often a graph is looked at again that cannot be read; others may be at work on it."""
+_MOST_LOOKS = 50
+"""The same for one whose branches come and go while we look."""
 
 Place = tuple[str, str | None]
 """A physical table: its path and its branch."""
@@ -82,13 +83,6 @@ class Mark:
         return [version for version in versions if version < limit and version not in kept]
 
 
-def _looked(look: Callable[[], Mark]) -> Mark:
-    for _ in range(_LOOKS - 1):
-        with suppress(OmniError):  # of a branch that moved on or went while we looked
-            return look()
-    return look()
-
-
 class Marker:
     """Marks one graph, any number of times."""
 
@@ -103,11 +97,24 @@ class Marker:
         Raises:
             OmniError: a branch cannot be read, or shows a table version that cannot be opened.
         """
-        return _looked(self._mark)
+        return self._looked(self._mark)
 
     def mark_remaining(self) -> Mark:
         """What is needed now, and all that other manifest versions show which are there."""
-        return _looked(lambda: self.remaining(self._mark()))
+        return self._looked(lambda: self.remaining(self._mark()))
+
+    def _looked(self, look: Callable[[], Mark]) -> Mark:
+        """What the look gives, tried again while branches move on or go under our eyes."""
+        failures = 0
+        for _ in range(_MOST_LOOKS):
+            before = list_refs(self.root.store)
+            try:
+                return look()
+            except OmniError:
+                failures += list_refs(self.root.store) == before
+                if failures == _LOOKS:
+                    raise
+        return look()
 
     def remaining(self, mark: Mark) -> Mark:
         """The same with all that any manifest version shows which is there now.

@@ -41,6 +41,7 @@ from omnigraph.maintenance.steps import (
 )
 from omnigraph.maintenance.workers import Threads, Workers
 from omnigraph.progress import working
+from omnigraph.storage.at_work import AtWork, begin_work
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import read_newest
@@ -106,6 +107,8 @@ class _Run:
     options: OptimizeOptions
     workers: Workers
     tables: dict[TableKey, _Table] = field(default_factory=dict)
+    note: AtWork | None = None
+    """Tells cleanup that files are being written; left before the first of them."""
 
     @property
     def root(self) -> GraphRoot:
@@ -139,6 +142,18 @@ def optimize(
     threads = Threads(branches.root.settings.maintenance_concurrency)
     run = _Run(branches, options, workers or threads)
     _begin(run)
+    try:
+        _rearrange(run)
+    finally:
+        if run.note is not None:
+            run.note.end()
+    commit = _record(run) if run.is_productive and options.records_commit else None
+    manifest = () if options.indexes_only else (_tidy_manifest(run),)
+    branch = normalize_branch(options.branch)
+    return OptimizeResult(branch, (*_report(run), *manifest), commit)
+
+
+def _rearrange(run: _Run) -> None:
     with working("optimizing", total=len(run.tables), unit="tables") as work:
         for _ in range(MOST_ROUNDS):
             steps = _prepare(run)
@@ -146,10 +161,6 @@ def optimize(
             if not steps:
                 break
             _land(run, steps)
-    commit = _record(run) if run.is_productive and options.records_commit else None
-    manifest = () if options.indexes_only else (_tidy_manifest(run),)
-    branch = normalize_branch(options.branch)
-    return OptimizeResult(branch, (*_report(run), *manifest), commit)
 
 
 def _begin(run: _Run) -> None:
@@ -217,7 +228,10 @@ def _prepare(run: _Run) -> dict[TableKey, Step]:
 
 def _carried_out(run: _Run, orders: Mapping[TableKey, Order]) -> dict[TableKey, Step]:
     """The steps whose files were ordered, all of them written side by side."""
-    deliveries = run.workers.carry_out(list(orders.values())) if orders else ()
+    if not orders:
+        return {}
+    run.note = run.note or begin_work(run.root)
+    deliveries = run.workers.carry_out(list(orders.values()))
     steps = {}
     for key, delivery in zip(orders, deliveries, strict=True):
         if delivery is None:
@@ -251,7 +265,7 @@ def _land(run: _Run, steps: Mapping[TableKey, Step]) -> None:
     """Put the prepared steps on top of what the graph shows now, all in one window."""
     with run.root.hold() as hold:
         snapshot = _settled(run, hold)
-        ticket = mint_ticket(snapshot)
+        ticket = mint_ticket(snapshot, run.note)
         staged: dict[TableKey, StagedTable] = {}
         for entry in owned_entries(snapshot):
             step = steps.get(entry.table_key)

@@ -8,7 +8,7 @@ time, and removed by a later cleanup, once it has been there without a reference
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.layout import SIGHTINGS
@@ -18,23 +18,39 @@ _FORMAT = 1
 
 
 class Sightings:
-    """What earlier cleanups noted, and what this one sees."""
+    """What earlier cleanups noted, and what this one sees.
 
-    def __init__(self, store: ObjectStore, now_us: int, grace_s: float) -> None:
-        self._store, self._now_us = store, now_us
-        self._limit_us = now_us - int(grace_s * 1_000_000)
+    To be made under the fence: whoever writes after that finds out there whether it took longer
+    than the grace.
+    """
+
+    def __init__(self, store: ObjectStore, clock_us: Callable[[], int], grace_s: float) -> None:
+        self._store, self._clock_us = store, clock_us
+        self.limit_us = clock_us() - int(grace_s * 1_000_000)
+        """What came later than this may belong to somebody who is at work."""
         self._before = _read(store)
         self._after: dict[str, int] = {}
 
+    def spare(self, since_us: int) -> None:
+        """Leave alone what came at this time or later."""
+        self.limit_us = min(self.limit_us, since_us - 1)
+
     def due(self, paths: Iterable[str]) -> list[str]:
         """Those of the paths that were seen before, long enough ago; all are noted."""
-        due = []
-        for path in paths:
-            first = self._before.get(path)
-            self._after[path] = self._now_us if first is None else first
-            if first is not None and first <= self._limit_us:
-                due.append(path)
-        return due
+        seen = {path: self._note(path) for path in paths}
+        return [path for path, at in seen.items() if at is not None and at <= self.limit_us]
+
+    def is_unchanged_for(self, path: str, seconds: float) -> bool:
+        """Whether this was seen before, so long ago; it is noted."""
+        at = self._note(path)
+        return at is not None and at <= self._clock_us() - int(seconds * 1_000_000)
+
+    def _note(self, path: str) -> int | None:
+        """When an earlier cleanup first saw it."""
+        first = self._before.get(path)
+        # The time is asked after the look: what was found had been there before.
+        self._after[path] = self._clock_us() if first is None else first
+        return first
 
     def forget(self, paths: Iterable[str]) -> None:
         """These are gone now."""

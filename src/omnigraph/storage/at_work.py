@@ -1,0 +1,227 @@
+"""Notes of those who write files that nothing refers to yet.
+
+Whoever prepares for long, a bulk load or an optimization, leaves a note before its first file and
+takes it back at the end. Cleanup spares whatever may have been written since the oldest note whose
+author lives. A note of a dead author is removed under the fence, before anything it protected; so
+an author that finds its note under the fence knows that all its files are there.
+
+On a local disk a note is a locked file: the kernel knows who lives, be it asleep. Elsewhere it is
+an object that its author keeps changing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from omnigraph.errors import ConflictError, OmniError
+from omnigraph.storage.fence.hold import Hold, Holder
+from omnigraph.storage.fence.lock_file import close_lock_file, is_at, open_lock_file, try_lock
+from omnigraph.storage.layout import AT_WORK, at_work_path
+from omnigraph.storage.objects.failures import translated_os_errors
+from omnigraph.storage.objects.store import ObjectStore, StoreKind
+from omnigraph.storage.root import GraphRoot
+
+BEAT_S = 20.0
+"""So often the author of a note changes it."""
+SILENCE_S = 300.0
+"""The author of a note that does not change for so long is dead, or has slept and will be told."""
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TIME_CHARACTERS = 10
+_ULID = re.compile(f"[{_CROCKFORD}]{{26}}")
+
+
+def made_at_ms(name: str) -> int:
+    """When a ULID was minted.
+
+    >>> made_at_ms("00000000Z80000000000000000")
+    1000
+    """
+    value = 0
+    for character in name[:_TIME_CHARACTERS]:
+        value = value * len(_CROCKFORD) + _CROCKFORD.index(character)
+    return value
+
+
+class AtWork(Protocol):
+    """A note, for as long as its author works."""
+
+    @property
+    def started_us(self) -> int:
+        """When it was left, before the first file."""
+        ...
+
+    def check(self) -> None:
+        """Pass if everything written since the note was left is there; called under the fence.
+
+        Raises:
+            ConflictError: cleanup has taken the author for dead.
+        """
+        ...
+
+    def end(self) -> None:
+        """Take the note back. Safe to repeat."""
+        ...
+
+
+def begin_work(root: GraphRoot) -> AtWork:
+    """A note that files are about to be written; `end` it when they are visible or given up."""
+    path, now = at_work_path(root.ids.next()), root.now_us()
+    if root.store.kind is StoreKind.LOCAL and root.fence.spans_processes:
+        return _LockedNote(Path(root.store.uri) / path, now)
+    return _BeatingNote(root.store, path, now, BEAT_S)
+
+
+@contextmanager
+def at_work(root: GraphRoot) -> Iterator[AtWork]:
+    """The same for the duration of a block."""
+    note = begin_work(root)
+    try:
+        yield note
+    finally:
+        note.end()
+
+
+def _taken_for_dead() -> ConflictError:
+    return ConflictError(
+        "cleanup has taken this write for dead, because it gave no sign of life for too long, and "
+        "may have removed its files; nothing was changed, redo it"
+    )
+
+
+class _LockedNote:
+    """An empty file that is locked by its author."""
+
+    def __init__(self, place: Path, started_us: int) -> None:
+        self._place, self.started_us = place, started_us
+        with translated_os_errors("lock", str(place)):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor: int | None = _locked(place)
+
+    def check(self) -> None:
+        with translated_os_errors("look for", str(self._place)):
+            if self._descriptor is None or not is_at(self._descriptor, self._place):
+                raise _taken_for_dead()
+
+    def end(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        with suppress(OSError):  # left behind and not locked, it is removed by the next cleanup
+            if is_at(descriptor, self._place):
+                self._place.unlink()
+        close_lock_file(descriptor)
+
+
+def _locked(place: Path) -> int:
+    while True:
+        descriptor = open_lock_file(place)
+        # A cleanup may have found it before it was locked, and then removes it.
+        if try_lock(descriptor) and is_at(descriptor, place):
+            return descriptor
+        close_lock_file(descriptor)
+
+
+class _BeatingNote:
+    """An object that a thread of its author keeps changing."""
+
+    def __init__(self, store: ObjectStore, path: str, started_us: int, beat_s: float) -> None:
+        self._store, self._path, self._beat_s = store, path, beat_s
+        self.started_us = started_us
+        self._holder = str(Holder.of_this_process())
+        self._beats = 0
+        store.put(path, self._body())
+        self._over = threading.Event()
+        # A daemon: it must not keep a process alive that has nothing else to do.
+        self._heart = threading.Thread(target=self._beat, name="omnigraph-at-work", daemon=True)
+        self._heart.start()
+
+    def _body(self) -> bytes:
+        return json.dumps({"version": 1, "holder": self._holder, "beat": self._beats}).encode()
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._beat_s):
+            with suppress(OmniError):  # there is a next beat, and the note is looked for at the end
+                found = self._store.find_versioned(self._path)
+                if found is None:
+                    return
+                self._beats += 1
+                # Conditional, because a note that was removed must not come back.
+                self._store.put_if_match(self._path, self._body(), found.tag)
+
+    def check(self) -> None:
+        if self._over.is_set() or self._store.find(self._path) is None:
+            raise _taken_for_dead()
+
+    def end(self) -> None:
+        if not self._over.is_set():
+            self._over.set()
+            self._heart.join()
+            with suppress(OmniError):  # left behind, it is removed by a cleanup after a while
+                self._store.delete(self._path)
+
+
+# --- the other side -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note as others see it."""
+
+    path: str
+    started_us: int
+    content: str | None
+    """What it says now, which changes as long as its author lives; None if it is a lock."""
+
+
+def notes(store: ObjectStore) -> list[Note]:
+    """Every note that is there, whether its author lives or not."""
+    found = []
+    for name in store.list(AT_WORK):
+        path = at_work_path(name)
+        now = store.find_versioned(path) if _ULID.fullmatch(name) else None
+        if now is not None:
+            content = now.tag if now.data else None
+            found.append(Note(path, made_at_ms(name) * 1_000, content))
+    return found
+
+
+def bury(store: ObjectStore, note: Note, hold: Hold, is_silent: Callable[[Note], bool]) -> bool:
+    """Remove the note if its author is dead; tells whether it is gone.
+
+    Args:
+        store: Where the note is.
+        note: The note as it is now.
+        hold: The fence, without which it must not be removed.
+        is_silent: Whether a note that is no lock has not changed for long.
+    """
+    if note.content is not None:
+        if not is_silent(note):
+            return False
+        hold.check()
+        store.delete(note.path)
+    elif not _remove_unlocked(Path(store.uri) / note.path):
+        return False
+    # Had the fence been lost by now, its author might just have found the note and gone on.
+    hold.check()
+    return True
+
+
+def _remove_unlocked(place: Path) -> bool:
+    with translated_os_errors("lock", str(place)):
+        descriptor = open_lock_file(place)
+        try:
+            if not try_lock(descriptor):
+                return False
+            if is_at(descriptor, place):
+                place.unlink()
+            return True
+        finally:
+            close_lock_file(descriptor)
