@@ -10,6 +10,7 @@
     __recovery/quarantine/               intents an operator has set aside
     __staging/<id>/                      rows on their way in
     __maintenance/unreferenced.json      what cleanup found that nothing refers to, and when
+    __maintenance/at_work/<id>           who is writing files that nothing refers to yet
     __init_claim.json                    who is creating this graph
     __writer.lock, __writer_queue.lock   keeps writers apart on a file system
     __writer_lease.json                  keeps writers apart on an object store
@@ -38,6 +39,7 @@ RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
 SIGHTINGS = "__maintenance/unreferenced.json"
+AT_WORK = "__maintenance/at_work"
 INIT_CLAIM = "__init_claim.json"
 WRITER_LOCK = "__writer.lock"
 WRITER_QUEUE_LOCK = "__writer_queue.lock"
@@ -117,6 +119,10 @@ def find_operation(file_name: str) -> OperationId | None:
 
 def staging_path(staging_id: str) -> str:
     return f"{STAGING}/{staging_id}"
+
+
+def at_work_path(note_id: str) -> str:
+    return f"{AT_WORK}/{note_id}"
 
 
 def probe_path(probe_id: str) -> str:

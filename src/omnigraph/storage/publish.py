@@ -105,7 +105,9 @@ def _swap(
     added: list[Row] = [encode_audit(audit) for audit in publication.audits]
     if commit is not None:
         added.append(encode_commit(commit))
-    rows, lineage = to_arrow(encode_state(state)), to_arrow(added)
+    encoded = encode_state(state)
+    both = to_arrow([*encoded, *added])
+    rows, lineage = both.slice(0, len(encoded)), both.slice(len(encoded))
     staged = stage_manifest(
         base.ledger,
         rows,

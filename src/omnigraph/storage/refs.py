@@ -39,6 +39,10 @@ class BranchRef:
     def is_main(self) -> bool:
         return self.incarnation is None
 
+    def wire(self) -> dict[str, object]:
+        """What creating it answers."""
+        return {"from": self.parent, "name": self.name, "actor_id": self.actor_id}
+
 
 MAIN_REF = BranchRef(MAIN)
 

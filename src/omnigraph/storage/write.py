@@ -26,6 +26,7 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import CommitId, OperationId
+from omnigraph.storage.at_work import AtWork
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, NewCommit, Publication, SetVersion
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
@@ -55,6 +56,8 @@ MAINTENANCE = "maintenance"
 """What changed when tables were only rearranged. No row did: any write may be redone."""
 SHORTEST_GRACE_S = 60.0
 """However short the time is that unreferenced files are spared, a write may take this long."""
+LONGEST_S = 6 * 86_400.0
+"""However long files are spared by us, the substrate removes them after a week."""
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE})
 
 
@@ -66,6 +69,8 @@ class Ticket:
     commit_id: CommitId
     rollback_commit_id: CommitId
     created_at: int
+    at_work: AtWork | None = None
+    """What protects its files from cleanup, if it may take long; otherwise its youth does."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -73,10 +78,11 @@ class Ticket:
         return {OPERATION_PROPERTY: self.operation_id}
 
 
-def mint_ticket(snapshot: Snapshot) -> Ticket:
+def mint_ticket(snapshot: Snapshot, at_work: AtWork | None = None) -> Ticket:
+    """The ids of a write; `at_work` is a note that was left before its first file."""
     operation, commit, rollback = snapshot.root.ids.take(3)
     now = snapshot.root.now_us()
-    return Ticket(OperationId(operation), CommitId(commit), CommitId(rollback), now)
+    return Ticket(OperationId(operation), CommitId(commit), CommitId(rollback), now, at_work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +168,12 @@ def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = N
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
     snapshot, intent = request.snapshot, _intent(request)
-    _require_fresh(request)
     with ExitStack() as stack:
         with _forks_dropped_on_failure(request):
             held = take_hold() if take_hold else stack.enter_context(snapshot.root.hold())
             settle_all(snapshot.root, held, snapshot.ref)
             newest = revalidate(snapshot, request.expected_head)
+            _require_files(request)
             held.check()
             if request.tables:
                 write_intent(snapshot.root.store, intent)
@@ -179,15 +185,24 @@ def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = N
         return _effects(request, held, intent, newest)
 
 
-def _require_fresh(request: WriteRequest) -> None:
-    """Raise if cleanup may have taken the files of a write for those of a dead one."""
-    root = request.snapshot.root
-    taken_s = (root.now_us() - request.ticket.created_at) / 1_000_000
-    allowed_s = max(root.settings.cleanup_grace_s, SHORTEST_GRACE_S)
-    if taken_s > allowed_s:
+def _require_files(request: WriteRequest) -> None:
+    """Raise if cleanup may have taken the files of a write for those of a dead one.
+
+    Looked at under the fence: a cleanup decides under it as well what it will remove, so one that
+    decided before has removed nothing of a write that passes, and one that decides later will see
+    what the write has announced.
+    """
+    ticket, root = request.ticket, request.snapshot.root
+    began, allowed_s = ticket.created_at, max(root.settings.cleanup_grace_s, SHORTEST_GRACE_S)
+    if ticket.at_work is not None:
+        ticket.at_work.check()
+        began, allowed_s = ticket.at_work.started_us, LONGEST_S
+    taken_s = (root.now_us() - began) / 1_000_000
+    if taken_s > min(allowed_s, LONGEST_S):
         raise ConflictError(
             f"the write took {taken_s:.0f} s to prepare, but files without a reference may be "
-            f"removed after {allowed_s:.0f} s; raise OMNIGRAPH_CLEANUP_GRACE and redo it"
+            f"removed after {min(allowed_s, LONGEST_S):.0f} s, which is OMNIGRAPH_CLEANUP_GRACE "
+            "or six days; nothing was changed, redo it"
         )
 
 
@@ -269,9 +284,15 @@ def _move(snapshot: Snapshot, table: StagedTable) -> SetVersion:
 
 
 def _forget(request: WriteRequest, intent: Intent) -> None:
-    """Remove the intent; should that fail, the next writer sees the commit and removes it."""
+    """Remove the intent; should that fail, the next writer sees the commit and removes it.
+
+    For the same reason a recorded commit need not wait until the removal would survive a power cut.
+    What records none is told by the versions the graph shows, which may change before the next
+    write makes the removal durable.
+    """
     try:
-        delete_intent(request.snapshot.root.store, intent.operation_id)
+        store, durably = request.snapshot.root.store, not request.records_commit
+        delete_intent(store, intent.operation_id, durably=durably)
     except StorageError:
         return
 

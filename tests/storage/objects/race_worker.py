@@ -1,4 +1,7 @@
-"""A process that races others for objects: `race_worker.py create|swap URI ROUNDS START_TIME`."""
+"""A process that races others for objects: `race_worker.py create|swap URI ROUNDS`.
+
+It says when it is ready, and is then told when to start.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ def swap(store, rounds, start):
 
 
 if __name__ == "__main__":
-    verb, uri, rounds, start = sys.argv[1:]
+    verb, uri, rounds = sys.argv[1:]
     store = open_store(uri, Settings.from_environment(os.environ))
+    print("ready", flush=True)
+    start = sys.stdin.readline()
     result = {"create": create, "swap": swap}[verb](store, int(rounds), float(start))
     print(json.dumps({"pid": os.getpid(), "result": result}))

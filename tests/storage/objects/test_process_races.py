@@ -28,12 +28,16 @@ def shared_root(request, tmp_path):
 
 
 def race(verb, uri, environment, rounds):
-    start = time.time() + 1.0
-    command = [sys.executable, str(WORKER), verb, uri, str(rounds), str(start)]
+    command = [sys.executable, str(WORKER), verb, uri, str(rounds)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
-        for _ in range(PROCESSES)
+        subprocess.Popen(command, **pipes, env=environment, text=True) for _ in range(PROCESSES)
     ]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * PROCESSES
+    start = time.time() + 0.2
+    for process in processes:
+        process.stdin.write(f"{start}\n")
+        process.stdin.flush()
     answers = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * PROCESSES
     return [json.loads(answer) for answer in answers]
@@ -54,7 +58,7 @@ def test_of_many_processes_exactly_one_creates_each_object(shared_root):
 
 def test_processes_that_swap_lose_no_update(shared_root):
     uri, environment = shared_root
-    rounds = 40
+    rounds = 40 if uri.startswith("s3:") else 400
     store = open_store(uri, Settings.from_environment(environment))
     store.put("counter", b"0")
     answers = race("swap", uri, environment, rounds)

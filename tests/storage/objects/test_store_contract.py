@@ -129,6 +129,14 @@ def test_a_listing_is_complete_beyond_one_page(store):
     assert store.list("many") == ()
 
 
+def test_what_is_removed_without_waiting_for_the_disk_is_gone_at_once(store):
+    store.put("a", b"1")
+    store.delete("a", durably=False)
+    store.delete("a", durably=False)
+    assert store.find("a") is None
+    assert store.list("") == ()
+
+
 def test_deleting_twice_is_fine(store):
     store.put("a", b"")
     store.delete("a")

@@ -20,7 +20,9 @@ from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.handle import open_newest
 from omnigraph.storage.tables.ledger import read_state, stage_ledger, stage_manifest
+from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage import stage_changes, stage_create
+from omnigraph.storage.tables.wholeness import is_whole_version
 from storage.tables import native, workers
 from storage.tables.support import SCHEMA, content, create, identity, rows, ulids
 
@@ -42,6 +44,18 @@ def test_an_inline_merge_of_one_new_key_has_one_winner_and_other_keys_both_land(
         upsert(second).conflict_retries(0).use_index(False).execute(rows({"k": 2}))
     upsert(third).conflict_retries(0).use_index(False).execute(rows({"other": 3}))
     assert native.ids(native.newest(dataset)) == ["a", "k", "other"]
+
+
+def test_the_file_of_a_version_tells_its_transaction_without_being_opened(tmp_path):
+    """Red: re-read "Version files"; commits are right all the same, and slower."""
+    location = TableLocation(str(tmp_path / "table"))
+    staged = stage_create(location, SCHEMA, rows({"a": 1}), **identity())
+    table = commit_exact(staged).table
+    assert is_whole_version(location, table.version, staged.uuid, 0)
+    for number in range(130):  # so that the number of the base takes two bytes
+        staged = stage_changes(table, rows({"a": number}), **identity())
+        base, table = table, commit_exact(staged).table
+        assert is_whole_version(location, table.version, staged.uuid, base.version)
 
 
 def test_staged_merges_of_one_new_key_both_land(dataset):

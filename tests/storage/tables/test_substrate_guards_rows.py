@@ -142,6 +142,16 @@ def test_a_change_feed_asked_of_a_newer_handle_misses_updates(tmp_path):
     assert exact.get_updated_rows().read_all().num_rows == 1
 
 
+def test_rows_of_a_fragment_are_taken_by_their_position_among_those_left(tmp_path):
+    """Red: re-read "Taking rows"; positions may count deleted rows, or come in any order."""
+    dataset = native.create(tmp_path / "table", {"a": 1, "b": 2, "c": 3, "d": 4})
+    dataset.delete("id IN ('a', 'c')")
+    fragment = native.newest(dataset).get_fragment(0)
+    assert fragment.take([0, 1], columns=["id"]).column("id").to_pylist() == ["b", "d"]
+    with pytest.raises(OSError, match="increasing"):
+        fragment.take([1, 0], columns=["id"])
+
+
 def test_an_expression_fails_beside_a_column_it_does_not_name(tmp_path):
     """Red: re-read "Filters"; expressions may have become usable instead of text."""
     data = pa.table({"id": ["a"], "list": pa.array([[1]], pa.list_(pa.uint64()))})

@@ -18,9 +18,14 @@ from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import open_newest, open_table
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, describe_layout, stage_indices
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.probes import version_file
 from omnigraph.storage.tables.schemas import with_primary_key
 from omnigraph.storage.tables.stage import stage_changes, stage_create, stage_fragments
-from omnigraph.storage.tables.wholeness import INLINE_BLOB_BYTES, long_blob_bytes
+from omnigraph.storage.tables.wholeness import (
+    INLINE_BLOB_BYTES,
+    is_whole_version,
+    long_blob_bytes,
+)
 from storage.tables.support import change, content, create, identity, rows
 
 
@@ -63,6 +68,29 @@ def test_deletions_that_do_not_fit_on_the_disk_are_an_error_wherever_they_are_cu
             stage_changes(table, None, doomed, **identity())
     committed = commit_exact(stage_changes(table, None, doomed, **identity()))
     assert committed.row_count == 20_000 - count
+
+
+def test_the_file_of_a_version_is_whole_only_to_its_last_byte(location):
+    table = create(location, {"a": 1})
+    staged = stage_changes(table, rows({"b": 2}), **identity())
+    version = commit_exact(staged).version
+    place = Path(location.native_uri, version_file(version))
+    data = place.read_bytes()
+    assert is_whole_version(location, version, staged.uuid, table.version)
+    for size in range(len(data)):
+        place.write_bytes(data[:size])
+        assert not is_whole_version(location, version, staged.uuid, table.version)
+
+
+def test_a_version_of_another_transaction_or_base_is_not_taken_for_ours(location):
+    table = create(location, {"a": 1})
+    ours, other = (stage_changes(table, rows({"b": 2}), **identity()) for _ in range(2))
+    version = commit_exact(ours).version
+    assert is_whole_version(location, version, ours.uuid, 1)
+    assert not is_whole_version(location, version, other.uuid, 1)
+    assert not is_whole_version(location, version, ours.uuid, 0)
+    assert not is_whole_version(location, version + 1, ours.uuid, 1)
+    assert not is_whole_version(TableLocation("s3://bucket/table"), version, ours.uuid, 1)
 
 
 SCHEMA = with_primary_key(pa.schema([pa.field("id", pa.string()), blob_field("body")]), "id")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import (
@@ -185,8 +185,13 @@ def _version_row(table_key: TableKey, pin: TableVersion) -> Row:
         version=pin.version,
         branch=pin.owner_branch,
         row_count=pin.row_count,
-        metadata=json.dumps({"owner": pin.owner}),
+        metadata=_pin_metadata(pin.owner),
     )
+
+
+@lru_cache(maxsize=64)
+def _pin_metadata(owner: str | None) -> str:
+    return json.dumps({"owner": owner})
 
 
 def _head_row(head: Head) -> Row:
@@ -199,8 +204,12 @@ def _head_row(head: Head) -> Row:
 
 
 def _contract_row(contract: SchemaContract) -> Row:
-    metadata = {"source": contract.source, "ir": contract.ir, "state": contract.state}
-    return row(SCHEMA_CONTRACT_ID, RowKind.SCHEMA_CONTRACT, metadata=json.dumps(metadata))
+    return row(SCHEMA_CONTRACT_ID, RowKind.SCHEMA_CONTRACT, metadata=_contract_metadata(contract))
+
+
+@lru_cache(maxsize=8)
+def _contract_metadata(contract: SchemaContract) -> str:
+    return json.dumps({"source": contract.source, "ir": contract.ir, "state": contract.state})
 
 
 def decode_state(rows: Iterable[Row]) -> ManifestState:

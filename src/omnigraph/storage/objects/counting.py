@@ -163,8 +163,8 @@ class CountingStore:
             "put_if_match", path, lambda: self._inner.put_if_match(path, data, tag)
         )
 
-    def delete(self, path: str) -> None:
-        self._write("delete", path, lambda: self._inner.delete(path))
+    def delete(self, path: str, *, durably: bool = True) -> None:
+        self._write("delete", path, lambda: self._inner.delete(path, durably=durably))
 
     def delete_prefix(self, path: str) -> None:
         self._write("delete_prefix", path, lambda: self._inner.delete_prefix(path))

@@ -85,7 +85,7 @@ class MemoryObjectStore:
         below = (path for path in self._objects if path.startswith(start))
         return tuple(path.removeprefix(start) for path in below)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durably: bool = True) -> None:  # noqa: ARG002 - nothing lasts
         with self._lock:
             self._objects.pop(checked_path(path), None)
 

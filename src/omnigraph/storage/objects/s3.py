@@ -203,7 +203,7 @@ class S3ObjectStore:
             StorageKind.TRANSIENT, f"cannot {action} {uri}: other writers keep getting in between"
         )
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durably: bool = True) -> None:  # noqa: ARG002 - it always is
         with self._translated("delete", path):
             try:
                 self._retrying.delete(checked_path(path))

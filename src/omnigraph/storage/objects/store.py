@@ -101,8 +101,12 @@ class ObjectStore(Protocol):
         """Names directly below `prefix` that have objects below them, sorted."""
         ...
 
-    def delete(self, path: str) -> None:
-        """Remove the object at `path`, if there is one."""
+    def delete(self, path: str, *, durably: bool = True) -> None:
+        """Remove the object at `path`, if there is one.
+
+        Removed not `durably`, it is gone at once but may be back after a power cut. Anything made
+        durable in the same folder afterwards makes the removal durable as well.
+        """
         ...
 
     def delete_prefix(self, path: str) -> None:

@@ -146,8 +146,8 @@ def write_intent(store: ObjectStore, intent: Intent) -> None:
     store.put(intent_path(intent.operation_id), encode_intent(intent))
 
 
-def delete_intent(store: ObjectStore, operation: OperationId) -> None:
-    store.delete(intent_path(operation))
+def delete_intent(store: ObjectStore, operation: OperationId, *, durably: bool = True) -> None:
+    store.delete(intent_path(operation), durably=durably)
 
 
 def list_operations(store: ObjectStore) -> list[OperationId]:

@@ -30,6 +30,7 @@ from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import version_exists
 from omnigraph.storage.tables.stage import StagedTransaction
+from omnigraph.storage.tables.wholeness import is_whole_version
 
 SLEPT_S = 5.0
 """A commit that took longer than this may have been overtaken without noticing."""
@@ -75,7 +76,8 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
         raise _landed_elsewhere(staged, native.version)
     if time.monotonic() - looked_at > SLEPT_S:
         _require_followed(staged)
-    return _verified(staged, Table(staged.location, native))
+    known = staged.base.columns if staged.base and staged.changes_only_rows else None
+    return _verified(staged, Table(staged.location, native, known))
 
 
 def _require_followed(staged: StagedTransaction) -> None:
@@ -174,8 +176,12 @@ def _verified(staged: StagedTransaction, table: Table | None) -> CommittedVersio
     """Read back what is at the target version, which must be this transaction.
 
     `table` is the handle the commit gave, if it gave one. It knows its version without having read
-    it: only reading the record shows that the file of the version is whole.
+    it: only looking into the file of the version shows that it is whole and ours.
     """
+    if table is not None and is_whole_version(
+        staged.location, staged.target_version, staged.uuid, staged.read_version
+    ):
+        return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
     try:
         table = table or open_table(staged.location, staged.target_version)
         record, row_count = read_record(table, table.version), table.count_rows()

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from lance import FragmentMetadata, LanceOperation
+from lance.fragment import DataFile
 from lance.optimize import CompactionTask
 
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Fragment, Table
-from omnigraph.storage.tables.indices import IndexKind, Layout, TableIndex, describe_layout
+from omnigraph.storage.tables.indices import IndexKind, Layout, TableIndex
 from omnigraph.storage.tables.ledger import is_ledger
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_rows
@@ -48,6 +49,7 @@ _TASK_OPTIONS: dict[str, object] = {
     "has_eager_remappable_index": False,
 }
 """What a task wants to be told; most of it concerns ways of compacting that are not used."""
+_FILE_FIELDS = tuple(field.name for field in fields(DataFile) if field.name != "_path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +155,45 @@ def write_groups(table: Table, groups: Sequence[Sequence[int]]) -> tuple[Written
 
 
 def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenGroup:
-    body = {
-        "task": {"fragments": [fragment.to_json() for fragment in replaced]},
-        "read_version": table.version,
-        "options": _TASK_OPTIONS,
-    }
     with translated(f"compacting {table!r}"):
         with observed_write("compact", table.location.native_uri):
-            task = CompactionTask.from_json(json.dumps(body))  # type: ignore[attr-defined]
+            task = CompactionTask.from_json(_task(table, replaced))  # type: ignore[attr-defined]
             result = task.execute(table.native)
         written = tuple(result.new_fragments)
     assert sum(f.physical_rows for f in written) == sum(f.num_rows for f in replaced)
     require_whole_rows(table.location, written)
     return WrittenGroup(table.version, tuple(replaced), written)
+
+
+def _task(table: Table, fragments: Sequence[FragmentMetadata]) -> str:
+    """A task of the substrate as text."""
+    described = ",".join(_described(fragment) for fragment in fragments)
+    rest = json.dumps({"read_version": table.version, "options": _TASK_OPTIONS})
+    return f'{{"task":{{"fragments":[{described}]}},{rest[1:]}'
+
+
+def _described(fragment: FragmentMetadata) -> str:
+    """The text of `to_json`, which takes several times as long and is asked a thousand times."""
+    if fragment.overlays or fragment.deletion_file is not None:
+        return json.dumps(fragment.to_json())
+    row_ids = fragment.row_id_meta
+    plain = {
+        "id": fragment.id,
+        "files": [
+            {"path": file._path, **{name: getattr(file, name) for name in _FILE_FIELDS}}
+            for file in fragment.files
+        ],
+        "overlays": [],
+        "physical_rows": fragment.physical_rows,
+        "deletion_file": None,
+        "row_id_meta": None if row_ids is None else row_ids.asdict(),  # type: ignore[attr-defined]
+    }
+    created, updated = fragment.created_at_version_meta, fragment.last_updated_at_version_meta
+    return (
+        f"{json.dumps(plain)[:-1]},"
+        f'"created_at_version_meta":{created.json() if created else "null"},'
+        f'"last_updated_at_version_meta":{updated.json() if updated else "null"}}}'
+    )
 
 
 def stage_rewrite(
@@ -186,7 +214,9 @@ def stage_rewrite(
             # Given here and not by the commit, which would name them only after indices were
             # told what became of their fragments.
             fragment.id, next_id = next_id, next_id + 1
-        rewritten.append(LanceOperation.RewriteGroup(list(group.replaced), list(group.written)))
+        # What is replaced is known by its numbers: naming a thousand files again takes long.
+        replaced = [FragmentMetadata(old.id, [], old.physical_rows) for old in group.replaced]
+        rewritten.append(LanceOperation.RewriteGroup(replaced, list(group.written)))
     operation = LanceOperation.Rewrite(rewritten, [])
     return stage_operation(table, operation, uuid=uuid, properties=properties)
 
@@ -208,9 +238,8 @@ def _last_fragment_id(table: Table) -> int:
     An index does not forget fragments that are gone: one that took the number of such a fragment
     would pass for covered.
     """
-    layout = describe_layout(table)
-    known = [fragment.id for fragment in layout.fragments]
-    for index in layout.indices:
-        for segment in index.segments:
-            known += segment.fragment_ids
+    with translated(f"listing the fragments of {table!r}"):
+        known = [max(table.fragment_ids())]
+        for index in table.native.describe_indices():
+            known += [max(segment.fragment_ids, default=0) for segment in index.segments]
     return max(known)

@@ -8,8 +8,7 @@ fresh state (precondition), a backup (permanent).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 import pyarrow as pa
 from lance.commit import CommitConflictError
@@ -91,20 +90,42 @@ def translate(error: BaseException, doing: str) -> OmniError:
     return StorageFailure(storage_kind(error), f"{doing}: {_first_line(error)}")
 
 
-@contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translated(doing: str) -> _Translated:
     """Whatever the substrate raises inside becomes one of our errors."""
-    try:
-        yield
-    except OmniError:
-        raise
-    except Exception as error:
-        raise translate(error, doing) from error
-    except BaseException as error:
-        # A Rust panic arrives as a BaseException of a module that cannot be imported.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise StorageFailure(StorageKind.PERMANENT, f"{doing}: {_first_line(error)}") from error
+    return _Translated(doing)
+
+
+class _Translated:
+    # No generator: a small commit enters it thirty times, and a generator costs thrice as much.
+    __slots__ = ("_doing",)
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        failure = None if error is None else find_translation(error, self._doing)
+        if failure is not None:
+            raise failure from error
+
+
+def find_translation(error: BaseException, doing: str) -> OmniError | None:
+    """The error of ours for whatever was raised; None if it is to be raised as it is."""
+    if isinstance(error, OmniError):
+        return None
+    if isinstance(error, Exception):
+        return translate(error, doing)
+    # A Rust panic arrives as a BaseException of a module that cannot be imported.
+    if type(error).__name__ != "PanicException":
+        return None
+    return StorageFailure(StorageKind.PERMANENT, f"{doing}: {_first_line(error)}")
 
 
 def _first_line(error: BaseException) -> str:

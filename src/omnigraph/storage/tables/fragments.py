@@ -15,10 +15,11 @@ from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.session import shared_session
+from omnigraph.storage.tables.small_writes import STORAGE_VERSION, write_small
 from omnigraph.storage.tables.wholeness import long_blob_bytes, require_whole_rows
 
-STORAGE_VERSION = "2.2"
 ROWS_PER_FILE = 1 << 20
+SMALL_WRITE_ROWS = 1_024
 BYTES_PER_FILE = 8 << 30
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
@@ -64,25 +65,43 @@ def write_uncommitted(
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     measured = _Measured(rows)
-    is_new = isinstance(target, TableLocation)
     location = target if isinstance(target, TableLocation) else target.location
     with translated(f"writing rows for {location}"):
         with observed_write("write_fragments", location.native_uri):
-            written = write_native_fragments(
-                measured.rows,
-                target.native_uri if isinstance(target, TableLocation) else target.native,
-                schema=rows.schema,
-                mode="create" if is_new else mode,
-                max_rows_per_file=rows_per_file,
-                max_bytes_per_file=bytes_per_file,
-                data_storage_version=STORAGE_VERSION,
-                storage_options=location.native_options,
-                session=shared_session() if is_new else None,
-            )
-        assert isinstance(written, list)
+            small = None
+            if isinstance(target, Table) and isinstance(rows, pa.Table) and mode == "append":
+                small = write_small(target, rows, min(rows_per_file, SMALL_WRITE_ROWS))
+            if small is not None:
+                written = [small]
+            else:
+                written = _write_any(target, measured.rows, mode, rows_per_file, bytes_per_file)
         require_whole_rows(location, written, measured.long_blob_bytes)
         if carried_row_ids is not None:
             _carry(written, carried_row_ids)
+    return written
+
+
+def _write_any(
+    target: Table | TableLocation,
+    rows: pa.Table | pa.RecordBatchReader,
+    mode: str,
+    rows_per_file: int,
+    bytes_per_file: int,
+) -> list[FragmentMetadata]:
+    is_new = isinstance(target, TableLocation)
+    location = target if isinstance(target, TableLocation) else target.location
+    written = write_native_fragments(
+        rows,
+        target.native_uri if isinstance(target, TableLocation) else target.native,
+        schema=rows.schema,
+        mode="create" if is_new else mode,
+        max_rows_per_file=rows_per_file,
+        max_bytes_per_file=bytes_per_file,
+        data_storage_version=STORAGE_VERSION,
+        storage_options=location.native_options,
+        session=shared_session() if is_new else None,
+    )
+    assert isinstance(written, list)
     return written
 
 

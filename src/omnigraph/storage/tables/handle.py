@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from types import TracebackType
 
 import lance
 import pyarrow as pa
@@ -14,9 +14,10 @@ from lance.dataset import ColumnOrdering
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.directory import KEY, RowDirectory
-from omnigraph.storage.tables.failures import translate, translated
+from omnigraph.storage.tables.failures import find_translation, translate, translated
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.quoting import can_be_listed, one_of
+from omnigraph.storage.tables.schemas import Columns, read_columns
 from omnigraph.storage.tables.session import shared_session
 
 ROW_ID = "_rowid"
@@ -28,6 +29,8 @@ KEYS_PER_LIST = 5_000
 """Longer lists cost more to plan than the index saves."""
 _ROWS_PER_TAKE = 100_000
 _ROWS_PER_SLAB = 1 << 20
+_ROWS_PER_KEY = 8
+"""So many rows to a key are worth a table of hashes of the keys."""
 _LIST_SHARE = 0.01
 """Above this share of the rows, one scan of the key column beats the index."""
 _FEW_KEYS = 10
@@ -65,13 +68,17 @@ class Table:
     Rows carry a stable row id. The same id on two branches means two different rows.
     """
 
-    __slots__ = ("directory", "location", "native", "version")
+    __slots__ = ("_columns", "_newest_fragment", "directory", "location", "native", "version")
 
-    def __init__(self, location: TableLocation, native: lance.LanceDataset) -> None:
+    def __init__(
+        self, location: TableLocation, native: lance.LanceDataset, columns: Columns | None = None
+    ) -> None:
         self.location = location
         self.native = native
         """The handle of the substrate, for this package only."""
         self.version = int(native.version)
+        self._columns = columns
+        self._newest_fragment: lance.FragmentMetadata | None = None
         self.directory: RowDirectory | None = None
         """Knows where rows of small fragments are, for tables that are written here."""
 
@@ -82,9 +89,15 @@ class Table:
         return open_table, (self.location, self.version)
 
     @property
+    def columns(self) -> Columns:
+        if self._columns is None:
+            with self._reading("reading the schema"):
+                self._columns = read_columns(self.native)
+        return self._columns
+
+    @property
     def schema(self) -> pa.Schema:
-        with self._reading("reading the schema"):
-            return self.native.schema
+        return self.columns.schema
 
     @property
     def schema_metadata(self) -> Mapping[str, str]:
@@ -118,11 +131,13 @@ class Table:
 
     def newest_fragment(self) -> lance.FragmentMetadata | None:
         """The fragment that was added last; None in a table without rows."""
-        with self._reading("listing fragments"):
-            # Listing all fragments would make an object of each.
-            ids = self.fragment_ids()
-            fragment = self.native.get_fragment(max(ids)) if len(ids) else None
-            return None if fragment is None else fragment.metadata
+        if self._newest_fragment is None:
+            with self._reading("listing fragments"):
+                # Listing all fragments would make an object of each.
+                ids = self.fragment_ids()
+                fragment = self.native.get_fragment(max(ids)) if len(ids) else None
+                self._newest_fragment = None if fragment is None else fragment.metadata
+        return self._newest_fragment
 
     def scan(
         self,
@@ -200,8 +215,17 @@ class Table:
         ids = row_ids.combine_chunks() if isinstance(row_ids, pa.ChunkedArray) else row_ids
         with self._reading("taking rows"):
             return self.native._take_rows(
-                ids, list(self.native.schema.names if columns is None else columns)
+                ids, list(self.schema.names if columns is None else columns)
             )
+
+    def take_ranks(self, fragment: int, ranks: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Rows of one fragment by their position among the rows it still has, in that order.
+
+        Positions must rise.
+        """
+        (native,) = self._native_fragments([fragment])
+        with self._reading("taking rows"):
+            return native.take(list(ranks), columns=list(columns))
 
     def lookup(
         self,
@@ -233,10 +257,8 @@ class Table:
     def _lookup_by_scan(self, column: str, keys: pa.Array, names: list[str]) -> pa.Table:
         """Find the rows by their key column alone, then fetch the other columns of those."""
         read = [column, ROW_ID, ROW_ADDRESS]
-        hits = [
-            slab.filter(pc.is_in(slab.column(column), value_set=keys))
-            for slab in _slabs(self.batches(read))
-        ]
+        slabs = _slabs(self.batches(read), at_least=_ROWS_PER_KEY * len(keys))
+        hits = [_with_keys(slab, column, keys) for slab in slabs]
         if not hits:
             return self.scan(names, limit=0)
         found = pa.concat_tables(hits)
@@ -287,38 +309,69 @@ class Table:
         assert all(f is not None for f in found), f"no such fragment among {ids} in {self!r}"
         return [f for f in found if f is not None]
 
-    @contextmanager
-    def _reading(self, doing: str) -> Iterator[None]:
-        """Translate errors; a file that is gone may mean that the whole version is."""
-        try:
-            with translated(f"{doing} of {self!r}"):
-                yield
-        except StorageFailure as failure:
-            if failure.kind is not StorageKind.PERMANENT or not self._is_reclaimed(failure):
-                raise
-            raise HistoricalVersionReclaimed(self.version, self.location.native_uri) from failure
+    def _reading(self, doing: str) -> _Reading:
+        return _Reading(self, doing)
 
-    def _is_reclaimed(self, failure: StorageFailure) -> bool:
+    def is_reclaimed(self, failure: BaseException) -> bool:
         """Whether this version was cleaned away; one that a branch starts at loses its files only.
 
         A file that the newest version misses is a loss, and no cleanup explains it.
         """
+        if not isinstance(failure, StorageFailure) or failure.kind is not StorageKind.PERMANENT:
+            return False
         if not probes.version_exists(self.location, self.version):
             return True
         return "not found" in failure.message.lower() and self.version < self.newest_version()
 
 
-def _slabs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches in tables of about a million rows.
+class _Reading:
+    """Translates errors; a file that is gone may mean that the whole version is."""
+
+    __slots__ = ("_doing", "_table")
+
+    def __init__(self, table: Table, doing: str) -> None:
+        self._table, self._doing = table, doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            return
+        table = self._table
+        failure = find_translation(error, f"{self._doing} of {table!r}") or error
+        if table.is_reclaimed(failure):
+            uri = table.location.native_uri
+            raise HistoricalVersionReclaimed(table.version, uri) from failure
+        if failure is not error:
+            raise failure from error
+
+
+def _with_keys(rows: pa.Table, column: str, keys: pa.Array) -> pa.Table:
+    """The rows whose `column` is one of `keys`."""
+    if not pa.types.is_string(keys.type):
+        return rows.filter(pc.is_in(rows.column(column), value_set=keys))
+    # The same by another table of hashes, which for texts is five times as fast.
+    return rows.join(pa.table({column: keys}), column, join_type="left semi", use_threads=False)
+
+
+def _slabs(batches: Iterator[pa.RecordBatch], *, at_least: int) -> Iterator[pa.Table]:
+    """The batches in tables of a million rows, or up to four if so many are asked for.
 
     Looking for keys builds a hash table of them for every call, which must not be every batch.
     """
+    wanted = max(_ROWS_PER_SLAB, min(at_least, 4 * _ROWS_PER_SLAB))
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= _ROWS_PER_SLAB:
+        if rows >= wanted:
             yield pa.Table.from_batches(waiting)
             waiting, rows = [], 0
     if waiting:

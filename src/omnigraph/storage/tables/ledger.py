@@ -27,7 +27,6 @@ from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.handle import Table, table_exists
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.quoting import identifier
-from omnigraph.storage.tables.schemas import field_id
 from omnigraph.storage.tables.stage import (
     StagedTransaction,
     stage_first_version,
@@ -92,15 +91,17 @@ def read_state(table: Table) -> LedgerState:
 
 def written_state(table: Table, rows: pa.Table, recent: pa.Table) -> LedgerState:
     """The state a publish has just written, known without reading it back."""
-    return LedgerState(table, rows, tuple(_state_fragments(table)), recent)
+    # In one piece: pieces would add up over the publishes of a handle, and each costs time.
+    return LedgerState(table, rows, tuple(_state_fragments(table)), recent.combine_chunks())
 
 
 def recent_after(
     base: LedgerState, lineage: pa.Table, recent_lineage: int = RECENT_LINEAGE
 ) -> pa.Table:
     """The lineage rows that share the file of the state once `lineage` is added."""
-    grown = pa.concat_tables([base.recent, lineage])
-    return grown if grown.num_rows <= recent_lineage else grown.slice(0, 0)
+    if base.recent.num_rows + lineage.num_rows > recent_lineage:
+        return lineage.slice(0, 0)
+    return pa.concat_tables([base.recent, lineage])
 
 
 def read_lineage(
@@ -130,7 +131,7 @@ def stage_manifest(
     assert state.num_rows, "a ledger cannot lose its state"
     table, recent = base.table, recent_after(base, lineage, recent_lineage)
     marked = [_with_mark(state, is_state=True), _with_mark(recent, is_state=False)]
-    added = write_uncommitted(table, pa.concat_tables(marked).combine_chunks())
+    added = write_uncommitted(table, _held_columns(pa.concat_tables(marked).combine_chunks()))
     if not recent.num_rows and (base.recent.num_rows or lineage.num_rows):
         added += write_uncommitted(table, pa.concat_tables([base.recent, lineage]))
     operation = strict_update(
@@ -185,12 +186,12 @@ def compact_lineage(
 
 
 def is_ledger(table: Table) -> bool:
-    return field_id(table.native, STATE_MARK) is not None
+    return STATE_MARK in table.columns.ids
 
 
 def _state_fragments(table: Table) -> list[int]:
     """The fragments whose files have the mark column, from metadata alone."""
-    mark = field_id(table.native, STATE_MARK)
+    mark = table.columns.ids.get(STATE_MARK)
     return [
         fragment.fragment_id
         for fragment in table.native.get_fragments()
@@ -202,6 +203,13 @@ def _metadata(table: Table, id: int) -> FragmentMetadata:
     fragment = table.native.get_fragment(id)
     assert fragment is not None, f"no fragment {id} in {table!r}"
     return fragment.metadata
+
+
+def _held_columns(rows: pa.Table) -> pa.Table:
+    """The columns that hold anything: what a file leaves out is null, and each costs time."""
+    return rows.select(
+        [name for name in rows.schema.names if rows.column(name).null_count < len(rows)]
+    )
 
 
 def _with_mark(rows: pa.Table, *, is_state: bool) -> pa.Table:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from lance.file import LanceFileSession
 
 from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.objects.small_files import read_small_file
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.location import TableLocation
 
@@ -43,7 +43,7 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
     if folder is None or os.path.lexists(f"{folder}/{version_file(version + 1)}"):
         return False
     try:
-        note = Path(folder, NEWEST_NOTE).read_bytes()
+        note = read_small_file(f"{folder}/{NEWEST_NOTE}")
     except OSError:
         return False
     return note == b'{"version":%d}' % version

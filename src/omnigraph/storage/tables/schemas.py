@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import lance
 import pyarrow as pa
 
@@ -28,20 +31,24 @@ def primary_key(schema: pa.Schema) -> str | None:
     return None
 
 
-def all_field_ids(native: lance.LanceDataset) -> list[int]:
-    """The id of every field, nested ones included."""
-    ids: list[int] = []
-    waiting = list(native.lance_schema.fields())
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a table: read once, and shared by all versions that change only rows."""
+
+    schema: pa.Schema
+    ids: Mapping[str, int]
+    """What data files name the top-level columns by."""
+    all_ids: tuple[int, ...]
+    """The ids of every field, nested ones included, in order."""
+
+
+def read_columns(native: lance.LanceDataset) -> Columns:
+    fields = native.lance_schema.fields()
+    all_ids: list[int] = []
+    waiting = list(fields)
     while waiting:
         field = waiting.pop()
-        ids.append(field.id())
+        all_ids.append(field.id())
         waiting.extend(field.children())
-    return sorted(ids)
-
-
-def field_id(native: lance.LanceDataset, name: str) -> int | None:
-    """The id of a top-level field: what data files name their columns by."""
-    for field in native.lance_schema.fields():
-        if field.name() == name:
-            return int(field.id())
-    return None
+    ids = {field.name(): int(field.id()) for field in fields}
+    return Columns(native.schema, ids, tuple(sorted(all_ids)))

@@ -31,7 +31,6 @@ from omnigraph.storage.tables.fragments import (
 )
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table, table_exists
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.schemas import all_field_ids
 from omnigraph.storage.tables.wholeness import require_whole_deletions
 
 _SMALL_FRAGMENT_ROWS = 1024
@@ -61,6 +60,11 @@ class StagedTransaction:
     added_keys: pa.Array | None = field(default=None, repr=False, compare=False)
     removed_keys: pa.Array | None = field(default=None, repr=False, compare=False)
     """The ids of the rows added, in the order written, and of those removed; None if many."""
+
+    @property
+    def changes_only_rows(self) -> bool:
+        """Whether the table has the same columns before and after."""
+        return isinstance(self.native.operation, LanceOperation.Update)
 
     @property
     def target_version(self) -> int:
@@ -285,7 +289,7 @@ def strict_update(
         fields_modified=[],
         update_mode="rewrite_rows",
         # Every field counts as changed, else an index would claim to cover the added fragments.
-        fields_for_preserving_frag_bitmap=all_field_ids(table.native),
+        fields_for_preserving_frag_bitmap=list(table.columns.all_ids),
     )
 
 

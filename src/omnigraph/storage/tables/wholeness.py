@@ -4,12 +4,16 @@ On a local disk the substrate writes files behind its own back and loses the err
 write: on a full disk a file may be cut short while the call succeeds, and committing it would
 lose rows. So whatever was written is measured before anything refers to it. Object stores take a
 file whole or not at all and are not asked.
+
+Every commit passes here, so places are plain text: path objects cost more than looking.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,10 +21,17 @@ from lance.blob import BlobType
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.storage.objects.small_files import read_small_file
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.probes import version_file
 
 INLINE_BLOB_BYTES = 1 << 16
 """Longer values go to files of their own, whose sizes no metadata records."""
+
+_LENGTH = struct.Struct("<I")
+_FOOTER = struct.Struct("<QHH4s")
+_MAGIC = b"LANC"
+_READ_VERSION_TAG, _UUID_TAG = b"\x08", b"\x12"
 
 _PLAIN_BITMAP, _RUN_BITMAP = 12346, 12347
 _OFFSETS_FROM = 4
@@ -47,7 +58,7 @@ def require_whole_rows(
 
     Their blob files must hold `blob_bytes` in all, where that is known.
     """
-    root = _local_folder(location)
+    root = location.local_folder
     if root is None:
         return
     found = 0
@@ -56,69 +67,122 @@ def require_whole_rows(
             if file.base_id is not None:
                 continue  # it belongs to the parent of this branch
             # `path` of the substrate makes a class at every call.
-            place = root / "data" / file._path
+            place = f"{root}/data/{file._path}"
             if file.file_size_bytes is not None:
                 _require_size(place, file.file_size_bytes)
-            found += sum(_size(blob) for blob in _blob_files(place))
+            found += _blob_bytes(place)
     if blob_bytes is not None and found != blob_bytes:
-        raise _cut_short(root / "data", f"its new blob files hold {found} bytes", blob_bytes)
+        raise _cut_short(f"{root}/data", f"its new blob files hold {found} bytes", blob_bytes)
 
 
 def require_whole_deletions(location: TableLocation, changed: Iterable[FragmentMetadata]) -> None:
     """Raise unless the deletion files of these fragments can be read to their end."""
-    root = _local_folder(location)
+    root = location.local_folder
     if root is None:
         return
     for fragment in changed:
         file = fragment.deletion_file
         if file is None or file.base_id is not None:
             continue
-        place = root / file.path(fragment.id)
+        place = f"{root}/{file.path(fragment.id)}"
         found = _count_deletions(place)
         if found != file.num_deleted_rows:
             raise _cut_short(place, f"it names {found} rows", file.num_deleted_rows)
 
 
+def is_whole_version(location: TableLocation, version: int, uuid: str, read_version: int) -> bool:
+    """Whether the file of a version is there to its end and holds this very transaction.
+
+    It costs a fraction of opening the version for that. False says nothing: the file may be on an
+    object store, or laid out in another way.
+    """
+    root = location.local_folder
+    if root is None:
+        return False
+    try:
+        descriptor = os.open(f"{root}/{version_file(version)}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return _ends_well(descriptor) and _holds_transaction(descriptor, uuid, read_version)
+    except (OSError, struct.error):
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _ends_well(descriptor: int) -> bool:
+    """Whether the last part of the file reaches exactly to the footer that says where it starts."""
+    footer_at = os.fstat(descriptor).st_size - _FOOTER.size
+    if footer_at < 0:
+        return False
+    start, _, _, magic = _FOOTER.unpack(os.pread(descriptor, _FOOTER.size, footer_at))
+    if magic != _MAGIC or start >= footer_at:
+        return False
+    (length,) = _LENGTH.unpack(os.pread(descriptor, _LENGTH.size, start))
+    return bool(start + _LENGTH.size + length == footer_at)
+
+
+def _holds_transaction(descriptor: int, uuid: str, read_version: int) -> bool:
+    """Whether the first part of the file is a transaction of this identity."""
+    name = uuid.encode()
+    base = _READ_VERSION_TAG + _varint(read_version) if read_version else b""
+    identity = base + _UUID_TAG + _varint(len(name)) + name
+    return os.pread(descriptor, len(identity), _LENGTH.size) == identity
+
+
+def _varint(number: int) -> bytes:
+    parts = bytearray()
+    while number >= 1 << 7:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
+
+
 def require_whole_indices(location: TableLocation, sizes: Mapping[str, int]) -> None:
     """Raise unless the files of each index segment, by its uuid, have so many bytes in all."""
-    root = _local_folder(location)
+    root = location.local_folder
     if root is None:
         return
     for uuid, expected in sizes.items():
-        place = root / "_indices" / uuid
-        found = sum(_size(file) for file in place.glob("*") if file.is_file())
+        place = f"{root}/_indices/{uuid}"
+        found = _bytes_in(place)
         if found != expected:
             raise _cut_short(place, f"its files have {found} bytes", expected)
 
 
-def _local_folder(location: TableLocation) -> Path | None:
-    folder = location.local_folder
-    return None if folder is None else Path(folder)
+def _blob_bytes(data_file: str) -> int:
+    """The bytes in blob files of a data file, which lie in a folder of its name."""
+    return _bytes_in(os.path.splitext(data_file)[0], ".blob")
 
 
-def _blob_files(data_file: Path) -> Iterator[Path]:
-    folder = data_file.with_suffix("")
-    return folder.glob("*.blob") if folder.is_dir() else iter(())
+def _bytes_in(folder: str, suffix: str = "") -> int:
+    """The bytes in files of a folder whose names end so; 0 where there is no such folder."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        files = [e for e in entries if e.name.endswith(suffix) and e.is_file()]
+        return sum(file.stat().st_size for file in files)
+    return 0
 
 
-def _require_size(place: Path, expected: int) -> None:
+def _require_size(place: str, expected: int) -> None:
     size = _size(place)
     if size != expected:
         raise _cut_short(place, f"it has {size} bytes", expected)
 
 
-def _size(place: Path) -> int:
+def _size(place: str) -> int:
     try:
-        return place.stat().st_size
+        return os.stat(place).st_size
     except FileNotFoundError:
         return 0
 
 
-def _count_deletions(place: Path) -> int:
+def _count_deletions(place: str) -> int:
     """How many rows a deletion file names; 0 for one that ends too early."""
     try:
-        data = place.read_bytes()
-        if place.suffix == ".arrow":
+        data = read_small_file(place)
+        if place.endswith(".arrow"):
             return int(pa.ipc.open_file(pa.py_buffer(data)).read_all().num_rows)
         return _bitmap_cardinality(data)
     except (OSError, pa.ArrowInvalid, IndexError):
@@ -153,7 +217,7 @@ def _number(data: bytes, at: int, size: int) -> int:
     return int.from_bytes(data[at : at + size], "little")
 
 
-def _cut_short(place: Path, found: str, expected: int) -> StorageFailure:
+def _cut_short(place: str, found: str, expected: int) -> StorageFailure:
     return StorageFailure(
         StorageKind.CONFIGURATION,
         f"{place} was cut short while it was written: {found} instead of {expected}; "
