@@ -11,13 +11,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.environments import make_peers, versions
+from bench.environments import make_environments, versions
 from bench.machine import machine_facts
 from bench.prepared import Store
 from bench.record import keep, write_report
 from bench.report import markdown
 from bench.run import MINIMUM_SAMPLES, run_suite
-from bench.suite import Environment, Suite, find_suites
+from bench.suite import Suite, find_suites
 
 _RESULTS = Path(__file__).resolve().parent / "results"
 _KEPT = Path(__file__).resolve().parent / "RESULTS.md"
@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None, package: str = "bench.suites") 
 def _run(suites: Mapping[str, Suite], options: argparse.Namespace) -> int:
     sound = True
     systems = [system for suite in suites.values() for system in suite.systems]
-    if options.peers and any(system.environment is Environment.PEERS for system in systems):
-        make_peers(_announce)
+    if options.peers:
+        make_environments(systems, _announce)
     store = Store(fresh=options.fresh)
     for suite in suites.values():
         machine = machine_facts(versions(suite.systems))

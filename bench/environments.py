@@ -1,7 +1,9 @@
-"""Where a system runs: in the project's own environment, or in one that holds the peers.
+"""Where a system runs: in the project's own environment, or in one made for the benchmarks.
 
 The peers have their own locked packages and an environment of their own, `.venv-peers`, so that
 none of them can move a version under our feet, and the project can be used without any of them.
+A client of Spark Connect needs more than the project does; `.venv-connect` holds only that, and
+finds everything else in the project's environment.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterable
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -21,7 +24,10 @@ from bench.suite import Environment, System
 _PROJECT = Path(__file__).resolve().parent.parent
 _LOCK = _PROJECT / "requirements" / "peers.txt"
 _DECLARED = _PROJECT / "requirements" / "peers.in"
+_CONNECT_LOCK = _PROJECT / "requirements" / "connect.txt"
+_RUNTIME_LOCK = _PROJECT / "requirements" / "runtime.txt"
 _STAMP = ".stamp-peers"
+_CONNECT_STAMP = ".stamp-connect"
 _INSTALL_TIMEOUT_S = 600.0
 
 Announce = Callable[[str], None]
@@ -32,11 +38,20 @@ def peers_folder() -> Path:
     return Path(os.environ.get("OMNIGRAPH_PEERS_VENV") or _PROJECT / ".venv-peers")
 
 
+def connect_folder() -> Path:
+    """The environment of Spark Connect's clients, which may not exist yet."""
+    return Path(os.environ.get("OMNIGRAPH_CONNECT_VENV") or _PROJECT / ".venv-connect")
+
+
+def _folder(environment: Environment) -> Path:
+    return connect_folder() if environment is Environment.CONNECT else peers_folder()
+
+
 def interpreter(environment: Environment) -> str:
     """The Python that runs systems of this environment."""
     if environment is Environment.PROJECT:
         return sys.executable
-    return str(peers_folder() / "bin" / "python")
+    return str(_folder(environment) / "bin" / "python")
 
 
 def versions(systems: Iterable[System]) -> dict[str, str | None]:
@@ -54,6 +69,44 @@ def missing_package(system: System) -> str | None:
         if _version(package, system.environment) is None:
             return package
     return None
+
+
+def make_environments(systems: Iterable[System], announce: Announce) -> None:
+    """Install what these systems need and the project's environment lacks."""
+    needed = {system.environment for system in systems}
+    if Environment.PEERS in needed:
+        make_peers(announce)
+    if Environment.CONNECT in needed:
+        make_connect(announce)
+
+
+def make_connect(announce: Announce) -> None:
+    """Install what only a client of Spark Connect needs; a failure is only announced."""
+    folder = connect_folder()
+    lock = lock_without(_CONNECT_LOCK.read_text(), _locked(_RUNTIME_LOCK.read_text()))
+    wanted = hashlib.sha256(f"{lock}{sys.executable}".encode()).hexdigest()
+    stamp = folder / _CONNECT_STAMP
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    announce(f"installing the locked packages of Spark Connect in {folder.name}")
+    failure = _make_environment(folder) or _install(lock, folder, "--no-deps")
+    if failure is not None:
+        announce(f"  they cannot be installed: {failure}")
+        return
+    for packages in _site_packages(folder):
+        # A line of code, not a path: the project itself is found by such a file over there.
+        line = f"import site; site.addsitedir({sysconfig.get_paths()['purelib']!r})\n"
+        (packages / "project.pth").write_text(line)
+    stamp.write_text(wanted)
+
+
+def _locked(lock: str) -> frozenset[str]:
+    """The names of all packages of a lock file."""
+    return frozenset(re.findall(r"(?m)^([\w.-]+)==", lock))
+
+
+def _site_packages(folder: Path) -> list[Path]:
+    return list(folder.glob("lib/python3*/site-packages"))
 
 
 def make_peers(announce: Announce) -> None:
@@ -90,7 +143,7 @@ def _version(package: str, environment: Environment) -> str | None:
     if environment is Environment.PROJECT:
         found = Distribution.discover(name=package)
     else:
-        places = [str(place) for place in peers_folder().glob("lib/python3*/site-packages")]
+        places = [str(place) for place in _site_packages(_folder(environment))]
         found = Distribution.discover(name=package, path=places)
     return next((distribution.version for distribution in found), None)
 
@@ -101,13 +154,13 @@ def _make_environment(folder: Path) -> str | None:
     return _run([_uv(), "venv", "--quiet", "--python", sys.executable, str(folder)])
 
 
-def _install(lock: str, folder: Path) -> str | None:
+def _install(lock: str, folder: Path, *more: str) -> str | None:
     """Why the packages of a lock could not be installed, or None."""
     text = folder / "requirements.txt"
     if not folder.exists():
         return "there is no environment to install it in"
     text.write_text(lock)
-    options = ["--quiet", "--require-hashes", "--compile-bytecode", "-r", str(text)]
+    options = ["--quiet", "--require-hashes", "--compile-bytecode", *more, "-r", str(text)]
     return _run([_uv(), "pip", "install", "--python", str(folder / "bin" / "python"), *options])
 
 

@@ -36,13 +36,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run of one system. Each timing holds every repetition made inside that process."""
+    """One run of one system. Each timing holds every repetition made inside that process.
+
+    `memory` is for a system of several processes: the most bytes that each kind of them held.
+    """
 
     timings: Mapping[str, tuple[float, ...]]
     result_hash: str
     peak_memory_bytes: int
     calls: Mapping[str, int] = field(default_factory=dict)
     work: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
     notes: JsonValue = None
     preview: JsonValue = None
 
@@ -91,12 +95,14 @@ def _sample(
         raise ValueError("result_hash must be a non-empty string")
     calls = _mapping("calls", result.get("calls") or {})
     work = _mapping("work", result.get("work") or {})
+    memory = _mapping("memory", result.get("memory") or {})
     return Sample(
         timings=timings,
         result_hash=result_hash,
         peak_memory_bytes=peak_memory_bytes,
         calls={name: int(_number(f"calls {name}", count)) for name, count in calls.items()},
         work={name: _number(f"work {name}", amount) for name, amount in work.items()},
+        memory={name: int(_number(f"memory {name}", held)) for name, held in memory.items()},
         notes=without_paths(result.get("notes")),
         preview=without_paths(result.get("preview")),
     )

@@ -12,7 +12,7 @@ from bench.outcome import Failure, Sample
 from bench.report import markdown, short_markdown
 from bench.run import CaseRun, SuiteRun
 from bench.suite import JsonValue, Suite
-from bench.summary import Row, case_floor, case_rows, growth, headlines, verdicts
+from bench.summary import Row, case_floor, case_rows, crossovers, growth, headlines, verdicts
 
 RECORD_FORMAT = 1
 
@@ -43,6 +43,7 @@ def record(run: SuiteRun, machine: Mapping[str, JsonValue]) -> dict[str, object]
         ],
         "targets": [{**asdict(found), "is_met": found.is_met} for found in verdicts(run)],
         "growth": [asdict(found) for found in growth(run)],
+        "crossovers": [asdict(found) for found in crossovers(run)],
     }
 
 
@@ -101,6 +102,7 @@ def _row(row: Row) -> dict[str, object]:
         "p95_s": row.p95_s,
         "rate": row.rate,
         "peak_memory_bytes": row.peak_memory_bytes,
+        "memory": dict(row.memory),
         "calls": dict(row.calls),
     }
 
@@ -110,6 +112,7 @@ def _sample(sample: Sample) -> dict[str, object]:
         "timings": {name: list(values) for name, values in sample.timings.items()},
         "result_hash": sample.result_hash,
         "peak_memory_bytes": sample.peak_memory_bytes,
+        "memory": dict(sample.memory),
         "calls": dict(sample.calls),
         "work": dict(sample.work),
         "notes": sample.notes,

@@ -7,13 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bench.figures import Spread
 from bench.run import CaseRun, Disagreement, SuiteRun
-from bench.suite import AnyTarget, CallsTarget, GrowthTarget, JsonValue, Suite, Target
+from bench.suite import (
+    AnyTarget,
+    CallsTarget,
+    GrowthTarget,
+    JsonValue,
+    MemoryTarget,
+    Suite,
+    Target,
+)
 from bench.summary import (
+    Crossover,
     Growth,
     Headline,
     Row,
     Verdict,
     case_rows,
+    crossovers,
     growth,
     headlines,
     verdicts,
@@ -32,6 +42,8 @@ def short_markdown(run: SuiteRun, machine: Mapping[str, JsonValue]) -> str:
     blocks = [
         f"## {run.suite.name}",
         f"{run.started:%Y-%m-%d}, {run.samples} samples. {run.suite.question}",
+        _seconds_table(run),
+        "\n".join(_crossover(found) for found in crossovers(run)),
         "\n".join(_headline(headline, run) for headline in headlines(run)),
         "\n".join(_verdict(verdict) for verdict in verdicts(run)),
         _machine_line(machine),
@@ -63,6 +75,12 @@ def show_count(count: float) -> str:
     return _digits(count)
 
 
+def show_bytes(count: float) -> str:
+    if count >= 2**30:
+        return f"{_digits(count / 2**30)} GiB"
+    return f"{count / 2**20:.0f} MiB"
+
+
 def _digits(value: float) -> str:
     """Three significant digits, and never an exponent."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
@@ -82,6 +100,9 @@ def _blocks(run: SuiteRun, machine: Mapping[str, JsonValue]) -> Iterator[str]:
         yield from _case_blocks(suite, case)
     if grown := growth(run):
         yield _growth_table(suite, grown)
+    if crossed := crossovers(run):
+        yield _seconds_table(run)
+        yield "\n".join(_crossover(one) for one in crossed)
     if judged := verdicts(run):
         yield "\n".join(_verdict(verdict) for verdict in judged)
     yield _machine_line(machine)
@@ -134,9 +155,15 @@ def _cells(row: Row) -> list[str]:
         f"{show_seconds(row.seconds.low)} – {show_seconds(row.seconds.high)}",
         show_seconds(row.p95_s) if row.p95_s is not None else _ABSENT,
         rate,
-        f"{row.peak_memory_bytes / 2**20:.0f} MiB",
+        _memory_cell(row),
         calls or _ABSENT,
     ]
+
+
+def _memory_cell(row: Row) -> str:
+    if not row.memory:
+        return show_bytes(row.peak_memory_bytes)
+    return ", ".join(f"{process} {show_bytes(held)}" for process, held in row.memory.items())
 
 
 def _ratio_cell(ratio: Spread | None) -> str:
@@ -168,23 +195,56 @@ def _growth_table(suite: Suite, found: Sequence[Growth]) -> str:
     return table(header, [[item.measure, item.system, show_ratio(item.ratio)] for item in found])
 
 
+def _seconds_table(run: SuiteRun) -> str:
+    """The median of every system in each measure of the series, for a suite that has some."""
+    systems = [system.name for system in run.suite.systems]
+    rows = []
+    for case in run.cases:
+        found = {
+            (row.measure.name, row.label): show_seconds(row.seconds.median)
+            for row in case_rows(run.suite, case)
+        }
+        for name in (name for one in run.suite.series for name in one):
+            cells = [found.get((name, system), _ABSENT) for system in systems]
+            rows.append([case.case.name, name, *cells])
+    return table(["case", "measure", *systems], rows) if rows else ""
+
+
+def _crossover(found: Crossover) -> str:
+    series = f"{found.series[0]} to {found.series[-1]}"
+    verdict = "in none of them" if found.measure is None else f"from {found.measure} on"
+    return f"- **{found.system}** beats `{found.baseline}`, of {series}: **{verdict}**"
+
+
 def _verdict(verdict: Verdict) -> str:
     target = verdict.target
     if verdict.found is None:
         found = "not measured"
     else:
         found = f"{'met' if verdict.is_met else 'missed'} with {_amount(target, verdict.found)}"
-    what = "storage calls" if isinstance(target, CallsTarget) else target.measure
     limit = _amount(target, target.at_most)
-    aim = None if isinstance(target, CallsTarget) else target.aim
+    aim = target.aim if isinstance(target, Target | GrowthTarget) else None
     wished = "" if aim is None else f" (aim {_amount(target, aim)})"
-    return f"- target {target.system}, {what} ≤ {limit}{wished} at {verdict.case}: {found}"
+    promise = f"{target.system}, {_promised(target)} ≤ {limit}{wished}"
+    return f"- target {promise} at {verdict.case}: {found}"
+
+
+def _promised(target: AnyTarget) -> str:
+    match target:
+        case CallsTarget():
+            return "storage calls"
+        case MemoryTarget():
+            return f"memory of a {target.process}"
+        case _:
+            return target.measure
 
 
 def _amount(target: AnyTarget, value: float) -> str:
     match target:
         case CallsTarget():
             return show_count(value)
+        case MemoryTarget():
+            return show_bytes(value)
         case GrowthTarget():
             return show_ratio(value)
         case Target(of=None):

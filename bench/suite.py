@@ -26,6 +26,8 @@ class Environment(StrEnum):
 
     PROJECT = "project"
     PEERS = "peers"
+    CONNECT = "connect"
+    """The project's own, with what a client of Spark Connect needs beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,16 @@ class CallsTarget:
     at_most: int
 
 
-AnyTarget = Target | GrowthTarget | CallsTarget
+@dataclass(frozen=True, slots=True)
+class MemoryTarget:
+    """A promise about the most bytes that one kind of process of a system holds, in every case."""
+
+    system: str
+    process: str
+    at_most: int
+
+
+AnyTarget = Target | GrowthTarget | CallsTarget | MemoryTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +119,8 @@ class Suite:
     child and fills a folder that every sample then reads as `spec["inputs"]`. With `kept_by`, the
     names of the parameters that decide what is prepared, such folders are kept for later runs.
     `axis` names what grows from the first case to the last, and asks for a table of growth.
+    `series` are measures of growing sizes; of each the report says from which size on a system
+    overtakes the baseline.
     """
 
     name: str
@@ -121,6 +134,7 @@ class Suite:
     prepare: str | None = None
     kept_by: tuple[str, ...] = ()
     axis: str | None = None
+    series: tuple[tuple[str, ...], ...] = ()
     timeout_s: float = 600.0
 
     def __post_init__(self) -> None:
@@ -132,12 +146,14 @@ class Suite:
             raise ValueError(f"suite {self.name!r} needs systems, measures, a baseline and a case")
         for baseline in self.baselines:
             _known("baseline", baseline, systems)
+        for name in (name for one in self.series for name in one):
+            _known("measure of a series", name, measures)
         for target in self.targets:
             self._check(target, systems, measures)
 
     def _check(self, target: AnyTarget, systems: frozenset[str], measures: frozenset[str]) -> None:
         _known("target system", target.system, systems)
-        if not isinstance(target, CallsTarget):
+        if isinstance(target, Target | GrowthTarget):
             _known("target measure", target.measure, measures)
         if isinstance(target, Target) and target.of is not None:
             _known("target baseline", target.of, frozenset(self.baselines))

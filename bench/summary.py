@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -10,7 +10,15 @@ from bench.figures import NoiseFloor, Spread, noise_floor, p95, paired_ratio, sp
 from bench.outcome import Sample
 from bench.run import CaseRun, SuiteRun
 from bench.schedule import AGAIN
-from bench.suite import AnyTarget, CallsTarget, GrowthTarget, Measure, Suite, Target
+from bench.suite import (
+    AnyTarget,
+    CallsTarget,
+    GrowthTarget,
+    Measure,
+    MemoryTarget,
+    Suite,
+    Target,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,7 @@ class Row:
     p95_s: float | None
     rate: float | None
     peak_memory_bytes: int
+    memory: Mapping[str, int]
     calls: Mapping[str, int]
 
 
@@ -70,6 +79,17 @@ class Growth:
     first_case: str
     last_case: str
     ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """The measure of a series from which on a system is the faster one; None if there is none."""
+
+    case: str
+    system: str
+    baseline: str
+    series: tuple[str, ...]
+    measure: str | None
 
 
 def case_rows(suite: Suite, case: CaseRun) -> tuple[Row, ...]:
@@ -143,6 +163,31 @@ def growth(run: SuiteRun) -> tuple[Growth, ...]:
     return tuple(found)
 
 
+def crossovers(run: SuiteRun) -> tuple[Crossover, ...]:
+    """Where each system overtakes a baseline for good, in each series of the suite."""
+    ratios: dict[tuple[str, str, str], dict[str, float]] = {}
+    for found in headlines(run):
+        asked = (found.case, found.system, found.baseline)
+        ratios.setdefault(asked, {})[found.measure] = found.ratio.median
+    return tuple(
+        Crossover(*asked, series, _overtaking(series, measured))
+        for asked, measured in ratios.items()
+        for series in run.suite.series
+        if measured.keys() >= set(series)
+    )
+
+
+def _overtaking(series: Sequence[str], ratios: Mapping[str, float]) -> str | None:
+    """The first of the faster ones that last to the end."""
+    first = None
+    for name in series:
+        if ratios[name] >= 1:
+            first = None
+        elif first is None:
+            first = name
+    return first
+
+
 def _row(
     suite: Suite, case: CaseRun, measure: Measure, label: str, values: tuple[float, ...]
 ) -> Row:
@@ -161,7 +206,8 @@ def _row(
         p95_s=p95(every),
         rate=median(work) / seconds.median if work else None,
         peak_memory_bytes=int(median(sample.peak_memory_bytes for sample in samples)),
-        calls=_median_calls(samples),
+        memory=_most_memory(samples),
+        calls=_medians([sample.calls for sample in samples]),
     )
 
 
@@ -176,16 +222,24 @@ def _values(samples: tuple[Sample, ...], measure: str) -> tuple[float, ...] | No
     return tuple(values) if values and len(values) == len(samples) else None
 
 
-def _median_calls(samples: tuple[Sample, ...]) -> dict[str, int]:
-    names = sorted({name for sample in samples for name in sample.calls})
-    return {name: int(median(sample.calls.get(name, 0) for sample in samples)) for name in names}
+def _medians(counted: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    names = sorted({name for counts in counted for name in counts})
+    return {name: int(median(counts.get(name, 0) for counts in counted)) for name in names}
 
 
-def _found(case: CaseRun, target: Target | CallsTarget) -> float | None:
+def _most_memory(samples: Sequence[Sample]) -> dict[str, int]:
+    """The most of any sample: a limit that is kept four times of five is not kept."""
+    names = dict.fromkeys(name for sample in samples for name in sample.memory)
+    return {name: max(sample.memory.get(name, 0) for sample in samples) for name in names}
+
+
+def _found(case: CaseRun, target: Target | CallsTarget | MemoryTarget) -> float | None:
     samples = case.samples.get(target.system, ())
     if isinstance(target, CallsTarget):
-        calls = _median_calls(samples)
+        calls = _medians([sample.calls for sample in samples])
         return float(sum(calls.values())) if calls else None
+    if isinstance(target, MemoryTarget):
+        return _most_memory(samples).get(target.process)
     values = _values(samples, target.measure)
     if values is None:
         return None

@@ -17,8 +17,13 @@ MEASURES = (
 TARGETS = (GrowthTarget("omnigraph maintained", "commit", at_most=1.2),)
 
 
-def case(commits: int, repetitions: int) -> Case:
-    parameters = {"commits": commits, "warm_up": 3, "repetitions": repetitions}
+def case(commits: int, repetitions: int, *, with_log: bool = True) -> Case:
+    parameters = {
+        "commits": commits,
+        "warm_up": 3,
+        "repetitions": repetitions,
+        "with_log": with_log,
+    }
     return Case(f"{commits:,} commits", parameters)
 
 

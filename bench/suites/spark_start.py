@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from bench.suite import Case, Measure, Role, Suite, System
+from bench.suite import Case, Environment, Measure, Role, Suite, System
 
-_ENTRY = "bench.systems.spark_start:run"
+_HERE = "bench.systems.spark_start"
 
 SUITE = Suite(
     name="spark_start",
-    question="From how many rows on is it worth starting Spark for one load?",
+    question="What does Spark add to a load of 100 rows, started for it and running already?",
     systems=(
-        System("omnigraph local", Role.OURS, _ENTRY, {"engine": "local"}),
-        System("omnigraph spark", Role.OURS, _ENTRY, {"engine": "spark"}),
+        System("omnigraph local", Role.OURS, f"{_HERE}:run", {"engine": "local"}),
+        System("omnigraph spark, cold", Role.OURS, f"{_HERE}:run", {"engine": "spark"}),
+        System(
+            "omnigraph spark, connect server",
+            Role.OURS,
+            f"{_HERE}:run_connect",
+            requires=("pandas", "grpcio"),
+            environment=Environment.CONNECT,
+        ),
     ),
-    measures=(Measure("wall", "the whole command, Spark started for it", "rows"),),
+    measures=(Measure("wall", "the whole command, from its start to its end", "rows"),),
     baselines=("omnigraph local",),
-    cases=(
-        Case("100 rows", {"rows": 100, "repetitions": 2}),
-        Case("1 M rows", {"rows": 1_000_000, "repetitions": 1}),
-    ),
-    quick_cases=(Case("100 rows", {"rows": 100, "repetitions": 1}),),
-    axis="rows",
+    cases=(Case("100 rows", {"rows": 100}),),
     timeout_s=300,
 )

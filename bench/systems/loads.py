@@ -24,10 +24,10 @@ from bench.hashing import hash_rows
 from bench.systems.bare_tables import FORMAT, NOTES
 from bench.systems.clock import Seconds, timed
 
-_JSONL, _SCHEMA = "graph.jsonl", "schema.pg"
+JSONL, SCHEMA = "graph.jsonl", "schema.pg"
 _NODES = ("Person", "City", "State", "Country", "Interest")
 _EDGES = ("Follows", "LivesIn", "HasInterest", "CityIn", "StateIn")
-_TYPES = (*_NODES, *_EDGES)
+TYPES = (*_NODES, *_EDGES)
 
 Facts = list[object]
 
@@ -36,9 +36,9 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
     """The network as JSON lines, and as Parquet files of the columns that will be stored."""
     root, parameters = Path(spec["root"]), spec["parameters"]
     graph = social_graph(parameters["seed"], parameters["persons"])
-    (root / _SCHEMA).write_text(graph.schema_text)
-    write_jsonl(graph, root / _JSONL)
-    for name, table in _with_ids(graph):
+    (root / SCHEMA).write_text(graph.schema_text)
+    write_jsonl(graph, root / JSONL)
+    for name, table in with_ids(graph):
         pq.write_table(table, root / f"{name}.parquet", compression="zstd")
     return {}
 
@@ -46,22 +46,22 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
 def run_lance(spec: dict[str, Any]) -> dict[str, Any]:
     """Arrow tables in memory, written as they are."""
     inputs = Path(spec["inputs"])
-    tables = {name: pq.read_table(inputs / f"{name}.parquet") for name in _TYPES}
+    tables = {name: pq.read_table(inputs / f"{name}.parquet") for name in TYPES}
     return _bare_sample(spec, lambda: tables)
 
 
 def run_json_and_lance(spec: dict[str, Any]) -> dict[str, Any]:
     """The JSON lines parsed by Arrow, parted by type and written."""
     inputs = Path(spec["inputs"])
-    shapes = {name: pq.read_schema(inputs / f"{name}.parquet") for name in _TYPES}
-    return _bare_sample(spec, lambda: _parse(inputs / _JSONL, shapes))
+    shapes = {name: pq.read_schema(inputs / f"{name}.parquet") for name in TYPES}
+    return _bare_sample(spec, lambda: _parse(inputs / JSONL, shapes))
 
 
 def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
     """One load: parsed, checked against the schema and the graph, and committed as a whole."""
     inputs, place = Path(spec["inputs"]), Path(spec["root"]) / "graph"
-    graph = omnigraph.init(place, (inputs / _SCHEMA).read_text())
-    result, seconds = timed(lambda: graph.load(inputs / _JSONL, "append", engine="local"))
+    graph = omnigraph.init(place, (inputs / SCHEMA).read_text())
+    result, seconds = timed(lambda: graph.load(inputs / JSONL, "append", engine="local"))
     stored = {
         info.table_key.partition(":")[2]: lance.dataset(
             str(place / info.table_path), version=info.manifest_version
@@ -89,7 +89,7 @@ def _bare_sample(
 def _sample(
     seconds: Seconds, rows: int, stored: Mapping[str, lance.LanceDataset]
 ) -> dict[str, Any]:
-    facts = [_facts(name, stored[name]) for name in _TYPES]
+    facts = [facts_of(name, stored[name]) for name in TYPES]
     return {
         "timings": {"load": seconds.wall, "processor": seconds.processor},
         "result_hash": hash_rows(facts),
@@ -105,7 +105,7 @@ class Readable(Protocol):
     def to_table(self, columns: list[str]) -> pa.Table: ...
 
 
-def _facts(name: str, table: Readable) -> Facts:
+def facts_of(name: str, table: Readable) -> Facts:
     """Figures that change if a row is lost, doubled, or given another name or other ends."""
     if name in _NODES:
         rows = table.to_table(columns=["id", "number", "name"])
@@ -120,7 +120,7 @@ def _facts(name: str, table: Readable) -> Facts:
     return [name, rows.num_rows, ids.as_py(), pc.sum(source).as_py(), mixed.as_py()]
 
 
-def _with_ids(graph: GraphTables) -> Iterator[tuple[str, pa.Table]]:
+def with_ids(graph: GraphTables) -> Iterator[tuple[str, pa.Table]]:
     for name, table in graph.nodes.items():
         yield name, table.add_column(0, _ID, pc.cast(table[graph.keys[name]], pa.string()))
     for name, table in graph.edges.items():

@@ -13,6 +13,7 @@ from typing import Any
 
 import lance
 
+import omnigraph
 from bench.systems.bare_tables import NOTES, ChangeLog
 from bench.systems.changes import (
     ITEM,
@@ -32,6 +33,7 @@ from bench.systems.changes import (
 from bench.systems.clock import Seconds, timed
 from bench.systems.prepared import copied
 from bench.systems.small_graph import SmallGraph
+from omnigraph.settings import Settings
 
 _BASE_ROWS = 100
 _FIRST_STEP = 1_000_000
@@ -44,9 +46,15 @@ _COLUMNS = {"text": NOTE, "slug": ITEM, "born": PERSON, "src": KNOWS}
 
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
-    """A graph with indexes, and one-row commits after them; every second one adds an edge."""
-    graph = SmallGraph.create(Path(spec["root"]) / "graph", base_rows(_BASE_ROWS))
-    graph.graph.optimize()
+    """A graph with indexes, and one-row commits after them; every second one adds an edge.
+
+    Unless the parameters say otherwise no writer merges fragments on the way, so that all of them
+    are left to what is measured.
+    """
+    place = Path(spec["root"]) / "graph"
+    SmallGraph.create(place, base_rows(_BASE_ROWS)).graph.optimize()
+    settings = Settings(fold_after=spec["parameters"].get("fold_after", 0))
+    graph = SmallGraph(omnigraph.open(place, actor="bench", settings=settings))
     for step in range(spec["parameters"]["commits"]):
         change = node_and_edge if step % 2 else insert
         graph.apply(change(_FIRST_STEP + step))
@@ -109,12 +117,17 @@ def _bare_rows(place: Path) -> Iterator[Row]:
 
 
 def prepare_histories(spec: dict[str, Any]) -> dict[str, Any]:
-    """A log, a graph nobody looks after and one that is, each with so many one-row commits."""
+    """A graph nobody looks after and one that is, each with so many one-row commits.
+
+    A log beside them, unless it is not wanted: every version of it lists all of its fragments, so
+    that ten thousand of them take gigabytes.
+    """
     root, rows = Path(spec["root"]), base_rows(_BASE_ROWS)
     neglected = SmallGraph.create(root / "neglected", rows)
     maintained = SmallGraph.create(root / "maintained", rows)
-    log = ChangeLog.create(root / "log.lance", rows)
-    targets: tuple[Target, ...] = (neglected, maintained, log)
+    targets: list[Target] = [neglected, maintained]
+    if spec["parameters"].get("with_log", True):
+        targets.append(ChangeLog.create(root / "log.lance", rows))
     for step in range(spec["parameters"]["commits"]):
         for target in targets:
             target.apply(insert(_FIRST_STEP + step))

@@ -4,12 +4,37 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _POLL_SECONDS = 0.2
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUse:
+    """What a piece of work took: seconds, processor seconds, and the most bytes held.
+
+    The memory of the driver is that of this process and of its Java together; that of a worker is
+    of the largest one.
+    """
+
+    wall: float
+    processor: float
+    memory: dict[str, int]
+
+
+def watched(work: Callable[[], _T]) -> tuple[_T, TreeUse]:
+    """What `work` gives, and what it took in this process and all those it started."""
+    watch = TreeWatch()
+    began = time.perf_counter()
+    result = work()
+    wall = time.perf_counter() - began
+    return result, TreeUse(wall, *watch.stop())
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +43,7 @@ class Used:
 
     name: str
     processor: float
-    peak_mib: int
+    peak: int
 
 
 class TreeWatch:
@@ -32,15 +57,17 @@ class TreeWatch:
         self._thread.start()
 
     def stop(self) -> tuple[float, dict[str, int]]:
-        """Processor seconds since the start, and the largest memory of each kind of process."""
+        """Processor seconds since the start, and the most bytes each kind of process held."""
         self._over.set()
         self._thread.join()
         seconds = self._total() - self._before
         peaks: dict[str, int] = {}
         for pid, used in self._seen.items():
             kind = "driver" if pid == os.getpid() else used.name
-            peaks[kind] = max(peaks.get(kind, 0), used.peak_mib)
-        return seconds, {f"{kind} MiB": peak for kind, peak in peaks.items()}
+            peaks[kind] = max(peaks.get(kind, 0), used.peak)
+        memory = {"driver": peaks["driver"] + peaks.get("java", 0)}
+        # Java starts helpers by forking itself; for a moment they look as large as it is.
+        return seconds, memory | {kind: peaks[kind] for kind in ("worker",) if kind in peaks}
 
     def _watch(self) -> None:
         while not self._over.wait(_POLL_SECONDS):
@@ -81,6 +108,6 @@ def _used(pid: int) -> Used | None:
     if "VmHWM:" not in status:
         return None
     name = status.split("\n", 1)[0].split("\t")[1]
-    peak = int(status.partition("VmHWM:")[2].split()[0]) >> 10
+    peak = int(status.partition("VmHWM:")[2].split()[0]) << 10
     processor = (int(fields[11]) + int(fields[12])) / _TICKS
     return Used("worker" if name.startswith("python") else name, processor, peak)

@@ -31,14 +31,14 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-_NODES = {
+NODES = {
     "Person": "name STRING, gender STRING, birthday DATE, age INT32, is_married BOOL",
     "City": "name STRING, population INT64, latitude DOUBLE, longitude DOUBLE",
     "State": "name STRING",
     "Country": "name STRING",
     "Interest": "name STRING",
 }
-_EDGES = {
+EDGES = {
     "Follows": "FROM Person TO Person",
     "LivesIn": "FROM Person TO City, since DATE",
     "HasInterest": "FROM Person TO Interest",
@@ -49,16 +49,20 @@ _EDGES = {
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
     """Load every table from its Parquet file."""
-    connection = _connect(_package(spec), Path(spec["root"]), read_only=False)
-    for name, members in _NODES.items():
-        connection.execute(f"CREATE NODE TABLE {name}(number INT64 PRIMARY KEY, {members})")
-    for name, members in _EDGES.items():
-        connection.execute(f"CREATE REL TABLE {name}({members})")
-    for name in (*_NODES, *_EDGES):
-        file = Path(spec["inputs"]) / f"{name}.parquet"
-        connection.execute(f"COPY {name} FROM '{file}'")
-    connection.close()
+    copy_network(_package(spec), Path(spec["inputs"]), Path(spec["root"])).close()
     return {}
+
+
+def copy_network(package: ModuleType, inputs: Path, folder: Path) -> Connection:
+    """A new database with every table copied from its Parquet file, and a connection to it."""
+    connection = _connect(package, folder, read_only=False)
+    for name, members in NODES.items():
+        connection.execute(f"CREATE NODE TABLE {name}(number INT64 PRIMARY KEY, {members})")
+    for name, members in EDGES.items():
+        connection.execute(f"CREATE REL TABLE {name}({members})")
+    for name in (*NODES, *EDGES):
+        connection.execute(f"COPY {name} FROM '{inputs / name}.parquet'")
+    return connection
 
 
 def run_questions(spec: dict[str, Any]) -> dict[str, Any]:

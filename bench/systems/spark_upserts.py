@@ -1,8 +1,12 @@
-"""Merging rows into a large table: half of them replace others, half are new."""
+"""Merging rows into a large table: half of them replace others, half are new.
+
+The table is made once; every sample merges into a copy of its own.
+"""
 
 from __future__ import annotations
 
-import time
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,12 @@ import pyarrow.parquet as pq
 import omnigraph
 from bench.hashing import hash_rows
 from bench.systems.bare_tables import FORMAT
-from bench.systems.process_tree import TreeWatch
-from omnigraph.pipeline.session import spark
+from bench.systems.process_tree import TreeUse, watched
+from bench.systems.spark_sessions import stored_tables, warm_session
 
 _SCHEMA = "node Item { k: String @key  n: I64?  note: String? }"
 _BASE, _DELTA = "base.parquet", "delta.parquet"
+_GRAPH, _TABLE = "graph", "bare.lance"
 
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
@@ -39,49 +44,71 @@ def _table(numbers: Any, note: str) -> pa.Table:  # noqa: ANN401 - an array of n
     return pa.table({"k": keys, "n": numbers, "note": pa.repeat(note, len(numbers))})
 
 
+def prepare_graph(spec: dict[str, Any]) -> dict[str, Any]:
+    """A graph with the rows that are there."""
+    graph = omnigraph.init(Path(spec["root"]) / _GRAPH, _SCHEMA)
+    graph.load([Path(spec["inputs"]) / _BASE], "append", engine="spark", type="Item")
+    return {}
+
+
+def prepare_lance(spec: dict[str, Any]) -> dict[str, Any]:
+    """A bare table with them."""
+    rows = pq.read_table(Path(spec["inputs"]) / _BASE)
+    lance.write_dataset(rows, str(Path(spec["root"]) / _TABLE), **FORMAT)
+    return {}
+
+
 def run_spark(spec: dict[str, Any]) -> dict[str, Any]:
-    """The merge on a warm session."""
-    spark(conf={"spark.master": "local[*,4]"})
-    return _run_graph(spec, "spark")
-
-
-def run_inline(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same tasks in this process."""
-    return _run_graph(spec, "local")
-
-
-def _run_graph(spec: dict[str, Any], engine: str) -> dict[str, Any]:
-    inputs, place = Path(spec["inputs"]), Path(spec["root"]) / "graph"
-    graph = omnigraph.init(place, _SCHEMA)
-    graph.load([inputs / _BASE], "append", engine=engine, type="Item")
-    watch, began = TreeWatch(), time.perf_counter()
-    result = graph.load([inputs / _DELTA], "merge", engine=engine, type="Item")
-    wall = time.perf_counter() - began
-    info = graph.snapshot().tables[0]
-    table = lance.dataset(str(place / info.table_path), version=info.manifest_version)
-    return _sample(wall, watch, table, result.total_entities)
+    """The checked merge on a warm session."""
+    place = _copied(spec, _GRAPH)
+    warm_session(spec)
+    graph, data = omnigraph.open(place), Path(spec["inputs"]) / _DELTA
+    result, use = watched(lambda: graph.load([data], "merge", engine="spark", type="Item"))
+    notes = {"stages": result.stages}
+    return _sample(use, stored_tables(graph, place)["Item"], result.total_entities, notes)
 
 
 def run_lance(spec: dict[str, Any]) -> dict[str, Any]:
     """A bare merge by key in one process; nothing is checked and no commit of many tables made."""
-    inputs, place = Path(spec["inputs"]), str(Path(spec["root"]) / "bare.lance")
-    table = lance.write_dataset(pq.read_table(inputs / _BASE), place, **FORMAT)
-    delta = pq.read_table(inputs / _DELTA)
-    watch, began = TreeWatch(), time.perf_counter()
-    merge = table.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
-    merge.use_index(False).execute(delta)
-    return _sample(time.perf_counter() - began, watch, lance.dataset(place), delta.num_rows)
+    place = str(_copied(spec, _TABLE))
+    delta = pq.read_table(Path(spec["inputs"]) / _DELTA)
+
+    def merge() -> None:
+        merging = lance.dataset(place).merge_insert("k")
+        merging.when_matched_update_all().when_not_matched_insert_all().execute(delta)
+
+    _, use = watched(merge)
+    return _sample(use, lance.dataset(place), delta.num_rows, {"index": None})
 
 
-def _sample(wall: float, watch: TreeWatch, table: lance.LanceDataset, rows: int) -> dict[str, Any]:
-    processor, peaks = watch.stop()
+def _copied(spec: dict[str, Any], name: str) -> Path:
+    """A copy to be written to; files of rows are never changed, so another name will do."""
+    place = Path(spec["root"]) / name
+    shutil.copytree(Path(spec["store"]) / name, place, copy_function=_link_or_copy)
+    return place
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    if source.endswith(".lance"):
+        try:
+            os.link(source, target)
+        except OSError:  # another file system
+            shutil.copy2(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
+def _sample(
+    use: TreeUse, table: lance.LanceDataset, rows: int, notes: dict[str, Any]
+) -> dict[str, Any]:
     found = table.to_table(columns=["n", "note"])
     new = found.filter(pc.equal(found["note"], "new"))
     facts = [[found.num_rows, new.num_rows, pc.sum(found["n"]).as_py(), pc.sum(new["n"]).as_py()]]
     return {
-        "timings": {"merge": wall, "processor": processor},
+        "timings": {"merge": use.wall, "processor": use.processor},
         "result_hash": hash_rows(facts),
         "work": {"merge": rows},
+        "memory": use.memory,
         "preview": facts,
-        "notes": peaks,
+        "notes": notes,
     }

@@ -11,6 +11,8 @@ from bench.environments import (
     declared_peers,
     interpreter,
     lock_without,
+    make_connect,
+    make_environments,
     make_peers,
     missing_package,
     versions,
@@ -18,6 +20,8 @@ from bench.environments import (
 from bench.suite import Environment, Role, System, find_suites
 
 PROJECT = Path(__file__).resolve().parents[2]
+CONNECT_LOCK = (PROJECT / "requirements" / "connect.txt").read_text()
+RUNTIME_LOCK = (PROJECT / "requirements" / "runtime.txt").read_text()
 LOCK = (PROJECT / "requirements" / "peers.txt").read_text()
 
 
@@ -85,3 +89,42 @@ def test_peers_are_installed_once_for_a_lock(no_peers, monkeypatch):
     said = []
     make_peers(said.append)
     assert said == []
+
+
+@pytest.fixture
+def no_connect(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_CONNECT_VENV", str(tmp_path / "absent"))
+    return tmp_path / "absent"
+
+
+def test_the_environment_of_connect_holds_only_what_the_project_lacks(no_connect, monkeypatch):
+    installed = []
+
+    def install(lock, folder, *options):
+        installed.append((lock, options))
+        (folder / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+
+    monkeypatch.setattr(environments, "_make_environment", lambda folder: folder.mkdir())
+    monkeypatch.setattr(environments, "_install", install)
+    said = []
+    make_connect(said.append)
+    make_connect(said.append)
+    ((lock, options),) = installed
+    assert options == ("--no-deps",)
+    names = set(re.findall(r"(?m)^([\w.-]+)==", lock))
+    assert {"pandas", "grpcio"} <= names
+    assert not names & set(re.findall(r"(?m)^([\w.-]+)==", RUNTIME_LOCK))
+    assert all(f"\n{name}==" in f"\n{CONNECT_LOCK}" for name in names)
+    (link,) = no_connect.rglob("*.pth")
+    assert link.read_text().startswith("import site; site.addsitedir(")
+    assert len(said) == 1
+
+
+def test_a_client_of_connect_that_cannot_be_installed_stops_nothing(no_connect, monkeypatch):
+    monkeypatch.setattr(environments, "_uv", lambda: shutil.which("false"))
+    said = []
+    system = System("x", Role.OURS, "m:f", requires=("pandas",), environment=Environment.CONNECT)
+    make_environments([system], said.append)
+    assert "cannot be installed" in said[1]
+    assert missing_package(system) == "pandas"
+    assert interpreter(Environment.CONNECT) == str(no_connect / "bin" / "python")

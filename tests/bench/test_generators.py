@@ -1,4 +1,7 @@
+import hashlib
+import json
 import re
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -9,16 +12,20 @@ from bench.generators.draw import Draw, distinct_choices, distinct_sorted, next_
 from bench.generators.names import made_up_words
 from bench.generators.social import draw_numbers, social_graph
 from bench.generators.tables import fingerprint, with_integer_endpoints
+from bench.generators.work import work_graph, write_work_lines
 
 # A change here means that figures measured before and after are not of the same data.
 SOCIAL = "1502cd48165f8f5e0a43d80b4fbfc534f9f878e7c590d47a3dbb5f34c175c48d"
 DOCUMENTS = "1df7a4d3bdb607ba04cbf80242a0950094be4fabb9f5ea1ec4f383d759bfecf1"
+WORK = "294e77d94feebd1f192a04ba3ec02939beb3a2c36712c108438cf7fe804ebfca"
+WORK_LINES = "d1599a535db2f6fa64984ae756e14ce1bb3bfd0eaee09a57dc20851e1bc3cd7b"
 
 ARROW_TYPES = {
     "String": pa.string(),
     "Bool": pa.bool_(),
     "I32": pa.int32(),
     "I64": pa.int64(),
+    "F32": pa.float32(),
     "F64": pa.float64(),
     "Date": pa.date32(),
     "[String]": pa.list_(pa.string()),
@@ -36,7 +43,12 @@ def documents():
     return document_graph(seed=7, documents=400, dimension=8)
 
 
-@pytest.fixture(params=["social", "documents"])
+@pytest.fixture(scope="module")
+def work():
+    return work_graph(seed=7, rows=2_200)
+
+
+@pytest.fixture(params=["social", "documents", "work"])
 def graph(request):
     return request.getfixturevalue(request.param)
 
@@ -47,6 +59,35 @@ def test_the_social_graph_is_the_same_as_ever(social):
 
 def test_the_document_graph_is_the_same_as_ever(documents):
     assert fingerprint(documents) == DOCUMENTS
+
+
+def test_the_work_graph_is_the_same_as_ever(work, tmp_path):
+    write_work_lines(work, tmp_path / "work.jsonl")
+    digest = hashlib.sha256((tmp_path / "work.jsonl").read_bytes()).hexdigest()
+    assert (fingerprint(work), digest) == (WORK, WORK_LINES)
+
+
+def test_the_lines_of_the_work_graph_are_its_rows_mixed(work, tmp_path):
+    write_work_lines(work, tmp_path / "work.jsonl")
+    records = [json.loads(line) for line in (tmp_path / "work.jsonl").read_text().splitlines()]
+    assert len(records) == work.rows == 2_200
+    found = {name: [] for name in work.tables}
+    for record in records:
+        ends = {"src": record["from"], "dst": record["to"]} if "edge" in record else {}
+        found[record.get("type") or record["edge"]].append({**ends, **record["data"]})
+    for name, table in work.tables.items():
+        wanted = [
+            {column: _plain(value) for column, value in row.items()} for row in table.to_pylist()
+        ]
+        assert sorted(map(str, found[name])) == sorted(map(str, wanted))
+    kinds = [record.get("type") or record["edge"] for record in records[:200]]
+    assert len(set(kinds)) == 4
+
+
+def _plain(value):
+    if isinstance(value, date):
+        return value.isoformat()
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def test_another_seed_makes_another_graph(social):
@@ -66,8 +107,9 @@ def test_keys_are_unique(graph):
         assert len(set(keys)) == len(keys)
 
 
-def test_no_pair_is_joined_twice_by_one_edge_type(graph):
-    for table in graph.edges.values():
+@pytest.mark.parametrize("name", ["social", "documents"])
+def test_no_pair_is_joined_twice_by_one_edge_type(name, request):
+    for table in request.getfixturevalue(name).edges.values():
         pairs = list(zip(table["src"].to_pylist(), table["dst"].to_pylist(), strict=True))
         assert len(set(pairs)) == len(pairs)
 

@@ -12,8 +12,18 @@ from bench.record import keep, record, write_report
 from bench.report import markdown, show_count, show_ratio, show_seconds
 from bench.run import CaseRun, Disagreement, SuiteRun
 from bench.schedule import arms_of
-from bench.suite import CallsTarget, Case, GrowthTarget, Measure, Role, Suite, System, Target
-from bench.summary import growth, headlines, verdicts
+from bench.suite import (
+    CallsTarget,
+    Case,
+    GrowthTarget,
+    Measure,
+    MemoryTarget,
+    Role,
+    Suite,
+    System,
+    Target,
+)
+from bench.summary import crossovers, growth, headlines, verdicts
 
 SUITE = Suite(
     name="reads",
@@ -178,6 +188,81 @@ def test_growth_is_judged_once_and_calls_in_every_case():
     assert "- target ours, point ≤ 2.5× (aim 1.2×) at large ÷ small: missed with 3×" in page
     assert page.count("- target ours, storage calls ≤ 12 at") == 2
     assert "- target ours, storage calls ≤ 12 at large: met with 5" in page
+
+
+def with_memory(case, worker):
+    held = {"driver": 600 << 20, "worker": worker}
+    ours = [replace(one, memory=held) for one in case.samples["ours"]]
+    ours[2] = replace(ours[2], memory={**held, "worker": worker + (1 << 29)})
+    return replace(case, samples={**case.samples, "ours": tuple(ours)})
+
+
+def test_memory_is_judged_by_the_most_that_any_sample_held():
+    promised = (MemoryTarget("ours", "driver", 1 << 30), MemoryTarget("ours", "worker", 1 << 30))
+    run = promising(*promised, MemoryTarget("raw", "driver", 1 << 30))
+    run = replace(run, cases=(with_memory(run.cases[0], worker=3 << 28),))
+    page = markdown(run, machine_facts())
+    assert "target ours, memory of a driver ≤ 1 GiB at small: met with 600 MiB" in page
+    assert "target ours, memory of a worker ≤ 1 GiB at small: missed with 1.25 GiB" in page
+    assert "target raw, memory of a driver ≤ 1 GiB at small: not measured" in page
+    first, *_ = tables(page)
+    assert [row[8] for row in first[2:4]] == ["50 MiB", "driver 600 MiB, worker 1.25 GiB"]
+
+
+SIZES = ("1 k", "10 k", "100 k", "1 M")
+
+
+def crossing(*ratios):
+    """A run in which ours needs so many times the seconds of the baseline, size by size."""
+
+    def taken(scales):
+        timings = {name: (scale,) for name, scale in zip(SIZES, scales, strict=True)}
+        return tuple(replace(sample(1, 1), timings=timings, work={}) for _ in range(5))
+
+    suite = replace(
+        SUITE,
+        systems=SUITE.systems[:2],
+        measures=tuple(Measure(name, "so many rows") for name in SIZES),
+        baselines=("raw",),
+        cases=SUITE.cases[:1],
+        targets=(),
+        axis=None,
+        series=(SIZES,),
+    )
+    samples = {"raw": taken([1] * 4), "ours": taken(ratios), "raw (again)": taken([1] * 4)}
+    case = CaseRun(suite.cases[0], arms_of(suite.systems, "raw"), samples)
+    return SuiteRun(suite, (case,), 5, False, STARTED, STARTED)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "found"),
+    [
+        ((2, 1, 0.4, 0.2), "100 k"),
+        ((0.4, 1, 0.4, 0.2), "100 k"),
+        ((0.4, 0.3, 0.3, 0.3), "1 k"),
+        ((2, 0.9, 0.9, 1), None),
+        ((4, 3, 2, 1), None),
+    ],
+)
+def test_the_crossover_is_where_a_system_becomes_faster_for_good(ratios, found):
+    assert [one.measure for one in crossovers(crossing(*ratios))] == [found]
+
+
+def test_a_crossover_is_kept_with_the_seconds_it_came_from(tmp_path):
+    keep(crossing(4, 2, 0.5, 0.25), machine_facts(), tmp_path / "RESULTS.md")
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "- **ours** beats `raw`, of 1 k to 1 M: **from 100 k on**" in text
+    (seconds,) = tables(text)
+    assert seconds[0] == ["case", "measure", "raw", "ours"]
+    assert seconds[2] == ["small", "1 k", "1 s", "4 s"]
+    assert seconds[4] == ["small", "100 k", "1 s", "500 ms"]
+    never = markdown(crossing(4, 2, 2, 2), machine_facts())
+    assert "- **ours** beats `raw`, of 1 k to 1 M: **in none of them**" in never
+
+
+def test_a_suite_without_series_has_no_crossover():
+    assert crossovers(SOUND) == ()
+    assert "beats" not in markdown(SOUND, machine_facts())
 
 
 def test_growth_that_was_not_measured_says_so():

@@ -12,6 +12,7 @@ from bench.suite import (
     Case,
     GrowthTarget,
     Measure,
+    MemoryTarget,
     Role,
     Suite,
     System,
@@ -45,6 +46,8 @@ def declare(**changes):
         ({"targets": (Target("b", "work", 1.0, of="b"),)}, "target baseline 'b' is not one of a"),
         ({"targets": (GrowthTarget("b", "work", 1.5),)}, "promises growth and has no axis"),
         ({"targets": (CallsTarget("c", 12),)}, "target system 'c' is not one of"),
+        ({"targets": (MemoryTarget("c", "driver", 9),)}, "target system 'c' is not one of"),
+        ({"series": (("work", "play"),)}, "measure of a series 'play' is not one of work"),
     ],
 )
 def test_a_suite_that_contradicts_itself_is_refused(changes, complaint):
