@@ -163,6 +163,9 @@ A graph is named by an argument, `--store` or `--uri`, or comes from a profile (
 `defaults.store` of the operator's `config.yaml`. `--store`, `--uri`, `--profile`, `--as`, `--json`, `--quiet` and `--yes` may also stand
 before the verb. Deleting or overwriting a graph that is not on this machine asks first, or needs `--yes`.
 
+`read`, `change`, `check` and `ingest` are old names of `query`, `mutate`, `lint` and `load`; they work and say so. [Make the command line
+yours](../how-to/command-line.md) is about profiles, aliases, scripts and completion.
+
 | Exit | When |
 |---|---|
 | 0 | success |

@@ -63,11 +63,11 @@ class SdkDoor:
     def snapshot(self, branch: str = "main") -> dict:
         return self._do(lambda g: g.snapshot(branch).wire(), read_only=True)
 
-    def create_branch(self, name: str, source: str = "main") -> None:
-        self._do(lambda g: g.create_branch(name, source=source))
+    def create_branch(self, name: str, source: str = "main") -> dict:
+        return self._do(lambda g: g.create_branch(name, source=source).wire())
 
-    def delete_branch(self, name: str) -> None:
-        self._do(lambda g: g.delete_branch(name))
+    def delete_branch(self, name: str) -> dict:
+        return self._do(lambda g: g.delete_branch(name).wire())
 
     def branches(self) -> list[str]:
         return self._do(lambda g: g.branches(), read_only=True)
@@ -124,6 +124,12 @@ class CliDoor:
     def _json(self, *arguments: str, stdin: str = "") -> dict:
         return json.loads(self._run(*arguments, "--json", stdin=stdin))
 
+    def _on_graph(self, *arguments: str, stdin: str = "") -> dict:
+        """The document without the address, which the library need not repeat."""
+        body = self._json(*arguments, stdin=stdin)
+        assert body.pop("uri") == str(self.root)
+        return body
+
     @property
     def _store(self) -> tuple[str, str]:
         return ("--store", str(self.root))
@@ -159,11 +165,12 @@ class CliDoor:
     def snapshot(self, branch: str = "main") -> dict:
         return self._json("snapshot", *self._store, "--branch", branch)
 
-    def create_branch(self, name: str, source: str = "main") -> None:
-        self._json("branch", "create", name, *self._store, "--from", source)
+    def create_branch(self, name: str, source: str = "main") -> dict:
+        extra = ("--from", source, "--as", "act")
+        return self._on_graph("branch", "create", name, *self._store, *extra)
 
-    def delete_branch(self, name: str) -> None:
-        self._json("branch", "delete", name, *self._store)
+    def delete_branch(self, name: str) -> dict:
+        return self._on_graph("branch", "delete", name, *self._store, "--as", "act")
 
     def branches(self) -> list[str]:
         return self._json("branch", "list", *self._store)["branches"]

@@ -154,13 +154,14 @@ def test_wrong_parameters_are_named(loaded, params: dict, problem: str) -> None:
 
 
 def test_branches_are_isolated_and_history_is_shared(loaded) -> None:
-    loaded.create_branch("review/2026")
+    made = loaded.create_branch("review/2026")
+    assert made == {"from": "main", "name": "review/2026", "actor_id": "act"}
     loaded.mutate('query q() { delete Artist where slug = "ada" }', branch="review/2026")
     assert loaded.branches() == ["main", "review/2026"]
     assert len(loaded.export("review/2026")) == 1
     assert len(loaded.export()) == 3
     assert len(loaded.commits("review/2026")) == len(loaded.commits()) + 1
-    loaded.delete_branch("review/2026")
+    assert loaded.delete_branch("review/2026") == {"name": "review/2026", "actor_id": "act"}
     assert loaded.branches() == ["main"]
 
 

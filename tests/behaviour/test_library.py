@@ -186,3 +186,34 @@ def test_a_pickled_graph_keeps_how_it_was_opened(graph) -> None:
     opened = omnigraph.open(graph.uri, read_only=True, settings=settings)
     again = pickle.loads(pickle.dumps(opened))
     assert (again.uri, again.read_only, again.settings) == (graph.uri, True, settings)
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+class Frame:
+    """A frame of some library that hands out Arrow data and nothing else."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_a_frame_of_any_library_is_loaded(graph) -> None:
+    views = pa.array(["Eve", "Fay"], pa.string_view())
+    graph.load(Frame(pa.table({"name": views, "age": [52, None]})), "append", type="Person")
+    words = pa.array(["Gus", "Hal", "Gus"]).dictionary_encode().take(pa.array([0, 1]))
+    result = graph.load(Frame(pa.table({"name": words})), "append", type="Person")
+    assert result.nodes == {"Person": 2}
+    assert graph.query(COUNT).rows == [{"n": 7}]
+
+
+def test_a_polars_frame_is_loaded_as_it_is(graph) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(
+        {"who": polars.Series(["Ivy", "Jon"], dtype=polars.Categorical), "age": [1, None]}
+    )
+    columns = {"name": "who", "age": "age"}
+    assert graph.load(frame, "append", type="Person", columns=columns).nodes == {"Person": 2}

@@ -17,7 +17,7 @@ PATIENCE_S = 60.0
 _OWN_IT = """\
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that typing Ctrl-C interrupts
-os.execv(sys.executable, [sys.executable, "-m", "omnigraph.cli", *sys.argv[1:]])
+os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -60,14 +60,25 @@ class Terminal:
 @contextmanager
 def on_a_terminal(*arguments: str, home: Path, **environment: str) -> Iterator[Terminal]:
     """Run the command with a terminal for stdin, stdout and stderr."""
+    command = [sys.executable, "-m", "omnigraph.cli", *arguments]
+    with program_on_a_terminal(*command, OMNIGRAPH_HOME=str(home), **environment) as terminal:
+        yield terminal
+
+
+@contextmanager
+def program_on_a_terminal(
+    *command: str, cwd: Path | None = None, **environment: str
+) -> Iterator[Terminal]:
+    """Run any program with a terminal of its own."""
     screen, child = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", _OWN_IT, *arguments],
+        [sys.executable, "-c", _OWN_IT, *command],
         stdin=child,
         stdout=child,
         stderr=child,
         start_new_session=True,
-        env={**os.environ, "OMNIGRAPH_HOME": str(home), "TERM": "xterm", **environment},
+        cwd=cwd,
+        env={**os.environ, "TERM": "xterm", **environment},
     )
     os.close(child)
     try:

@@ -25,3 +25,31 @@ def test_the_same_seed_makes_the_same_literature(tmp_path):
         [place.read_bytes() for place in Literature(200).write(tmp_path / name)] for name in "ab"
     ]
     assert texts[0] == texts[1]
+
+
+def test_the_demo_removes_nothing_it_did_not_make(tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    done = run_demo(mine)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "was not made by the demo" in done.stderr
+    assert (mine / "thesis.txt").read_text() == "years of work"
+
+
+def test_what_the_demo_cannot_do_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run_demo(tmp_path / "file" / "demo.omni")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert run_demo(tmp_path / "x", "--papers", "1").returncode == 2
+
+
+def run_demo(place, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "omnigraph.demo", str(place), "--engine", "local", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )

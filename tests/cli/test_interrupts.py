@@ -161,6 +161,53 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(
     assert (process.wait(60), err) == (1, b"")
 
 
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks at processes there")
+def test_an_interrupt_while_spark_starts_leaves_no_process(template: Path, tmp_path: Path) -> None:
+    data = str(template.parent / "more.jsonl")
+    library.open(template).create_branch("spark")
+    command = ("load", str(template), "--data", data, "--mode", "append", "--branch", "spark")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "omnigraph.cli", *command, "--engine", "spark"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "OMNIGRAPH_HOME": str(tmp_path)},
+        start_new_session=True,
+    )
+    wait_until(lambda: process.poll() is not None or has_java(process.pid))
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everybody in front gets it
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in err, err.decode()
+    assert b"Exception" not in err, err.decode()
+    wait_until(lambda: not members(process.pid))
+    assert library.open(template).query(COUNT, branch="spark").rows == [{"n": ROWS}]
+
+
+def members(group: int) -> list[str]:
+    """What the processes of a group are running."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getpgid(int(place.name)) == group:
+                found.append((place / "cmdline").read_text())
+        except OSError:  # it has ended meanwhile
+            continue
+    return [one for one in found if one]
+
+
+def has_java(group: int) -> bool:
+    return any("java" in one.split("\0")[0] for one in members(group))
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def run_in_shell(line: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
     environment = {
         **os.environ,

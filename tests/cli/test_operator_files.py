@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -11,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.cli.credentials import read_token, remove_token, store_token
+from cli.terminals import on_a_terminal, program_on_a_terminal
+from omnigraph.cli.credentials import (
+    choose_token,
+    read_token,
+    remove_token,
+    server_of,
+    store_token,
+)
 from omnigraph.errors import BadRequest
 
 
@@ -128,6 +136,71 @@ def test_profiles_are_listed_with_what_is_wrong_with_them(command, tmp_path: Pat
     assert command("profile", "show", "b").returncode == 1
 
 
+SERVERS = {"a": "http://h:8080", "deep": "http://h:8080/one/", "b-2": "https://other.example.org"}
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("http://h:8080", "a"),
+        ("http://h:8080/", "a"),
+        ("http://h:8080/graphs/x", "a"),
+        ("http://h:8080/one", "deep"),
+        ("http://h:8080/one/graphs/x", "deep"),
+        ("http://h:8080/one-more", "a"),
+        ("http://h:8080-evil/x", None),
+        ("http://h:80801/x", None),
+        ("http://h:8080@evil.example.org/", None),
+        ("https://h:8080/x", None),
+        ("https://other.example.org/graphs", "b-2"),
+    ],
+)
+def test_an_address_belongs_to_the_server_that_is_most_of_it(url: str, server) -> None:
+    assert server_of(url, SERVERS) == server
+
+
+def test_a_kept_token_goes_to_its_own_server_alone(tmp_path: Path) -> None:
+    path = tmp_path / "credentials"
+    store_token(path, "a", "s3cret")
+
+    def chosen(url: str, **environment: str) -> tuple[str, str] | None:
+        found = choose_token(url, SERVERS, environment, path)
+        return (found.text, found.source) if found else None
+
+    assert chosen("http://h:8080/x") == ("s3cret", str(path))
+    assert chosen("http://h:8080-evil/x") is None
+    assert chosen("http://h:8080/one/x") is None
+    assert chosen("http://h:8080/x", OMNIGRAPH_TOKEN_A=" mine ") == ("mine", "OMNIGRAPH_TOKEN_A")
+    assert chosen("http://h:8080/x", OMNIGRAPH_TOKEN_A=" ") == ("s3cret", str(path))
+    common = {"OMNIGRAPH_BEARER_TOKEN": "any", "OMNIGRAPH_TOKEN_B_2": "two"}
+    assert chosen("http://h:8080/x", **common) == ("s3cret", str(path))
+    assert chosen("http://h:8080-evil/x", **common) == ("any", "OMNIGRAPH_BEARER_TOKEN")
+    assert chosen("https://other.example.org", **common) == ("two", "OMNIGRAPH_TOKEN_B_2")
+    assert "s3cret" not in repr(choose_token("http://h:8080", SERVERS, {}, path))
+
+
+def test_where_a_token_comes_from_is_told_without_it(command, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.yaml").write_text("servers: {lab: {url: https://lab.example.org}}")
+    done = command(
+        "config", "token", "https://lab.example.org/x", "--json", OMNIGRAPH_TOKEN_LAB="secret"
+    )
+    body = {"url": "https://lab.example.org/x", "server": "lab", "source": "OMNIGRAPH_TOKEN_LAB"}
+    assert json.loads(done.stdout) == body
+    done = command("config", "token", "https://lab.example.orgs")
+    assert done.stdout == "https://lab.example.orgs: no declared server, no token\n"
+
+
+def test_a_token_typed_at_a_terminal_is_not_shown(tmp_path: Path) -> None:
+    with on_a_terminal("login", "lab", home=tmp_path) as terminal:
+        terminal.wait_for("token for lab: ")
+        terminal.type("hidden-token\n")
+        terminal.wait_for("kept a token for lab")
+        assert terminal.end() == 0
+    assert b"hidden-token" not in terminal.seen
+    assert read_token(tmp_path / "credentials", "lab") == "hidden-token"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_get_code_to_complete_with(command, shell: str) -> None:
     done = command("completion", shell)
@@ -150,3 +223,35 @@ def test_words_are_completed(command, words: str, expected: str) -> None:
         COMP_CWORD=str(len(words.split()) - 1),
     )
     assert (done.returncode, done.stdout) == (0, f"plain,{expected}\n")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_completes_commands_profiles_files_and_folders(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.yaml").write_text("profiles: {tunes: {store: x}}\naliases: {mine: {}}\n")
+    (tmp_path / "notes.pg").write_text("")
+    (tmp_path / "graph.omni").mkdir()
+    program = tmp_path / "bin" / "omnigraph"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m omnigraph.cli "$@"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    shell = ("bash", "--norc", "--noprofile", "-i")
+    with program_on_a_terminal(*shell, cwd=tmp_path, PATH=path, OMNIGRAPH_HOME=str(home)) as bash:
+        bash.type('PS1="rea""dy> "; eval "$(omnigraph completion bash)"\n')
+        bash.wait_for("ready> ")
+        for typed, completed in [
+            ("opti", "mize "),
+            ("recovery pe", "nding "),
+            ("snapshot --profile tu", "nes "),
+            ("alias mi", "ne "),
+            ("lint --schema no", "tes.pg "),
+            ("snapshot gra", "ph.omni/"),
+        ]:
+            bash.type(f"omnigraph {typed}\t")
+            bash.wait_for(f"omnigraph {typed}{completed}")
+            bash.type("\x15\n")
+            bash.wait_for("ready> ")
+        bash.type("exit\n")
+        assert bash.end() == 0

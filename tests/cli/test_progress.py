@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
+from pathlib import Path
 
+import omnigraph as library
+from cli.terminals import on_a_terminal
 from omnigraph.cli.terminal import ProgressLine, describe, wants_progress
 from omnigraph.progress import Progress, listening, working
 
@@ -97,3 +101,30 @@ def test_only_terminals_that_can_draw_are_drawn_on() -> None:
     assert not wants_progress(Screen(), {})
     assert not wants_progress(Screen(terminal=False), {"TERM": "xterm"})
     assert not wants_progress(None, {"TERM": "xterm"})
+
+
+def test_a_load_draws_on_a_terminal_and_leaves_only_what_it_did(tmp_path: Path) -> None:
+    library.init(tmp_path / "g.omni", "node A { k: String @key }")
+    records = [json.dumps({"type": "A", "data": {"k": f"k{n}"}}) for n in range(2_000)]
+    (tmp_path / "a.jsonl").write_text("\n".join(records))
+    command = ("load", str(tmp_path / "g.omni"), "--data", str(tmp_path / "a.jsonl"))
+    flags = ("--mode", "append", "--engine", "local")
+    with on_a_terminal(*command, *flags, home=tmp_path) as terminal:
+        assert terminal.end() == 0
+    drawn, said = terminal.seen.decode().rsplit("\r", 1)[0], screen(terminal.seen.decode())
+    assert "\r" in drawn
+    assert [line.split(" ", 1)[0] for line in said] == ["load", "loaded"]
+    with on_a_terminal(*command, "--mode", "merge", *flags[2:], "--quiet", home=tmp_path) as quiet:
+        assert quiet.end() == 0
+    assert quiet.seen.startswith(b"loaded 2000 nodes")
+
+
+def screen(text: str) -> list[str]:
+    """What a terminal shows in the end: later writing covers what was on its line before."""
+    lines = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        shown = ""
+        for piece in line.split("\r"):
+            shown = piece + shown[len(piece) :]
+        lines.append(shown.rstrip())
+    return [line for line in lines if line]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,28 @@ def test_at_a_terminal_mistakes_and_interrupts_do_not_end_it(place: Path, tmp_pa
     history = (tmp_path / "history").read_text().splitlines()
     assert history[:2] == [".nope", "match { $a: Artist } return { count($a) as n }"]
     assert (tmp_path / "history").stat().st_mode & 0o077 == 0
+
+
+def test_an_interrupt_ends_the_statement_and_not_the_shell(tmp_path: Path) -> None:
+    graph = library.init(tmp_path / "g.omni", SCHEMA)
+    people = [{"type": "Artist", "data": {"slug": f"a{n}", "name": "A"}} for n in range(300)]
+    knows = [
+        {"edge": "Knows", "from": f"a{n}", "to": f"a{(n * 7 + k) % 300}"}
+        for n in range(300)
+        for k in range(20)
+    ]
+    graph.load([*people, *knows], "append")
+    # Every path of four steps: 300 x 20^4, more than anybody waits for.
+    long = "match { $a: Artist  $a knows $b  $b knows $c  $c knows $d  $d knows $e } "
+    with on_a_terminal("shell", str(tmp_path / "g.omni"), home=tmp_path) as terminal:
+        terminal.wait_for("omnigraph> ")
+        terminal.type(long + "return { count($e) as n }\n")
+        time.sleep(1)
+        terminal.type("\x03")
+        terminal.wait_for("omnigraph> ")
+        terminal.type(".types\n")
+        terminal.wait_for("node:Artist  300 rows")
+        terminal.wait_for("omnigraph> ")
+        terminal.type(".quit\n")
+        assert terminal.end() == 0
+    assert b"Traceback" not in terminal.seen

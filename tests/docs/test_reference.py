@@ -14,6 +14,8 @@ from omnigraph.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+ONE_PER_SERVER = "OMNIGRAPH_TOKEN_"
+"""The beginning of variables that end with the name of a server."""
 
 
 def load_generator():
@@ -67,7 +69,7 @@ def test_every_variable_the_code_reads_is_a_setting() -> None:
     mentioned = re.compile(r"[\"'`](OMNIGRAPH_[A-Z_]+)[\"'`]")
     for path in ROOT.glob("src/**/*.py"):
         for name in mentioned.findall(path.read_text()):
-            is_known = name in known or name.startswith("OMNIGRAPH_TEST_")
+            is_known = name in known or name.startswith(("OMNIGRAPH_TEST_", ONE_PER_SERVER))
             assert is_known, f"{path.name} reads {name}"
 
 
@@ -86,7 +88,8 @@ def test_pages_name_only_commands_flags_and_variables_there_are() -> None:
             is_one = f"omnigraph {first}" in commands or f"omnigraph {first} {rest[0]}" in commands
             assert is_one, f"{page.name}: omnigraph {words}"
         for name in re.findall(r"\bOMNIGRAPH_[A-Z_]+\b", text):
-            assert name in known, f"{page.name}: {name}"
+            is_known = name in known or name.startswith(ONE_PER_SERVER)
+            assert is_known, f"{page.name}: {name}"
         for flag in re.findall(
             r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```(?!sh|console).*?```", "", text, flags=re.S)
         ):

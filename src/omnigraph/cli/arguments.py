@@ -18,6 +18,8 @@ FLAGS_BEFORE_THE_VERB = {
 """Flags that may stand before the verb; whether a value follows."""
 OTHER_NAMES = {"read": "query", "change": "mutate", "check": "lint"}
 _UNDER_QUERY = ("lint", "check")
+_OLD_NAMES = {"ingest": "load"}
+"""Commands of their own, since they take more for granted than their successor."""
 
 
 def rewritten(argv: Sequence[str]) -> list[str]:
@@ -50,4 +52,6 @@ def _renamed(rest: list[str]) -> list[str]:
     if verb in OTHER_NAMES:
         note(f"`{verb}` is called `{OTHER_NAMES[verb]}`")
         return [OTHER_NAMES[verb], *others]
+    if verb in _OLD_NAMES:
+        note(f"`{verb}` is an old name; use `{_OLD_NAMES[verb]}`")
     return rest

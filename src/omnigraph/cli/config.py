@@ -15,6 +15,7 @@ from omnigraph.errors import BadRequest
 
 OUTPUT_FORMATS = ("table", "kv", "csv", "jsonl", "json")
 CELL_LAYOUTS = ("truncate", "wrap")
+FILE_NAME = "config.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,41 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
+class Alias:
+    """The operator's own name for one query, with some of its parameters given.
+
+    The query stands in a file and runs on a store, or is one that a server keeps.
+    """
+
+    name: str
+    query: str | None = None
+    server: str | None = None
+    graph: str | None = None
+    store: str | None = None
+    file: str | None = None
+    args: tuple[str, ...] = ()
+    params: Mapping[str, object] = field(default_factory=dict)
+    format: str | None = None
+    mutate: bool = False
+
+    @property
+    def problem(self) -> str | None:
+        if (self.server is None) == (self.store is None):
+            return f"alias '{self.name}' must name a server or a store"
+        if self.store is not None and self.file is None:
+            return f"alias '{self.name}' must name the file its query is in"
+        if self.server is not None and self.query is None:
+            return f"alias '{self.name}' must name the query of the server"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorConfig:
     actor: str | None = None
     servers: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, str] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    aliases: Mapping[str, Alias] = field(default_factory=dict)
     output: str = "table"
     table_max_column_width: int = 80
     table_cell_layout: str = "truncate"
@@ -57,6 +88,7 @@ class OperatorConfig:
             "servers": dict(self.servers),
             "clusters": dict(self.clusters),
             "profiles": sorted(self.profiles),
+            "aliases": sorted(self.aliases),
             "active_profile": active_profile(),
             "output": self.output,
             "table_max_column_width": self.table_max_column_width,
@@ -69,11 +101,22 @@ class OperatorConfig:
     def profile(self, name: str) -> Profile:
         found = self.profiles.get(name)
         if found is None:
-            known = ", ".join(sorted(self.profiles)) or "none"
-            raise BadRequest(f"there is no profile '{name}'; known: {known}")
+            raise BadRequest(f"there is no profile '{name}'; {self._known(self.profiles)}")
         if found.problem:
             raise BadRequest(found.problem)
         return found
+
+    def alias(self, name: str) -> Alias:
+        found = self.aliases.get(name)
+        if found is None:
+            raise BadRequest(f"there is no alias '{name}'; {self._known(self.aliases)}")
+        if found.problem:
+            raise BadRequest(found.problem)
+        return found
+
+    def _known(self, names: Mapping[str, object]) -> str:
+        place = self.path or config_folder() / FILE_NAME
+        return f"known: {', '.join(sorted(names))}" if names else f"{place} names none"
 
 
 def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -92,7 +135,7 @@ def active_profile(environment: Mapping[str, str] = os.environ) -> str | None:
 
 def read_config(folder: Path, warn: Callable[[str], None]) -> OperatorConfig:
     """The configuration in a folder; unknown keys are told to `warn` and skipped."""
-    path = folder / "config.yaml"
+    path = folder / FILE_NAME
     if not path.is_file():
         return OperatorConfig()
     import yaml  # only commands that resolve a graph need it
@@ -120,6 +163,7 @@ class _Reader:
             servers=self._named(top, "servers", "url"),
             clusters=self._named(top, "clusters", "root"),
             profiles=self._profiles(top),
+            aliases=self._aliases(top),
             path=self._path,
             **self._defaults(defaults),  # type: ignore[arg-type]
         )
@@ -175,6 +219,25 @@ class _Reader:
             entry = self._mapping(body, f"profiles.{name}")
             self._note_unknown(entry, names, f"profiles.{name}.")
             found[name] = Profile(name, *(self._text(entry, member) for member in names))
+        return found
+
+    def _aliases(self, top: Mapping[str, object]) -> dict[str, Alias]:
+        texts = ("query", "server", "graph", "store", "file", "format")
+        found = {}
+        for name, body in self._mapping(top.get("aliases"), "aliases").items():
+            place = f"aliases.{name}"
+            entry = self._mapping(body, place)
+            self._note_unknown(entry, (*texts, "args", "params", "mutate"), f"{place}.")
+            given = {text: self._text(entry, text) for text in texts}
+            if given["format"] not in (None, *OUTPUT_FORMATS):
+                raise self._wrong(f"{place}.format must be one of {', '.join(OUTPUT_FORMATS)}")
+            args, mutate = entry.get("args") or [], entry.get("mutate", False)
+            if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
+                raise self._wrong(f"{place}.args must be a list of names")
+            if not isinstance(mutate, bool):
+                raise self._wrong(f"{place}.mutate must be true or false")
+            params = self._mapping(entry.get("params"), f"{place}.params")
+            found[name] = Alias(name, args=tuple(args), params=params, mutate=mutate, **given)
         return found
 
     def _mapping(self, value: object, what: str) -> Mapping[str, object]:

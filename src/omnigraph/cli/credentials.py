@@ -9,13 +9,56 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph.errors import BadRequest
+from omnigraph.settings import BEARER_TOKEN
 
 _SECTION = re.compile(r"\[(?P<name>[^\]\n]+)\]\s*")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _OTHERS = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token, the declared server it belongs to, if any, and where it was found."""
+
+    text: str = field(repr=False)
+    server: str | None
+    source: str
+
+
+def server_of(url: str, servers: Mapping[str, str]) -> str | None:
+    """The declared server an address belongs to: the one whose own address is most of it.
+
+    An address belongs only where a part of the path ends: `http://h:8080` does not own
+    `http://h:8080-other`.
+    """
+    owners = {
+        name: own.rstrip("/")
+        for name, own in servers.items()
+        if url == own.rstrip("/") or url.startswith(own.rstrip("/") + "/")
+    }
+    return max(owners, key=lambda name: (len(owners[name]), name), default=None)
+
+
+def choose_token(
+    url: str, servers: Mapping[str, str], environment: Mapping[str, str], path: Path
+) -> Token | None:
+    """The token for an address; one that is kept for a server goes to no other."""
+    server = server_of(url, servers)
+    if server is not None:
+        variable = f"OMNIGRAPH_TOKEN_{server.upper().replace('-', '_')}"
+        given = environment.get(variable, "").strip()
+        if given:
+            return Token(given, server, variable)
+        kept = read_token(path, server)
+        if kept:
+            return Token(kept, server, str(path))
+    common = BEARER_TOKEN.read(environment)
+    return Token(common, server, BEARER_TOKEN.name) if common else None
 
 
 def read_token(path: Path, server: str) -> str | None:

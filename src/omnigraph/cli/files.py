@@ -15,6 +15,7 @@ import click
 if TYPE_CHECKING:
     from omnigraph.language.source import SourceText
 
+AN_OBJECT = """write one such as '{"name": "Ada"}'"""
 _STDIN_IS_TAKEN = "omnigraph.stdin_is_taken"
 
 
@@ -65,6 +66,7 @@ def read_query(path: str | None, text: str | None) -> SourceText:
 
 def read_parameters(text: str | None, path: str | None) -> Mapping[str, object] | None:
     """The parameters as a JSON object, or None when none are given."""
+    from omnigraph.errors import OmniError
     from omnigraph.types.strict_json import parse_json
 
     if text is not None and path is not None:
@@ -73,10 +75,17 @@ def read_parameters(text: str | None, path: str | None) -> Mapping[str, object] 
         text = read_source(path).text
     if text is None:
         return None
-    value = parse_json(text)
+    try:
+        value = parse_json(text)
+    except OmniError as error:
+        raise click.ClickException(f"{_given_as(path)}: {error.message}; {AN_OBJECT}") from error
     if value is not None and not isinstance(value, dict):
-        raise click.ClickException("params must be a JSON object")
+        raise click.ClickException(f"{_given_as(path)}: params must be a JSON object; {AN_OBJECT}")
     return value
+
+
+def _given_as(path: str | None) -> str:
+    return "--params" if path is None else f"--params-file {path}"
 
 
 @contextmanager

@@ -12,19 +12,20 @@ from contextlib import suppress
 import click
 
 from omnigraph.cli.arguments import rewritten
+from omnigraph.cli.failures import EXIT_FAILURE, fail_request, fail_usage, fail_with
 from omnigraph.cli.lazy import Entry, LazyGroup
 from omnigraph.cli.terminal import make_room, shown_progress
 from omnigraph.version import __version__
 
-EXIT_FAILURE = 1
-EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 _COMMANDS = "omnigraph.cli.commands"
 
 ENTRIES = {
     "query": Entry(f"{_COMMANDS}.query", "query", "Run a read query."),
+    "alias": Entry(f"{_COMMANDS}.alias", "alias", "Run a query by the operator's own name."),
     "load": Entry(f"{_COMMANDS}.load", "load", "Load records as one commit."),
+    "ingest": Entry(f"{_COMMANDS}.load", "ingest", "The old name of load.", hidden=True),
     "mutate": Entry(f"{_COMMANDS}.mutate", "mutate", "Run a mutation as one commit."),
     "shell": Entry(f"{_COMMANDS}.shell", "shell", "Type queries at a prompt."),
     "export": Entry(f"{_COMMANDS}.export", "export", "Write a branch as JSON lines."),
@@ -60,7 +61,8 @@ COMMANDS BY CAPABILITY
   direct   reach a graph in storage, or files alone: init, optimize, cleanup, repair, verify,
            maintain, recover, recovery *, schema plan, schema lint, lint, explain
   control  steer many graphs: none yet
-  local    need no graph: embed, login, logout, config *, profile *, completion, version
+  local    need no graph to be named: alias, embed, login, logout, config *, profile *, completion,
+           version
 """
 
 
@@ -120,7 +122,7 @@ def run(argv: Sequence[str]) -> int:
         result = omnigraph.main(arguments, prog_name="omnigraph", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
-        return _usage(error, wants_json=wants_json)
+        return fail_usage(error, wants_json=wants_json)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -130,51 +132,6 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         return EXIT_FAILURE
     except click.ClickException as error:
-        message = error.format_message()
-        body: dict[str, object] = {"error": message, "code": "bad_request"}
-        return _failure(body, f"error: {message}", wants_json)
-    except Exception as error:
-        from omnigraph.errors import CompileError, OmniError
-
-        if isinstance(error, OSError):
-            # What the engine reads and writes fails with errors of its own; this is stdout, or
-            # a file of the command line.
-            words = error.strerror or str(error)
-            said = f"{error.filename}: {words}" if error.filename else words
-            return _failure({"error": said, "code": "internal"}, f"error: {said}", wants_json)
-        if not isinstance(error, OmniError):
-            raise
-        text = error.render() if isinstance(error, CompileError) else f"error: {error.message}"
-        _failure(error.wire(), text, wants_json)
-        return error.exit_code
-
-
-def _usage(error: click.UsageError, *, wants_json: bool) -> int:
-    message = error.format_message()
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(message, err=True)
-        return EXIT_USAGE
-    hint = f"try '{error.ctx.command_path} --help'" if error.ctx else "try 'omnigraph --help'"
-    _failure({"error": message, "code": "bad_request"}, f"error: {message}\n{hint}", wants_json)
-    return EXIT_USAGE
-
-
-def _failure(body: dict[str, object], text: str, wants_json: bool) -> int:
-    make_room()
-    if wants_json:
-        from omnigraph.cli.output import print_json
-
-        print_json(body)
-        click.echo(_colored(f"error: {body['error']}"), err=True)
-    else:
-        click.echo(_colored(text), err=True)
-    return EXIT_FAILURE
-
-
-def _colored(text: str) -> str:
-    """Draw attention to an error where somebody looks at a terminal and wants colours."""
-    is_seen = sys.stderr is not None and sys.stderr.isatty()
-    if not is_seen or os.environ.get("NO_COLOR") or not text.startswith("error"):
-        return text
-    word, colon, rest = text.partition(":")
-    return click.style(word + colon, fg="red", bold=True) + rest
+        return fail_request(error.format_message(), wants_json=wants_json)
+    except Exception as error:  # noqa: BLE001 - the one place where nothing may pass
+        return fail_with(error, wants_json=wants_json)

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from omnigraph.cli.completing import complete_profile, complete_store
 from omnigraph.cli.config import OperatorConfig, active_profile, config_folder, read_config
 from omnigraph.cli.output import note
 from omnigraph.cli.terminal import make_room
@@ -60,22 +62,24 @@ class Scope:
 
 
 def graph_options(
-    *, positional: bool, writes: bool, offline: str | None = None
+    *, positional: bool, writes: bool, offline: tuple[str, ...] = ()
 ) -> Callable[[Command], Command]:
     """The options by which every graph verb is addressed; the command gets a `Scope`.
 
-    With `offline`, the name of a parameter, a command that is given it works on files alone and
-    gets no scope: naming a graph besides is a mistake.
+    With `offline`, names of parameters, a command that is given one of them works on files alone
+    and gets no scope: naming a graph besides is a mistake.
     """
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def run(*args: object, **given: object) -> object:
             _shift_address(given)
-            if offline is not None and given.get(offline):
-                _refuse_address(given, offline)
+            files = [name for name in offline if given.get(name)]
+            if files:
+                _refuse_address(given, files[0])
                 given["scope"] = None
                 return command(*args, **given)
+            _refuse_other_order(given)
             given["scope"] = resolve_scope(
                 [given.pop(name, None) for name in ("graph_uri", "uri", "store")],
                 given.pop("profile", None),
@@ -85,24 +89,51 @@ def graph_options(
             return command(*args, **given)
 
         decorated: Callable[..., object] = run
+        own = list(getattr(run, "__click_params__", ()))
         for option in _options(positional=positional, writes=writes):
             decorated = option(decorated)
+        _show_last(decorated, len(own))
         return decorated  # type: ignore[return-value]
 
     return decorate
 
 
+def _show_last(decorated: Callable[..., object], own: int) -> None:
+    """Put the options of every graph verb behind those of the verb itself in its help."""
+    parameters: list[click.Parameter] = decorated.__click_params__  # type: ignore[attr-defined]
+    added = parameters[own:]
+    del parameters[own:]
+    parameters[:0] = [one for one in added if isinstance(one, click.Option)]
+    parameters += [one for one in added if not isinstance(one, click.Option)]
+
+
 def _shift_address(given: dict[str, object]) -> None:
-    """Let a command whose query needs no name take the address as its one argument."""
-    name = given.get("name")
-    if name and given.get("graph_uri") is None and not _QUERY_NAME.fullmatch(str(name)):
-        given["graph_uri"], given["name"] = name, None
+    """Let the address stand first too: alone, where a query needs no name, or before the name."""
+    name, address = given.get("name"), given.get("graph_uri")
+    if not name or _QUERY_NAME.fullmatch(str(name)):
+        return
+    if address is None or _QUERY_NAME.fullmatch(str(address)):
+        given["graph_uri"], given["name"] = name, address
 
 
-def _refuse_address(given: dict[str, object], offline: str) -> None:
+def _refuse_other_order(given: dict[str, object]) -> None:
+    """Notice a folder where something else is named, and nothing where the graph should be."""
+    address = str(given.get("graph_uri") or "")
+    if not address or "://" in address or Path(address).exists():
+        return
+    for name in ("branch_name", "commit_id", "property_name"):
+        other = given.get(name)
+        if other and Path(str(other)).is_dir():
+            raise click.UsageError(
+                f"there is nothing at '{address}', and '{other}' is a folder: "
+                "the address of the graph comes last"
+            )
+
+
+def _refuse_address(given: dict[str, object], parameter: str) -> None:
     named = [given.pop(name, None) for name in ("graph_uri", "uri", "store", "profile")]
     if any(named):
-        flag = f"--{offline.removesuffix('_path').replace('_', '-')}"
+        flag = f"--{parameter.removesuffix('_path').replace('_', '-')}"
         raise click.UsageError(f"give a graph or {flag}, not both")
     for name in ("actor", "quiet"):
         given.pop(name, None)
@@ -111,26 +142,55 @@ def _refuse_address(given: dict[str, object], offline: str) -> None:
 def _options(*, positional: bool, writes: bool) -> list[Callable[..., Callable[..., object]]]:
     options: list[Callable[..., Callable[..., object]]] = [
         click.option("--quiet", is_flag=True, help="Do not say what is being changed."),
-        click.option("--profile", metavar="NAME", help="A profile of the operator's config."),
-        click.option("--store", metavar="URI", help="The graph's storage."),
-        click.option("--uri", metavar="URI", help="The same as --store."),
+        click.option(
+            "--profile",
+            metavar="NAME",
+            shell_complete=complete_profile,
+            help="A profile of the operator's config.",
+        ),
+        *address_options(),
     ]
     if writes:
-        options.insert(0, click.option("--as", "actor", metavar="ACTOR", help="Who does this."))
+        options.insert(1, click.option("--as", "actor", metavar="ACTOR", help="Who does this."))
     if positional:
-        options.append(click.argument("graph_uri", required=False, metavar="[URI]"))
+        options.append(
+            click.argument(
+                "graph_uri", required=False, metavar="[URI]", shell_complete=complete_store
+            )
+        )
     return options
+
+
+def address_options() -> list[Callable[..., Callable[..., object]]]:
+    """Two names for the option that says where a graph is."""
+    return [
+        click.option(
+            "--uri", metavar="URI", shell_complete=complete_store, help="The same as --store."
+        ),
+        click.option(
+            "--store", metavar="URI", shell_complete=complete_store, help="The graph's storage."
+        ),
+    ]
+
+
+def only_address(addresses: list[object]) -> str | None:
+    """The one address that is given, if any; naming a graph twice is a mistake."""
+    given = [str(address) for address in addresses if address]
+    if len(given) > 1:
+        raise click.UsageError("give the graph once: as an argument, with --uri or with --store")
+    return _storage(given[0]) if given else None
+
+
+def _storage(uri: str) -> str:
+    if uri.startswith(("http://", "https://")):
+        raise click.UsageError(f"'{uri}' is a server; this command needs a graph's storage")
+    return uri
 
 
 def resolve_scope(addresses: list[object], profile: object, actor: object, *, quiet: bool) -> Scope:
     """The one graph that is meant; more than one address is a mistake, none asks the config."""
     config = read_config(config_folder(), lambda message: note(f"warning: {message}"))
-    given = [str(address) for address in addresses if address]
-    if len(given) > 1:
-        raise click.UsageError("give the graph once: as an argument, with --uri or with --store")
-    uri = given[0] if given else _from_config(config, profile)
-    if uri.startswith(("http://", "https://")):
-        raise click.UsageError(f"'{uri}' is a server; this command needs a graph's storage")
+    uri = only_address(addresses) or _storage(_from_config(config, profile))
     chosen = str(actor) if actor else config.actor
     return Scope(uri, chosen, config, quiet)
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.answers import answer_lines, mutation_line
 from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
+from omnigraph.cli.failures import described
 from omnigraph.cli.output import json_text, note
-from omnigraph.cli.rows import Answer, as_csv, as_jsonl, as_kv, as_table
 from omnigraph.cli.shell_input import Completer, as_query, statements, words_of
-from omnigraph.errors import CompileError, OmniError
+from omnigraph.errors import OmniError
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
@@ -50,11 +51,8 @@ class Shell:
                 self._command(statement)
             else:
                 self._query(as_query(statement))
-        except CompileError as error:
-            note(error.render())
-            return False
         except OmniError as error:
-            note(f"error: {error.message}")
+            note(described(error))
             return False
         except click.ClickException as error:
             note(f"error: {error.format_message()}")
@@ -78,27 +76,11 @@ class Shell:
             self.show(view.query(text, None, self.params))
             return
         done = self.graph.mutate(text, None, self.params, branch=self.branch)
-        click.echo(
-            f"changed {done.branch} via {done.query_name}: "
-            f"{done.affected_nodes} nodes, {done.affected_edges} edges"
-        )
+        click.echo(mutation_line(done))
 
     def show(self, result: QueryResult) -> None:
-        for line in self._lines(result):
+        for line in answer_lines(result, self.format, self.config):
             click.echo(line)
-
-    def _lines(self, result: QueryResult) -> Iterator[str]:
-        document = result.wire()
-        if self.format == "json":
-            return iter([json_text(document)])
-        answer = Answer(document, result.columns, result.rows)
-        width, layout = self.config.table_max_column_width, self.config.table_cell_layout
-        return {
-            "jsonl": lambda: as_jsonl(answer),
-            "csv": lambda: as_csv(answer),
-            "kv": lambda: as_kv(answer),
-            "table": lambda: as_table(answer, width, layout),
-        }[self.format]()
 
 
 def _help(shell: Shell, rest: str) -> None:  # noqa: ARG001

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +14,9 @@ from pathlib import Path
 import click
 
 import omnigraph
-from omnigraph.demo.papers import PAPERS, Literature
+from omnigraph.cli.failures import fail_request, fail_usage, fail_with
+from omnigraph.cli.main import EXIT_INTERRUPTED
+from omnigraph.demo.papers import FILE_NAMES, PAPERS, Literature
 
 SCHEMA = (files("omnigraph.demo") / "papers.pg").read_text()
 QUERIES = (files("omnigraph.demo") / "papers.gq").read_text()
@@ -40,10 +44,7 @@ def main(target: Path, engine: str, papers: int) -> None:
     """Build a graph of papers in TARGET and show what can be done with it."""
     began = time.perf_counter()
     data = target.with_name(f"{target.name}-data")
-    for left in (target, data):
-        if left.exists():
-            click.echo(f"removing {left}, left by an earlier run")
-            shutil.rmtree(left)
+    make_way(target, data)
     literature = Literature(papers)
     with step("made up a literature, as files of JSON lines"):
         places = literature.write(data)
@@ -56,6 +57,29 @@ def main(target: Path, engine: str, papers: int) -> None:
     look_back(graph, loaded)
     maintain(graph)
     click.echo(f"\nAll of it took {time.perf_counter() - began:.0f} s. {goodbye(target)}")
+
+
+def make_way(target: Path, data: Path) -> None:
+    """Remove what an earlier demo left; anything else at these places is somebody's."""
+    left = [place for place in (target, data) if place.exists()]
+    theirs = [place for place in left if not is_ours(place)]
+    if theirs:
+        raise click.ClickException(
+            f"{theirs[0]} is there already and was not made by the demo; name another folder"
+        )
+    for place in left:
+        click.echo(f"removing {place}, left by an earlier run")
+        shutil.rmtree(place)
+
+
+def is_ours(place: Path) -> bool:
+    """Whether a folder is a demo graph, or holds nothing but the files of one."""
+    if not place.is_dir():
+        return False
+    schema = place / "_schema.pg"
+    if schema.is_file():
+        return schema.read_text(errors="replace") == SCHEMA
+    return all(file.name in FILE_NAMES for file in place.iterdir())
 
 
 def load(graph: omnigraph.Graph, places: list[Path], engine: str) -> omnigraph.LoadResult:
@@ -143,5 +167,22 @@ or from Python:
 """
 
 
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Tell the story; the exit code. What goes wrong is one line, not a trace of the code."""
+    try:
+        main.main(arguments, prog_name="python -m omnigraph.demo", standalone_mode=False)
+    except click.UsageError as error:
+        return fail_usage(error, wants_json=False)
+    except (click.Abort, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        click.echo("interrupted; the next run starts anew", err=True)
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        return fail_request(error.format_message(), wants_json=False)
+    except Exception as error:  # noqa: BLE001 - the edge of the program
+        return fail_with(error, wants_json=False)
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(run())

@@ -12,6 +12,14 @@ import numpy as np
 import polars as pl
 
 SEED = 7
+FILE_NAMES = (
+    "venues.jsonl",
+    "authors.jsonl",
+    "papers.jsonl",
+    "wrote.jsonl",
+    "cites.jsonl",
+    "appeared.jsonl",
+)
 PAPERS = 62_000
 PAPERS_PER_VENUE, PAPERS_PER_AUTHOR = 155, 1.63
 CITATIONS_PER_PAPER = 5.4
@@ -59,18 +67,17 @@ class Literature:
     def write(self, folder: Path) -> list[Path]:
         """One file for each type, in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
-        tables = {
-            "venues": self._nodes("Venue", self._venues()),
-            "authors": self._nodes("Author", self._authors()),
-            "papers": self._nodes("Paper", self._papers()),
-            "wrote": self._wrote(),
-            "cites": self._cites(),
-            "appeared": self._appeared(),
-        }
-        places = []
-        for name, rows in tables.items():
-            places.append(folder / f"{name}.jsonl")
-            rows.write_ndjson(places[-1])
+        tables = (
+            self._nodes("Venue", self._venues()),
+            self._nodes("Author", self._authors()),
+            self._nodes("Paper", self._papers()),
+            self._wrote(),
+            self._cites(),
+            self._appeared(),
+        )
+        places = [folder / name for name in FILE_NAMES]
+        for place, rows in zip(places, tables, strict=True):
+            rows.write_ndjson(place)
         return places
 
     # --- nodes -----------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from omnigraph.cli.completing import FILE
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import write_whole
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
@@ -40,12 +42,12 @@ def blob() -> None:
     """Read blobs, which no query returns."""
 
 
-@blob.command("get")
+@blob.command("get", epilog=examples("blob get"))
 @cell_options
 @click.option("--offset", type=click.IntRange(min=0), metavar="N", help="The first byte to read.")
 @click.option("--length", type=click.IntRange(min=1), metavar="N", help="At most so many bytes.")
 @click.option("--range", "span", metavar="A-B", help="Bytes A to B, both read; A- or -N besides.")
-@click.option("--out", metavar="PATH", help="Write to a file instead of stdout.")
+@click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
 def get(
     scope: Scope,
     entity: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
 
@@ -13,7 +14,7 @@ def branch() -> None:
     """Create, list and delete branches."""
 
 
-@branch.command("create")
+@branch.command("create", epilog=examples("branch create"))
 @click.argument("branch_name", metavar="NAME")
 @graph_options(positional=True, writes=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
@@ -25,8 +26,7 @@ def create(scope: Scope, branch_name: str, source: str, commit: str | None, as_j
     scope.echo("branch create")
     ref = graph.create_branch(branch_name, source=source, commit=commit)
     if as_json:
-        body = {"uri": graph.uri, "from": ref.parent, "name": ref.name, "actor_id": ref.actor_id}
-        print_json(body)
+        print_json({"uri": graph.uri, **ref.wire()})
     else:
         click.echo(f"created branch {ref.name} from {ref.parent}")
 
@@ -44,7 +44,7 @@ def list_(scope: Scope, as_json: bool) -> None:
         click.echo(name)
 
 
-@branch.command("delete")
+@branch.command("delete", epilog=examples("branch delete"))
 @click.argument("branch_name", metavar="NAME")
 @graph_options(positional=True, writes=True)
 @click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
@@ -54,8 +54,8 @@ def delete(scope: Scope, branch_name: str, yes: bool, as_json: bool) -> None:
     consent(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo("branch delete")
-    graph.delete_branch(branch_name)
+    gone = graph.delete_branch(branch_name)
     if as_json:
-        print_json({"uri": graph.uri, "name": branch_name.strip(), "actor_id": scope.actor})
+        print_json({"uri": graph.uri, **gone.wire()})
     else:
-        click.echo(f"deleted branch {branch_name.strip()}")
+        click.echo(f"deleted branch {gone.name}")

@@ -6,11 +6,12 @@ import datetime
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
 
 
-@click.command()
+@click.command(epilog=examples("cleanup"))
 @graph_options(positional=True, writes=True)
 @click.option("--keep", type=int, metavar="N", help="Commits to keep on every branch; 10 is good.")
 @click.option(
@@ -34,6 +35,10 @@ def cleanup(
     """
     from omnigraph.maintenance.retention import Retention, parse_duration
 
+    if keep is None and older_than is None:
+        raise click.UsageError(
+            "give --keep N, --older-than DURATION, or both; --keep 10 is a good choice"
+        )
     age = None if older_than is None else parse_duration(older_than)
     policy = Retention(keep, age)
     if confirm:

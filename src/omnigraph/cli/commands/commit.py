@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
@@ -18,7 +19,7 @@ def commit() -> None:
     """Look at the history."""
 
 
-@commit.command("list")
+@commit.command("list", epilog=examples("commit list"))
 @graph_options(positional=True, writes=False)
 @click.option("--branch", default="main", show_default=True, help="The branch to look at.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many.")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from omnigraph.cli.examples import examples
+
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command()
+@click.command(epilog=examples("completion"))
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print the code that lets SHELL complete commands and options.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
-from omnigraph.cli.config import config_folder, read_config
+from omnigraph.cli.config import FILE_NAME, config_folder, read_config
 from omnigraph.cli.output import note, print_json
 
 
@@ -16,7 +18,7 @@ def config() -> None:
 @config.command("path")
 def path() -> None:
     """Print where the file is, or would be."""
-    click.echo(config_folder() / "config.yaml")
+    click.echo(config_folder() / FILE_NAME)
 
 
 @config.command("show")
@@ -38,3 +40,23 @@ def show(as_json: bool) -> None:
             case _:
                 shown = str(value)
         click.echo(f"{name}: {shown}".rstrip())
+
+
+@config.command("token")
+@click.argument("url")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def token(url: str, as_json: bool) -> None:
+    """Say where the token for a server's address comes from; the token itself is not shown."""
+    from omnigraph.cli.credentials import choose_token, server_of
+
+    folder = config_folder()
+    servers = read_config(folder, lambda message: note(f"warning: {message}")).servers
+    found = choose_token(url, servers, os.environ, folder / "credentials")
+    server, source = server_of(url, servers), found.source if found else None
+    if as_json:
+        print_json({"url": url, "server": server, "source": source})
+    else:
+        click.echo(
+            f"{url}: {f'server {server}' if server else 'no declared server'}, "
+            f"{f'token from {source}' if source else 'no token'}"
+        )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.completing import FILE
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_parameters, read_query, read_source
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
@@ -15,15 +17,19 @@ if TYPE_CHECKING:
     from omnigraph.language.source import SourceText
 
 
-@click.command()
+@click.command(epilog=examples("explain"))
 @click.argument("name", required=False)
-@graph_options(positional=True, writes=False, offline="schema_path")
-@click.option("--schema", "schema_path", metavar="FILE", help="A schema (.pg) instead of a graph.")
-@click.option("--query", "query_path", metavar="FILE", help="The queries (.gq); - for stdin.")
+@graph_options(positional=True, writes=False, offline=("schema_path",))
+@click.option(
+    "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) instead of a graph."
+)
+@click.option(
+    "--query", "query_path", type=FILE, metavar="FILE", help="The queries (.gq); - for stdin."
+)
 @click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself.")
 @click.option("--analyze", is_flag=True, help="Run the query and measure every operator.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object, with --analyze.")
-@click.option("--params-file", metavar="FILE", help="Parameters in a file; - for stdin.")
+@click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @click.option("--branch", metavar="NAME", help="The branch to read; main by default.")
 @click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")

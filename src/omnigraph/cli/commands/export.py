@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import click
 
+from omnigraph.cli.completing import FILE
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import write_whole
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
@@ -13,17 +15,20 @@ from omnigraph.progress import working
 from omnigraph.settings import LOAD_ENGINES
 
 
-@click.command()
+@click.command(epilog=examples("export"))
 @graph_options(positional=True, writes=False)
 @click.option("--branch", metavar="NAME", help="The branch to export; main by default.")
 @click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type; repeatable.")
-@click.option("--out", metavar="PATH", help="Write to a file or folder instead of stdout.")
+@click.option(
+    "--out", type=FILE, metavar="PATH", help="Write to a file or folder instead of stdout."
+)
 @click.option(
     "--format", "format_", type=click.Choice(("jsonl", "parquet")), help="A folder of such files."
 )
 @click.option("--engine", type=click.Choice(LOAD_ENGINES), help="Where a folder is written.")
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option("--jsonl", is_flag=True, hidden=True, help="What is written anyway.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written to a folder.")
 def export(
     scope: Scope,
@@ -34,6 +39,7 @@ def export(
     format_: str | None,
     engine: str | None,
     spark_conf: tuple[str, ...],
+    jsonl: bool,  # noqa: ARG001 - says what happens without it
     as_json: bool,
 ) -> None:
     """Write every record of a branch as JSON lines that load back as the same graph.

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import click
 
+from omnigraph.cli.completing import FILE, complete_store
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_source
 from omnigraph.cli.output import note, print_json
+from omnigraph.cli.scope import address_options, only_address
+
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
-@click.command()
-@click.argument("uri")
-@click.option("--schema", "schema_path", required=True, metavar="FILE", help="The schema (.pg).")
+def _addressed(command: Command) -> Command:
+    for option in address_options():
+        command = option(command)  # type: ignore[assignment]
+    return command
+
+
+@click.command(epilog=examples("init"))
+@click.argument("graph_uri", required=False, metavar="URI", shell_complete=complete_store)
+@_addressed
+@click.option(
+    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="The schema (.pg)."
+)
 @click.option("--force", is_flag=True, help="Replace schema files a failed attempt left.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
+def init(
+    graph_uri: str | None,
+    store: str | None,
+    uri: str | None,
+    schema_path: str,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Create an empty graph at URI with a schema."""
     import os
 
@@ -22,12 +46,15 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
     from omnigraph.graph.graph import init as create
     from omnigraph.settings import Settings
 
+    address = only_address([graph_uri, store, uri])
+    if address is None:
+        raise click.UsageError("Missing argument 'URI': where the graph shall be.")
     schema = read_source(schema_path)
     draft = compile_schema(schema)
     for warning in (*draft.warnings, *notes_at_creation(draft)):
         note(warning.render())
     settings = Settings.from_environment(os.environ)
-    graph = create(uri, schema, force=force, settings=settings)
+    graph = create(address, schema, force=force, settings=settings)
     if as_json:
         print_json({"uri": graph.uri, "initialized": True})
     else:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.completing import FILE
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_source
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
@@ -14,10 +16,14 @@ if TYPE_CHECKING:
     from omnigraph.catalog.model import Catalog
 
 
-@click.command()
-@graph_options(positional=True, writes=False, offline="schema_path")
-@click.option("--query", "query_path", required=True, metavar="FILE", help="The queries (.gq).")
-@click.option("--schema", "schema_path", metavar="FILE", help="A schema (.pg) instead of a graph.")
+@click.command(epilog=examples("lint"))
+@graph_options(positional=True, writes=False, offline=("schema_path",))
+@click.option(
+    "--query", "query_path", type=FILE, required=True, metavar="FILE", help="The queries (.gq)."
+)
+@click.option(
+    "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) instead of a graph."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def lint(scope: Scope | None, query_path: str, schema_path: str | None, as_json: bool) -> int:
     """Check every query of a file against the schema of a graph, or a schema file.

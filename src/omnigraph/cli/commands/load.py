@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.completing import FILE
+from omnigraph.cli.examples import examples
+from omnigraph.cli.files import read_stdin
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
 from omnigraph.cli.terminal import wants_progress
@@ -23,21 +27,41 @@ FORMATS = ("jsonl", "parquet", "csv")
 SHOWN_SKIPPED = 10
 
 
-@click.command()
+def _as_ingested(parameter: click.Parameter) -> click.Parameter:
+    """An option of `load` with what `ingest` takes for granted."""
+    taken = {"mode": "merge", "base": "main"}
+    if parameter.name not in taken:
+        return parameter
+    changed = copy(parameter)
+    changed.required, changed.default = False, taken[parameter.name]
+    return changed
+
+
+@click.command(epilog=examples("load"))
 @graph_options(positional=True, writes=True)
 @click.option(
     "--data",
     "places",
+    type=FILE,
     required=True,
     multiple=True,
     metavar="PATH",
     help="A file, folder or pattern; repeatable. - for JSON lines on stdin.",
 )
-@click.option("--mode", required=True, type=click.Choice(MODES), help="How rows meet stored ones.")
+@click.option(
+    "--mode",
+    required=True,
+    type=click.Choice(MODES),
+    help="append: every id is new; merge: replace by id; overwrite: replace whole types.",
+)
 @click.option("--branch", default="main", show_default=True, help="The branch to load into.")
 @click.option("--from", "base", metavar="BRANCH", help="Create the branch from this one first.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
-@click.option("--engine", type=click.Choice(LOAD_ENGINES), help="Where the load runs.")
+@click.option(
+    "--engine",
+    type=click.Choice(LOAD_ENGINES),
+    help="On Spark, unless OMNIGRAPH_LOAD_ENGINE says otherwise, or in this process.",
+)
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="By the name otherwise.")
 @click.option("--type", "type_name", metavar="T", help="The type of the rows of a table.")
 @click.option(
@@ -55,7 +79,9 @@ SHOWN_SKIPPED = 10
     show_default=True,
     help="Refuse bad rows, or go on without them.",
 )
-@click.option("--rejects", metavar="PATH", help="Write every refused record to this file.")
+@click.option(
+    "--rejects", type=FILE, metavar="PATH", help="Write every refused record to this file."
+)
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--yes", is_flag=True, help="Overwrite a graph elsewhere without being asked.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -110,12 +136,21 @@ def load(
         _show(result, rejects)
 
 
+ingest = click.Command(
+    "ingest",
+    params=[_as_ingested(parameter) for parameter in load.params],
+    callback=load.callback,
+    help="The same as load, which is the name to use: merges by default, and creates the branch.",
+    hidden=True,
+)
+
+
 def _records(places: tuple[str, ...]) -> bytes | str | list[str]:
     if "-" not in places:
         return places[0] if len(places) == 1 else list(places)
     if len(places) > 1:
         raise click.UsageError("stdin cannot be loaded together with files")
-    return sys.stdin.buffer.read()
+    return read_stdin()
 
 
 def _columns(given: tuple[str, ...]) -> dict[str, str]:

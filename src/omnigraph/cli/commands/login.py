@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
+from omnigraph.cli.completing import complete_server
 from omnigraph.cli.config import config_folder, read_config
 from omnigraph.cli.files import read_stdin_line
 from omnigraph.cli.output import note, print_json
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @click.option("--token", metavar="T", help="The token; without it, one line of stdin is read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def login(name: str, token: str | None, as_json: bool) -> None:
@@ -22,7 +25,7 @@ def login(name: str, token: str | None, as_json: bool) -> None:
 
     check_name(name)
     config = read_config(config_folder(), lambda message: note(f"warning: {message}"))
-    given = (read_stdin_line() if token is None else token).strip()
+    given = (_typed_token(name) if token is None else token).strip()
     if not given:
         raise click.ClickException("the token is empty; nothing was kept")
     path = config_folder() / "credentials"
@@ -36,8 +39,20 @@ def login(name: str, token: str | None, as_json: bool) -> None:
         click.echo(f"kept a token for {name} in {path}")
 
 
+def _typed_token(name: str) -> str:
+    """One line of stdin; what is typed at a terminal is not shown there."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return read_stdin_line()
+    from getpass import getpass
+
+    try:
+        return getpass(f"token for {name}: ", stream=sys.stderr)
+    except EOFError:
+        return ""
+
+
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def logout(name: str, as_json: bool) -> None:
     """Forget the token for server NAME; nothing happens if there is none."""

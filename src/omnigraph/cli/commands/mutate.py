@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.answers import mutation_line
+from omnigraph.cli.completing import FILE
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_parameters, read_query
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
 
-@click.command()
+@click.command(epilog=examples("mutate"))
 @click.argument("name", required=False)
 @graph_options(positional=True, writes=True)
-@click.option("--query", "query_path", metavar="FILE", help="The queries (.gq); - for stdin.")
+@click.option(
+    "--query", "query_path", type=FILE, metavar="FILE", help="The queries (.gq); - for stdin."
+)
 @click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
-@click.option("--params-file", metavar="FILE", help="Parameters in a file; - for stdin.")
+@click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @click.option("--branch", default="main", show_default=True, help="The branch to change.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -39,9 +44,6 @@ def mutate(
     if as_json:
         print_json(result.wire())
         return
-    click.echo(
-        f"changed {result.branch} via {result.query_name}: "
-        f"{result.affected_nodes} nodes, {result.affected_edges} edges"
-    )
+    click.echo(mutation_line(result))
     if result.actor_id:
         click.echo(f"actor_id: {result.actor_id}")

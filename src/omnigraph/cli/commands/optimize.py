@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 ENGINES = ("local", "spark")
 
 
-@click.command()
+@click.command(epilog=examples("optimize"))
 @graph_options(positional=True, writes=True)
 @click.option("--branch", default="main", show_default=True, help="Whose tables to optimize.")
 @click.option(

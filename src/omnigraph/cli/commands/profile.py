@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.completing import complete_profile
 from omnigraph.cli.config import (
     OperatorConfig,
     Profile,
@@ -35,7 +36,7 @@ def list_(as_json: bool) -> None:
 
 
 @profile.command("show")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_profile)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(name: str | None, as_json: bool) -> None:
     """Show one profile, the active one, or the defaults."""

@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
-from omnigraph.cli.files import open_output, read_parameters, read_query
-from omnigraph.cli.output import json_text
-from omnigraph.cli.rows import Answer, as_csv, as_jsonl, as_kv, as_table
+from omnigraph.cli.answers import BINARY_FORMATS, FORMATS, write_answer
+from omnigraph.cli.completing import FILE
+from omnigraph.cli.examples import examples
+from omnigraph.cli.files import read_parameters, read_query
 from omnigraph.cli.scope import Scope, graph_options
 
-if TYPE_CHECKING:
-    from omnigraph.graph.query_result import QueryResult
-
-BINARY_FORMATS = ("arrow", "parquet")
 ENGINES = ("local", "spark")
-FORMATS = (*OUTPUT_FORMATS, *BINARY_FORMATS)
 
 
-@click.command()
+@click.command(epilog=examples("query"))
 @click.argument("name", required=False)
 @graph_options(positional=True, writes=False)
-@click.option("--query", "query_path", metavar="FILE", help="The queries (.gq); - for stdin.")
+@click.option(
+    "--query", "query_path", type=FILE, metavar="FILE", help="The queries (.gq); - for stdin."
+)
 @click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
-@click.option("--params-file", metavar="FILE", help="Parameters in a file; - for stdin.")
+@click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @click.option("--branch", metavar="NAME", help="The branch to read; main by default.")
 @click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
 @click.option("--engine", type=click.Choice(ENGINES), default="local", help="Where it runs.")
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--format", "chosen", type=click.Choice(FORMATS), help="How to write rows.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--out", metavar="PATH", help="Write to a file instead of stdout.")
+@click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
 def query(
     scope: Scope,
     name: str | None,
@@ -63,7 +58,8 @@ def query(
     view = scope.open(read_only=True).at(branch=branch or "main", snapshot=snapshot)
     conf = _options(spark_conf)
     result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
-    _write(result, "json" if as_json else chosen or scope.config.output, out, scope.config)
+    shape = "json" if as_json else chosen or scope.config.output
+    write_answer(result, shape, out, scope.config)
 
 
 def _options(texts: tuple[str, ...]) -> dict[str, str]:
@@ -72,35 +68,3 @@ def _options(texts: tuple[str, ...]) -> dict[str, str]:
     from omnigraph.pipeline.session import parse_options
 
     return parse_options(texts)
-
-
-def _write(result: QueryResult, chosen: str, out: str | None, config: OperatorConfig) -> None:
-    if chosen == "arrow":
-        with open_output(out) as file:
-            result.write_arrow(file)
-        return
-    if chosen == "parquet":
-        with open_output(out) as file:
-            result.write_parquet(file)
-        return
-    lines = _lines(result, chosen, config)
-    first = next(lines)  # what goes wrong while reading goes wrong before anything is written
-    with open_output(out) as file:
-        for line in (first, *lines):
-            file.write(line.encode("utf-8", "backslashreplace") + b"\n")
-
-
-def _lines(result: QueryResult, chosen: str, config: OperatorConfig) -> Iterator[str]:
-    document = result.wire()
-    if chosen == "json":
-        yield json_text(document)
-        return
-    columns, rows = document["columns"], document["rows"]
-    assert isinstance(columns, list) and isinstance(rows, list)  # noqa: PT018
-    answer = Answer(document, columns, rows)
-    yield from {
-        "jsonl": lambda: as_jsonl(answer),
-        "csv": lambda: as_csv(answer),
-        "kv": lambda: as_kv(answer),
-        "table": lambda: as_table(answer, config.table_max_column_width, config.table_cell_layout),
-    }[chosen]()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
 
-@click.command()
+@click.command(epilog=examples("recover"))
 @graph_options(positional=True, writes=True)
 @click.option("--check", is_flag=True, help="Only say what would be done.")
 @click.option(

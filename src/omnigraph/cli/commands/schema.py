@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.completing import FILE
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_source
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, graph_options
@@ -14,7 +16,7 @@ def schema() -> None:
     """Look at schemas and plan changes."""
 
 
-@schema.command()
+@schema.command(epilog=examples("schema show"))
 @graph_options(positional=True, writes=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(scope: Scope, as_json: bool) -> None:
@@ -26,10 +28,14 @@ def show(scope: Scope, as_json: bool) -> None:
         click.echo(source, nl=not source.endswith("\n"))
 
 
-@schema.command()
-@graph_options(positional=True, writes=False, offline="from_path")
-@click.option("--from", "from_path", metavar="FILE", help="A schema file instead of a graph.")
-@click.option("--schema", "schema_path", required=True, metavar="FILE", help="As it should be.")
+@schema.command(epilog=examples("schema plan"))
+@graph_options(positional=True, writes=False, offline=("from_path",))
+@click.option(
+    "--from", "from_path", type=FILE, metavar="FILE", help="A schema file instead of a graph."
+)
+@click.option(
+    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it should be."
+)
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def plan(
@@ -78,8 +84,10 @@ schema.add_command(
 )
 
 
-@schema.command()
-@click.option("--schema", "schema_path", required=True, metavar="FILE", help="The schema (.pg).")
+@schema.command(epilog=examples("schema lint"))
+@click.option(
+    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="The schema (.pg)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def lint(schema_path: str, as_json: bool) -> None:
     """Give advice on a schema file; advice never fails.

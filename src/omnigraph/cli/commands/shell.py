@@ -7,10 +7,11 @@ import sys
 import click
 
 from omnigraph.cli.config import config_folder
+from omnigraph.cli.examples import examples
 from omnigraph.cli.scope import Scope, graph_options
 
 
-@click.command()
+@click.command(epilog=examples("shell"))
 @graph_options(positional=True, writes=True)
 @click.option("--branch", default="main", show_default=True, help="The branch to start on.")
 @click.option("--read-only", is_flag=True, help="Refuse mutations.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
 
-@click.command()
+@click.command(epilog=examples("verify"))
 @graph_options(positional=True, writes=False)
 @click.option("--deep", is_flag=True, help="Read every row as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")

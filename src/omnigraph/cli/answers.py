@@ -1,0 +1,57 @@
+"""The answer of a query, written in the format that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
+from omnigraph.cli.files import open_output
+from omnigraph.cli.output import json_text
+from omnigraph.cli.rows import Answer, as_csv, as_jsonl, as_kv, as_table
+
+if TYPE_CHECKING:
+    from omnigraph.graph.query_result import QueryResult
+    from omnigraph.graph.results import MutationResult
+
+BINARY_FORMATS = ("arrow", "parquet")
+FORMATS = (*OUTPUT_FORMATS, *BINARY_FORMATS)
+
+
+def write_answer(result: QueryResult, chosen: str, out: str | None, config: OperatorConfig) -> None:
+    """Write the rows to a file, whole or not at all, or to stdout."""
+    if chosen in BINARY_FORMATS:
+        write = result.write_arrow if chosen == "arrow" else result.write_parquet
+        with open_output(out) as file:
+            write(file)
+        return
+    lines = answer_lines(result, chosen, config)
+    first = next(lines)  # what goes wrong while reading goes wrong before anything is written
+    with open_output(out) as file:
+        for line in (first, *lines):
+            file.write(line.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def answer_lines(result: QueryResult, chosen: str, config: OperatorConfig) -> Iterator[str]:
+    """The rows as lines of text."""
+    document = result.wire()
+    if chosen == "json":
+        yield json_text(document)
+        return
+    columns, rows = document["columns"], document["rows"]
+    assert isinstance(columns, list) and isinstance(rows, list)  # noqa: PT018
+    answer = Answer(document, columns, rows)
+    yield from {
+        "jsonl": lambda: as_jsonl(answer),
+        "csv": lambda: as_csv(answer),
+        "kv": lambda: as_kv(answer),
+        "table": lambda: as_table(answer, config.table_max_column_width, config.table_cell_layout),
+    }[chosen]()
+
+
+def mutation_line(done: MutationResult) -> str:
+    """What a mutation did, in one line."""
+    return (
+        f"changed {done.branch} via {done.query_name}: "
+        f"{done.affected_nodes} nodes, {done.affected_edges} edges"
+    )

@@ -1,0 +1,74 @@
+"""The examples at the end of help texts are shown, and run one after the other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from omnigraph.cli.examples import EXAMPLES
+from omnigraph.cli.main import omnigraph
+
+FILES = {
+    "music.pg": "node Artist { slug: String @key  name: String  born: I32? }\n"
+    "node Album { slug: String @key  title: String  rating: F64?  cover: Blob? }\n"
+    "edge Made: Artist -> Album\n",
+    "music.jsonl": '{"type": "Artist", "data": {"slug": "ada", "name": "Ada"}}\n'
+    '{"type": "Album", "data": {"slug": "tides", "title": "Tides", "cover": "base64:AAAA"}}\n'
+    '{"edge": "Made", "from": "ada", "to": "tides"}\n',
+    "music.gq": "query artists() { match { $a: Artist } return { $a.name } }\n"
+    "query albums($artist: String) {\n"
+    "  match { $a: Artist { slug: $artist }  $a made $b }\n  return { $b.title }\n}\n"
+    "query rate($rating: F64) "
+    '{ update Album set { rating: $rating } where slug = "tides" }\n',
+    "artists.csv": "slug,name\nben,Ben\n",
+    "parts/one.jsonl": '{"type": "Artist", "data": {"slug": "cy", "name": "Cy"}}\n',
+}
+FILES["next.pg"] = FILES["music.pg"].replace("born: I32?", "born: I32?  nick: String?")
+
+
+@pytest.mark.parametrize("verb", EXAMPLES)
+def test_a_help_text_ends_with_its_examples(verb: str) -> None:
+    command: click.Command | None = omnigraph
+    for name in verb.split():
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), name)
+    assert command is not None
+    shown = command.get_help(click.Context(command, info_name=verb, terminal_width=200))
+    lines = [line.strip() for line in shown.splitlines()]
+    assert lines[-len(EXAMPLES[verb]) :] == list(EXAMPLES[verb])
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_every_example_runs(tmp_path: Path) -> None:
+    folder, program = tmp_path / "folder", tmp_path / "bin" / "omnigraph"
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m omnigraph.cli "$@"\n')
+    program.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "OMNIGRAPH_HOME": str(tmp_path),
+        "OMNIGRAPH_LOAD_ENGINE": "local",
+    }
+    for line in [line for lines in EXAMPLES.values() for line in lines]:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=environment,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert (folder / "cover.jpg").read_bytes() == b"\0\0\0"
