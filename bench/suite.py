@@ -118,7 +118,8 @@ class Suite:
     replace `cases` under `--quick`. `prepare` (`module:function`) runs once per case in its own
     child and fills a folder that every sample then reads as `spec["inputs"]`. With `kept_by`, the
     names of the parameters that decide what is prepared, such folders are kept for later runs.
-    `axis` names what grows from the first case to the last, and asks for a table of growth.
+    `axis` names what grows from the first case to the last, and asks for a table of growth;
+    `yardstick` is a measure of work that is the same in every case, by which growth is divided.
     `series` are measures of growing sizes; of each the report says from which size on a system
     overtakes the baseline.
     """
@@ -134,6 +135,7 @@ class Suite:
     prepare: str | None = None
     kept_by: tuple[str, ...] = ()
     axis: str | None = None
+    yardstick: str | None = None
     series: tuple[tuple[str, ...], ...] = ()
     timeout_s: float = 600.0
 
@@ -148,6 +150,8 @@ class Suite:
             _known("baseline", baseline, systems)
         for name in (name for one in self.series for name in one):
             _known("measure of a series", name, measures)
+        if self.yardstick is not None:
+            _known("yardstick", self.yardstick, measures)
         for target in self.targets:
             self._check(target, systems, measures)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from bench.figures import NoiseFloor, Spread, noise_floor, p95, paired_ratio, spread
@@ -148,7 +148,10 @@ def _grown(target: GrowthTarget, found: Growth | None) -> Verdict:
 
 
 def growth(run: SuiteRun) -> tuple[Growth, ...]:
-    """How much dearer the last case is than the first, for a suite that declares an axis."""
+    """How much dearer the last case is than the first, for a suite that declares an axis.
+
+    With a yardstick, as if the machine had been as fast in both.
+    """
     if run.suite.axis is None or len(run.cases) < 2:
         return ()
     first, last = run.cases[0], run.cases[-1]
@@ -160,7 +163,18 @@ def growth(run: SuiteRun) -> tuple[Growth, ...]:
             ratio = row.seconds.median / start.seconds.median
             names = (first.case.name, last.case.name)
             found.append(Growth(row.measure.name, row.label, *names, ratio))
-    return tuple(found)
+    return _as_of_one_machine(run.suite.yardstick, found)
+
+
+def _as_of_one_machine(yardstick: str | None, found: Sequence[Growth]) -> tuple[Growth, ...]:
+    if yardstick is None:
+        return tuple(found)
+    slower = {one.system: one.ratio for one in found if one.measure == yardstick}
+    return tuple(
+        replace(one, ratio=one.ratio / slower[one.system])
+        for one in found
+        if one.measure != yardstick
+    )
 
 
 def crossovers(run: SuiteRun) -> tuple[Crossover, ...]:

@@ -16,6 +16,7 @@ SUITE = Suite(
         Measure("list", "the names of all branches", "branches"),
         Measure("main commit", "one row more on `main`"),
         Measure("first write", "one row on a branch that was never written"),
+        Measure("yardstick", "one row written over a bare table after each of them: the machine"),
     ),
     baselines=("lance branch",),
     prepare="bench.systems.many_branches:prepare",
@@ -33,5 +34,6 @@ SUITE = Suite(
         GrowthTarget("omnigraph", "first write", at_most=1.5, aim=1.2),
     ),
     axis="branches",
+    yardstick="yardstick",
     timeout_s=300,
 )

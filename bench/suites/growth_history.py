@@ -16,6 +16,7 @@ SUITE = Suite(
         Measure("processor", "processor time of the same commit, on all threads"),
         Measure("open", "the first open of a process"),
         Measure("list", "the list of all commits, the first time", "commits"),
+        Measure("yardstick", "one row written over a bare table after each of them: the machine"),
     ),
     baselines=("lance append",),
     prepare="bench.systems.histories:prepare",
@@ -34,5 +35,6 @@ SUITE = Suite(
         CallsTarget("omnigraph", at_most=12),
     ),
     axis="commits",
+    yardstick="yardstick",
     timeout_s=300,
 )

@@ -15,6 +15,7 @@ SUITE = Suite(
         Measure("commit", "one row more in one type"),
         Measure("processor", "processor time of the same commit, on all threads"),
         Measure("open", "the first open of a process; of bare tables, opening every one"),
+        Measure("yardstick", "one row written over a bare table after each of them: the machine"),
     ),
     baselines=("lance tables",),
     prepare="bench.systems.many_types:prepare",
@@ -33,5 +34,6 @@ SUITE = Suite(
         CallsTarget("omnigraph", at_most=12),
     ),
     axis="types",
+    yardstick="yardstick",
     timeout_s=120,
 )

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from bench.hashing import hash_rows
-from bench.systems.clock import timed
+from bench.systems.clock import Seconds, timed
 
 NOTE, ITEM, PERSON, KNOWS = "Note", "Item", "Person", "Knows"
 TABLES = (NOTE, ITEM, PERSON, KNOWS)
@@ -93,14 +93,18 @@ def base_rows(count: int) -> Sequence[Row]:
 
 
 def time_changes(
-    target: Target, kind: str, warm_up: int, repetitions: int
+    target: Target,
+    kind: str,
+    warm_up: int,
+    repetitions: int,
+    clock: Callable[[Callable[[], object]], tuple[object, Seconds]] = timed,
 ) -> dict[str, list[float]]:
     """The seconds of each of `repetitions` commits, after some that are not timed."""
     change = KINDS[kind]
     for step in range(warm_up):
         target.apply(change(step))
     steps = range(warm_up, warm_up + repetitions)
-    seconds = [timed(partial(target.apply, change(step)))[1] for step in steps]
+    seconds = [clock(partial(target.apply, change(step)))[1] for step in steps]
     return {"commit": [s.wall for s in seconds], "processor": [s.processor for s in seconds]}
 
 

@@ -11,6 +11,7 @@ from bench.systems.clock import timed
 from bench.systems.prepared import copied
 from bench.systems.small_graph import SmallGraph
 from bench.systems.storage_calls import calls_of_one
+from bench.systems.yardstick import Yardstick
 
 _BASE_ROWS = 100
 _FIRST_STEP = 1_000_000
@@ -50,11 +51,12 @@ def _sample(
     parameters = spec["parameters"]
     warm_up, repetitions = parameters["warm_up"], parameters["repetitions"]
     assert listed >= parameters["commits"], f"only {listed} commits were listed"
-    seconds = time_changes(target, "insert", warm_up, repetitions)
+    with Yardstick(place.parent) as yardstick:
+        seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
     calls = calls_of_one(target, place, insert, warm_up + repetitions)
     rows = list(target.rows())
     return {
-        "timings": {**once, **seconds},
+        "timings": {**once, **seconds, "yardstick": yardstick.seconds},
         "result_hash": hash_of(rows),
         "calls": calls,
         "work": {"list": listed, "commit": 1},

@@ -15,9 +15,9 @@ import lance
 
 from bench.systems.bare_tables import FORMAT, NOTES, table_of
 from bench.systems.changes import NOTE, Row, hash_of, insert, preview_of
-from bench.systems.clock import timed
 from bench.systems.prepared import copied
 from bench.systems.small_graph import SmallGraph
+from bench.systems.yardstick import Yardstick
 
 _BASE_ROWS = tuple(Row(NOTE, f"note-{number}", number) for number in range(100))
 _SCHEMA = "node Note { text: String  number: I64 }"
@@ -98,14 +98,17 @@ def _sample(spec: dict[str, Any], branching: Branching) -> dict[str, Any]:
     repetitions = spec["parameters"]["repetitions"]
     fresh = [f"fresh-{number}" for number in range(repetitions)]
     branching.write(0)  # the first write of a process also meets cold caches
-    listed = [timed(branching.names)[1].wall for _ in fresh]
-    main = [timed(partial(branching.write, step))[1].wall for step in range(1, 1 + repetitions)]
-    created = [timed(partial(branching.create, name))[1].wall for name in fresh]
-    first = [timed(partial(branching.write, -1, name))[1].wall for name in fresh]
+    with Yardstick(Path(spec["root"])) as yardstick:
+        clock, steps = yardstick.timed, range(1, 1 + repetitions)
+        listed = [clock(branching.names)[1].wall for _ in fresh]
+        main = [clock(partial(branching.write, step))[1].wall for step in steps]
+        created = [clock(partial(branching.create, name))[1].wall for name in fresh]
+        first = [clock(partial(branching.write, -1, name))[1].wall for name in fresh]
     rows = [*branching.rows(), *(row for name in fresh[:2] for row in branching.rows(name))]
     names = [Row("branch", name, 0) for name in branching.names()]
     return {
-        "timings": {"create": created, "list": listed, "main commit": main, "first write": first},
+        "timings": {"create": created, "list": listed, "main commit": main, "first write": first}
+        | {"yardstick": yardstick.seconds},
         "result_hash": hash_of([*rows, *names]),
         "work": {"list": len(names)},
         "preview": {**preview_of(rows), "branches": len(names)},

@@ -13,6 +13,7 @@ from bench.systems.clock import timed
 from bench.systems.prepared import copied
 from bench.systems.small_graph import SmallGraph
 from bench.systems.storage_calls import calls_of_one
+from bench.systems.yardstick import Yardstick
 
 _BASE_ROWS = tuple(Row(NOTE, f"note-{number}", number) for number in range(100))
 _TYPE = "node {name} {{ text: String  number: I64 }}\n"
@@ -62,11 +63,12 @@ def _sample(
     spec: dict[str, Any], target: TableFolder | SmallGraph, place: Path, opened: float
 ) -> dict[str, Any]:
     warm_up, repetitions = (spec["parameters"][name] for name in ("warm_up", "repetitions"))
-    seconds = time_changes(target, "insert", warm_up, repetitions)
+    with Yardstick(place.parent) as yardstick:
+        seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
     calls = calls_of_one(target, place, insert, warm_up + repetitions)
     rows = list(target.rows())
     return {
-        "timings": {"open": opened, **seconds},
+        "timings": {"open": opened, **seconds, "yardstick": yardstick.seconds},
         "result_hash": hash_of(rows),
         "calls": calls,
         "preview": preview_of(rows),

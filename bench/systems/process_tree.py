@@ -60,7 +60,8 @@ class TreeWatch:
         """Processor seconds since the start, and the most bytes each kind of process held."""
         self._over.set()
         self._thread.join()
-        seconds = self._total() - self._before
+        # The kernel counts in ticks; work of less than one did not take nothing.
+        seconds = max(self._total() - self._before, 1 / _TICKS)
         peaks: dict[str, int] = {}
         for pid, used in self._seen.items():
             kind = "driver" if pid == os.getpid() else used.name

@@ -328,3 +328,11 @@ def test_figures_are_short_and_have_units():
     ]
     assert [show_ratio(value) for value in (0.1234, 2.0, 1234.5)] == ["0.123×", "2×", "1234×"]
     assert [show_count(value) for value in (12, 3456, 2_500_000)] == ["12", "3.46 k", "2.5 M"]
+
+
+def test_growth_is_told_as_if_the_machine_had_been_as_fast_in_both_cases():
+    suite = replace(SOUND.suite, yardstick="scan")
+    found = {(one.system, one.measure): one.ratio for one in growth(replace(SOUND, suite=suite))}
+    plain = {(one.system, one.measure): one.ratio for one in growth(SOUND)}
+    assert found[("ours", "point")] == plain[("ours", "point")] / plain[("ours", "scan")]
+    assert ("ours", "scan") not in found

@@ -115,7 +115,6 @@ def test_the_watch_sees_processor_time_and_memory_of_this_process():
     held, use = watched(lambda: len(b"x" * (1 << 26)))
     assert held == 1 << 26
     assert use.wall > 0
-    assert use.memory.keys() == {"driver"}
     assert use.memory["driver"] > 1 << 26
 
 

@@ -39,14 +39,26 @@ class Terminal:
             assert not is_late and self._read(), f"{text!r} never came: {self.seen!r}"  # noqa: PT018
         self._at = self.seen.index(wanted, self._at) + len(wanted)
 
+    def interrupt(self, text: str) -> None:
+        """Press Ctrl-C until this is on the screen.
+
+        Python forgets one that comes between the prompt and the wait for a key.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while text.encode() not in self.seen[self._at :]:
+            assert time.monotonic() < deadline, f"{text!r} never came: {self.seen!r}"
+            self.type("\x03")
+            self._read(1.0)
+        self.wait_for(text)
+
     def end(self) -> int:
         """Wait until the command ends; its exit code."""
         while self._read():
             pass
         return self.process.wait(PATIENCE_S)
 
-    def _read(self) -> bool:
-        ready, _, _ = select.select([self._screen], [], [], PATIENCE_S)
+    def _read(self, patience_s: float = PATIENCE_S) -> bool:
+        ready, _, _ = select.select([self._screen], [], [], patience_s)
         if not ready:
             return False
         try:
