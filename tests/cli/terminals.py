@@ -40,15 +40,17 @@ class Terminal:
         self._at = self.seen.index(wanted, self._at) + len(wanted)
 
     def interrupt(self, text: str) -> None:
-        """Press Ctrl-C until this is on the screen.
+        """Press Ctrl-C for this to come, and again if it does not.
 
         Python forgets one that comes between the prompt and the wait for a key.
         """
-        deadline = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + PATIENCE_S
         while text.encode() not in self.seen[self._at :]:
-            assert time.monotonic() < deadline, f"{text!r} never came: {self.seen!r}"
+            assert time.monotonic() < give_up, f"{text!r} never came: {self.seen!r}"
             self.type("\x03")
-            self._read(1.0)
+            again = time.monotonic() + 3.0
+            while text.encode() not in self.seen[self._at :] and time.monotonic() < again:
+                self._read(0.1)
         self.wait_for(text)
 
     def end(self) -> int:
