@@ -44,11 +44,15 @@ class Terminal:
 
         Python forgets one that comes between the prompt and the wait for a key.
         """
+        self.insist("\x03", text)
+
+    def insist(self, typed: str, text: str) -> None:
+        """Type something until this is on the screen: a late interrupt may have swallowed it."""
         give_up = time.monotonic() + PATIENCE_S
         while text.encode() not in self.seen[self._at :]:
             assert time.monotonic() < give_up, f"{text!r} never came: {self.seen!r}"
-            self.type("\x03")
-            again = time.monotonic() + 3.0
+            self.type(typed)
+            again = time.monotonic() + 5.0
             while text.encode() not in self.seen[self._at :] and time.monotonic() < again:
                 self._read(0.1)
         self.wait_for(text)

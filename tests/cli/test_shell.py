@@ -149,8 +149,7 @@ def test_an_interrupt_ends_the_statement_and_not_the_shell(tmp_path: Path) -> No
         time.sleep(1)
         terminal.type("\x03")
         terminal.wait_for("omnigraph> ")
-        terminal.type(".types\n")
-        terminal.wait_for("node:Artist  300 rows")
+        terminal.insist(".types\n", "node:Artist  300 rows")
         terminal.wait_for("omnigraph> ")
         terminal.type(".quit\n")
         assert terminal.end() == 0
