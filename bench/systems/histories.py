@@ -51,8 +51,8 @@ def _sample(
     parameters = spec["parameters"]
     warm_up, repetitions = parameters["warm_up"], parameters["repetitions"]
     assert listed >= parameters["commits"], f"only {listed} commits were listed"
-    with Yardstick(place.parent) as yardstick:
-        seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
+    yardstick = Yardstick(place.parent)
+    seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
     calls = calls_of_one(target, place, insert, warm_up + repetitions)
     rows = list(target.rows())
     return {

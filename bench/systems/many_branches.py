@@ -98,12 +98,12 @@ def _sample(spec: dict[str, Any], branching: Branching) -> dict[str, Any]:
     repetitions = spec["parameters"]["repetitions"]
     fresh = [f"fresh-{number}" for number in range(repetitions)]
     branching.write(0)  # the first write of a process also meets cold caches
-    with Yardstick(Path(spec["root"])) as yardstick:
-        clock, steps = yardstick.timed, range(1, 1 + repetitions)
-        listed = [clock(branching.names)[1].wall for _ in fresh]
-        main = [clock(partial(branching.write, step))[1].wall for step in steps]
-        created = [clock(partial(branching.create, name))[1].wall for name in fresh]
-        first = [clock(partial(branching.write, -1, name))[1].wall for name in fresh]
+    yardstick, steps = Yardstick(Path(spec["root"])), range(1, 1 + repetitions)
+    clock = yardstick.timed
+    listed = [clock(branching.names)[1].wall for _ in fresh]
+    main = [clock(partial(branching.write, step))[1].wall for step in steps]
+    created = [clock(partial(branching.create, name))[1].wall for name in fresh]
+    first = [clock(partial(branching.write, -1, name))[1].wall for name in fresh]
     rows = [*branching.rows(), *(row for name in fresh[:2] for row in branching.rows(name))]
     names = [Row("branch", name, 0) for name in branching.names()]
     return {

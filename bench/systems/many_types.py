@@ -63,8 +63,8 @@ def _sample(
     spec: dict[str, Any], target: TableFolder | SmallGraph, place: Path, opened: float
 ) -> dict[str, Any]:
     warm_up, repetitions = (spec["parameters"][name] for name in ("warm_up", "repetitions"))
-    with Yardstick(place.parent) as yardstick:
-        seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
+    yardstick = Yardstick(place.parent)
+    seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
     calls = calls_of_one(target, place, insert, warm_up + repetitions)
     rows = list(target.rows())
     return {

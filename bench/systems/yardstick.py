@@ -5,12 +5,9 @@ Machines have slow minutes. What is compared with another minute is measured aga
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import mkdtemp
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import lance
 import pyarrow as pa
@@ -24,21 +21,9 @@ _ROW = pa.table({"key": ["yard"], "value": [1]})
 class Yardstick:
     """One row written over a bare table of one row, after each call that is timed."""
 
-    def __init__(self, near: Path) -> None:
-        self._folder = Path(mkdtemp(dir=near, prefix="yardstick-"))
-        self._table = lance.write_dataset(_ROW, self._folder / "table")
+    def __init__(self, sample_folder: Path) -> None:
+        self._table = lance.write_dataset(_ROW, sample_folder / "yardstick.lance", mode="overwrite")
         self.seconds: list[float] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def timed(self, do: Callable[[], _T]) -> tuple[_T, Seconds]:
         """What `do` gives and took; then the yardstick is laid once."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import omnigraph as library
+from cli.children import run_command
 
 SCHEMA = "node Artist { slug: String @key  name: String  born: I32? }"
 QUERIES = """\
@@ -48,18 +47,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def command(*arguments: str, home: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        cwd=home.parent,
-        env={**os.environ, "OMNIGRAPH_HOME": str(home), "OMNIGRAPH_LOAD_ENGINE": "local"},
-        check=False,
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+    return run_command(*arguments, cwd=home.parent, home=home, stdin=stdin)
 
 
 def test_an_alias_runs_its_query_where_it_says(home: Path) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import click
 import pytest
 
 import omnigraph as library
+from cli.children import run_command as run
 from omnigraph.cli.main import omnigraph as root
 from omnigraph.cli.main import run as run_command
 
@@ -44,25 +42,6 @@ ON_GRAPHS = [
     if any("--store" in parameter.opts for parameter in command.params)
 ]
 ON_GRAPHS_THERE_ARE = [path for path in ON_GRAPHS if path != ("init",)]
-
-
-def run(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={
-            **os.environ,
-            "OMNIGRAPH_HOME": str(cwd / "home"),
-            "OMNIGRAPH_LOAD_ENGINE": "local",
-        },
-        check=False,
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 def dummies(command: click.Command) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
+from cli.children import run_command
 
 SCHEMA = "node Artist { slug: String @key  name: String }\nedge Knows: Artist -> Artist"
 QUERY = "query named($slug: String) { match { $a: Artist { slug: $slug } } return { $a.name } }"
@@ -34,26 +35,6 @@ def folder(tmp_path_factory) -> Path:
         "".join(json.dumps({"edge": "Knows", "from": "ada", "to": f"n{i}"}) + "\n" for i in "123")
     )
     return path
-
-
-def command(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={
-            **os.environ,
-            "OMNIGRAPH_HOME": str(cwd / "home"),
-            "OMNIGRAPH_LOAD_ENGINE": "local",
-            **environment,
-        },
-        check=False,
-        timeout=170,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 MISTAKES = {
@@ -132,7 +113,7 @@ MISTAKES = {
 @pytest.mark.parametrize(("arguments", "code", "words"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_named_with_what_to_do(folder: Path, arguments, code: int, words) -> None:
     wrong = {"OMNIGRAPH_WRITER_WAIT": "soon"} if "WRITER_WAIT" in words[0] else {}
-    done = command(*arguments, cwd=folder, **wrong)
+    done = run_command(*arguments, cwd=folder, **wrong)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
@@ -140,7 +121,7 @@ def test_a_mistake_is_named_with_what_to_do(folder: Path, arguments, code: int, 
 
 def test_the_address_may_stand_before_the_name_of_a_query(folder: Path) -> None:
     arguments = ("query", "g.omni", "named", "--query", "q.gq", "--params", '{"slug": "ada"}')
-    assert command(*arguments, "--format", "csv", cwd=folder).stdout == "a.name\nAda\n"
+    assert run_command(*arguments, "--format", "csv", cwd=folder).stdout == "a.name\nAda\n"
 
 
 def test_a_bucket_that_lets_nobody_in_says_where_to_look(folder: Path) -> None:
@@ -149,7 +130,7 @@ def test_a_bucket_that_lets_nobody_in_says_where_to_look(folder: Path) -> None:
         "AWS_ACCESS_KEY_ID": "a",
         "AWS_SECRET_ACCESS_KEY": "s3cret-key",
     }
-    done = command("snapshot", "s3://bucket/g.omni", "--json", cwd=folder, **closed)
+    done = run_command("snapshot", "s3://bucket/g.omni", "--json", cwd=folder, **closed)
     assert done.returncode == 1
     assert json.loads(done.stdout)["kind"] == "storage_failure"
     assert "s3cret-key" not in done.stdout + done.stderr

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import click
 from click.shell_completion import CompletionItem
@@ -10,6 +11,7 @@ from click.shell_completion import CompletionItem
 from omnigraph.cli.config import OperatorConfig, config_folder, read_config
 from omnigraph.errors import OmniError
 
+Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 FILE = click.Path(allow_dash=True, readable=False)
 """A file on the command line; whether it can be read is found out by whoever reads it."""
 
@@ -23,32 +25,18 @@ def complete_store(
     return [CompletionItem(incomplete, type="dir")]
 
 
-def complete_profile(
-    context: click.Context,  # noqa: ARG001
-    parameter: click.Parameter,  # noqa: ARG001
-    incomplete: str,
-) -> list[CompletionItem]:
-    return _starting(_config().profiles, incomplete)
+def _names_of(part: Callable[[OperatorConfig], Iterable[str]]) -> Completion:
+    """Names that stand in a part of the configuration."""
 
+    def complete(
+        context: click.Context,  # noqa: ARG001
+        parameter: click.Parameter,  # noqa: ARG001
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        names = sorted(part(_config()))
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
-def complete_alias(
-    context: click.Context,  # noqa: ARG001
-    parameter: click.Parameter,  # noqa: ARG001
-    incomplete: str,
-) -> list[CompletionItem]:
-    return _starting(_config().aliases, incomplete)
-
-
-def complete_server(
-    context: click.Context,  # noqa: ARG001
-    parameter: click.Parameter,  # noqa: ARG001
-    incomplete: str,
-) -> list[CompletionItem]:
-    return _starting(_config().servers, incomplete)
-
-
-def _starting(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+    return complete
 
 
 def _config() -> OperatorConfig:
@@ -57,3 +45,8 @@ def _config() -> OperatorConfig:
         return read_config(config_folder(), lambda message: None)  # noqa: ARG005
     except OmniError:
         return OperatorConfig()
+
+
+complete_profile = _names_of(lambda config: config.profiles)
+complete_alias = _names_of(lambda config: config.aliases)
+complete_server = _names_of(lambda config: config.servers)

@@ -18,7 +18,11 @@ from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.blobs import is_blob
-from omnigraph.storage.tables.compaction import DOMINANCE, stage_rewrite, write_groups
+from omnigraph.storage.tables.compaction import (
+    stage_rewrite,
+    without_dominant,
+    write_groups,
+)
 from omnigraph.storage.tables.handle import Fragment
 from omnigraph.storage.tables.indices import Layout, describe_layout
 from omnigraph.storage.write import (
@@ -92,7 +96,7 @@ def plan_fold(layout: Layout, least: int) -> tuple[tuple[int, ...], ...]:
     )
     groups = []
     for run in _small_runs(layout.fragments, covered):
-        group = _without_dominant(run)
+        group = without_dominant(run)
         if len(group) >= max(least, 2):
             groups.append(tuple(fragment.id for fragment in group))
     return tuple(groups)
@@ -108,16 +112,3 @@ def _small_runs(fragments: Sequence[Fragment], covered: frozenset[int]) -> Itera
             run = []
     if run:
         yield run
-
-
-def _without_dominant(run: Sequence[Fragment]) -> Sequence[Fragment]:
-    """The run without leading fragments that are large beside everything that follows.
-
-    So a row is copied a few times until it belongs to a large fragment, and not every time.
-    """
-    following = sum(fragment.rows for fragment in run)
-    for start, fragment in enumerate(run):
-        following -= fragment.rows
-        if fragment.rows <= DOMINANCE * following:
-            return run[start:]
-    return ()

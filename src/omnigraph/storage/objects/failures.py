@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from abc import ABC, abstractmethod
 from types import TracebackType
 
 from omnigraph.errors import StorageFailure, StorageKind
@@ -81,15 +82,21 @@ def translated_os_errors(action: str, uri: str) -> _Translated:
     return _Translated(action, uri)
 
 
-class _Translated:
-    # No generator: a small commit enters it some ten times, and a generator costs thrice as much.
-    __slots__ = ("_action", "_uri")
+class Translating(ABC):
+    """A block out of which other errors come than were raised inside.
 
-    def __init__(self, action: str, uri: str) -> None:
-        self._action, self._uri = action, uri
+    No generator: a small commit enters some forty of them, and a generator costs thrice as much.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def translation(self, error: BaseException) -> BaseException | None:
+        """What to raise instead; None for the error as it is."""
 
     def __enter__(self) -> None:
-        pass
+        """Nothing is needed before."""
+        return
 
     def __exit__(
         self,
@@ -97,8 +104,19 @@ class _Translated:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, OSError):
-            raise os_failure(error, self._action, self._uri) from error
+        failure = None if error is None else self.translation(error)
+        if failure is not None:
+            raise failure from failure.__cause__ or error
+
+
+class _Translated(Translating):
+    __slots__ = ("_action", "_uri")
+
+    def __init__(self, action: str, uri: str) -> None:
+        self._action, self._uri = action, uri
+
+    def translation(self, error: BaseException) -> BaseException | None:
+        return os_failure(error, self._action, self._uri) if isinstance(error, OSError) else None
 
 
 def missing_object(uri: str) -> StorageFailure:

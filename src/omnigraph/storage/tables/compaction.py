@@ -21,6 +21,7 @@ from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Fragment, Table
 from omnigraph.storage.tables.indices import IndexKind, Layout, TableIndex
 from omnigraph.storage.tables.ledger import is_ledger
+from omnigraph.storage.tables.small_writes import STORAGE_VERSION
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_rows
 
@@ -45,7 +46,7 @@ _TASK_OPTIONS: dict[str, object] = {
     "binary_copy_read_batch_bytes": 16 << 20,
     "excluded_fragment_ids": [],
     "max_overlays_per_fragment": 10,
-    "data_storage_version": "2.2",
+    "data_storage_version": STORAGE_VERSION,
     "has_eager_remappable_index": False,
 }
 """What a task wants to be told; most of it concerns ways of compacting that are not used."""
@@ -125,22 +126,25 @@ def _packed(run: Sequence[Fragment], rows_per_fragment: int) -> Iterator[list[Fr
 
 
 def _worthwhile(packed: Sequence[Fragment]) -> list[Fragment]:
-    """The part of a run that is worth being written anew; empty if none is.
-
-    A large fragment is not copied again and again for the few rows that follow it: merging waits
-    until enough of them are there, so that every row is copied a few times in its life and no
-    more.
-    """
-    group = list(packed)
-    while len(group) > 1 and _dominates(group[0], group[1:]):
-        group.pop(0)
+    """The part of a run that is worth being written anew; empty if none is."""
+    group = without_dominant(packed, SMALL_ROWS)
     return group if len(group) > 1 or _is_wasteful(group[0]) else []
 
 
-def _dominates(first: Fragment, rest: Sequence[Fragment]) -> bool:
-    if _is_wasteful(first):
-        return False
-    return first.rows > max(SMALL_ROWS, DOMINANCE * sum(fragment.rows for fragment in rest))
+def without_dominant(run: Sequence[Fragment], small_rows: int = 0) -> list[Fragment]:
+    """The run without leading fragments that are large beside everything that follows.
+
+    A large fragment is not copied again and again for the few rows that follow it: merging waits
+    until enough of them are there, so that every row is copied a few times in its life and no
+    more. Fragments of up to `small_rows`, and such that lose rows by it, are always copied.
+    """
+    following = sum(fragment.rows for fragment in run)
+    for start, fragment in enumerate(run):
+        following -= fragment.rows
+        is_large = fragment.rows > max(small_rows, DOMINANCE * following)
+        if not is_large or _is_wasteful(fragment):
+            return list(run[start:])
+    return list(run[-1:])
 
 
 def _is_wasteful(fragment: Fragment) -> bool:

@@ -8,7 +8,6 @@ fresh state (precondition), a backup (permanent).
 from __future__ import annotations
 
 import re
-from types import TracebackType
 
 import pyarrow as pa
 from lance.commit import CommitConflictError
@@ -19,6 +18,7 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
+from omnigraph.storage.objects.failures import Translating
 
 _CONFLICT = re.compile(
     "retryable commit conflict|commit conflict for version|incompatible transaction"
@@ -95,25 +95,14 @@ def translated(doing: str) -> _Translated:
     return _Translated(doing)
 
 
-class _Translated:
-    # No generator: a small commit enters it thirty times, and a generator costs thrice as much.
+class _Translated(Translating):
     __slots__ = ("_doing",)
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        failure = None if error is None else find_translation(error, self._doing)
-        if failure is not None:
-            raise failure from error
+    def translation(self, error: BaseException) -> BaseException | None:
+        return find_translation(error, self._doing)
 
 
 def find_translation(error: BaseException, doing: str) -> OmniError | None:

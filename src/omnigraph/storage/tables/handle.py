@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 import lance
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
+from omnigraph.storage.objects.failures import Translating
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.directory import KEY, RowDirectory
 from omnigraph.storage.tables.failures import find_translation, translate, translated
@@ -324,7 +324,7 @@ class Table:
         return "not found" in failure.message.lower() and self.version < self.newest_version()
 
 
-class _Reading:
+class _Reading(Translating):
     """Translates errors; a file that is gone may mean that the whole version is."""
 
     __slots__ = ("_doing", "_table")
@@ -332,24 +332,14 @@ class _Reading:
     def __init__(self, table: Table, doing: str) -> None:
         self._table, self._doing = table, doing
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            return
+    def translation(self, error: BaseException) -> BaseException | None:
         table = self._table
-        failure = find_translation(error, f"{self._doing} of {table!r}") or error
-        if table.is_reclaimed(failure):
-            uri = table.location.native_uri
-            raise HistoricalVersionReclaimed(table.version, uri) from failure
-        if failure is not error:
-            raise failure from error
+        failure = find_translation(error, f"{self._doing} of {table!r}")
+        if not table.is_reclaimed(failure or error):
+            return failure
+        reclaimed = HistoricalVersionReclaimed(table.version, table.location.native_uri)
+        reclaimed.__cause__ = failure
+        return reclaimed
 
 
 def _with_keys(rows: pa.Table, column: str, keys: pa.Array) -> pa.Table:

@@ -1,0 +1,31 @@
+"""The real command in a child process, at home where the test says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def run_command(
+    *arguments: str, cwd: Path, home: Path | None = None, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """What the command did; never with a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={
+            **os.environ,
+            "OMNIGRAPH_HOME": str(home or cwd / "home"),
+            "OMNIGRAPH_LOAD_ENGINE": "local",
+            **environment,
+        },
+        check=False,
+        timeout=170,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
