@@ -36,6 +36,12 @@ def spark():
     session.stop()
 
 
+@pytest.fixture
+def tables_in_turn(monkeypatch):
+    """Writes through `places` move one table after the other: a cut then means one thing."""
+    monkeypatch.setenv("OMNIGRAPH_WRITE_CONCURRENCY", "1")
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--rewrite-golden",

@@ -7,6 +7,7 @@ What is done with a place is the same for both, so that one test can run on eith
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import omnigraph
+from omnigraph.environment import WRITE_CONCURRENCY
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import (
     LOCAL_HIDDEN_PREFIX,
@@ -83,10 +85,11 @@ Place: TypeAlias = Path | Bucket
 
 
 def environment_of(place: Place) -> dict[str, str]:
-    """The variables by which a process reaches the place."""
+    """The variables by which a process reaches the place, and the one a test may have set."""
+    chosen = {name: os.environ[name] for name in (WRITE_CONCURRENCY.name,) if name in os.environ}
     if isinstance(place, Path):
-        return {}
-    return place.server.environment | {"OMNIGRAPH_LEASE_TERM": str(LEASE_TERM_S)}
+        return chosen
+    return chosen | place.server.environment | {"OMNIGRAPH_LEASE_TERM": str(LEASE_TERM_S)}
 
 
 def settings_of(place: Place) -> Settings:

@@ -190,6 +190,13 @@ MAINTENANCE_CONCURRENCY = Setting(
     "How many tables maintenance works on at a time; anything but a positive number means `8`.",
     _parse_concurrency,
 )
+WRITE_CONCURRENCY = Setting(
+    "OMNIGRAPH_WRITE_CONCURRENCY",
+    "8",
+    "How many tables of one commit move at a time, while its publish is prepared; `1` does "
+    "everything in turn, anything but a positive number means `8`.",
+    _parse_concurrency,
+)
 FOLD_AFTER = Setting(
     "OMNIGRAPH_FOLD_AFTER",
     "64",
@@ -432,6 +439,7 @@ SETTINGS: tuple[Setting[object], ...] = (
     WRITER_FENCE,
     WRITER_WAIT,
     LEASE_TERM,
+    WRITE_CONCURRENCY,
     MAINTENANCE_CONCURRENCY,
     FOLD_AFTER,
     CLEANUP_GRACE,

@@ -152,6 +152,7 @@ class Settings:
     writer_fence: FenceMode = FenceMode.AUTO
     writer_wait_s: float = 30.0
     lease_term_s: float = 30.0
+    write_concurrency: int = 8
     maintenance_concurrency: int = 8
     fold_after: int = 64
     cleanup_grace_s: float = 86_400.0
@@ -176,6 +177,7 @@ class Settings:
             writer_fence=variables.WRITER_FENCE.read(environment),
             writer_wait_s=variables.WRITER_WAIT.read(environment),
             lease_term_s=variables.LEASE_TERM.read(environment),
+            write_concurrency=variables.WRITE_CONCURRENCY.read(environment),
             maintenance_concurrency=variables.MAINTENANCE_CONCURRENCY.read(environment),
             fold_after=variables.FOLD_AFTER.read(environment),
             cleanup_grace_s=variables.CLEANUP_GRACE.read(environment),

@@ -13,6 +13,11 @@ from s3_server import running_s3_server
 EXPLORED = Explored()
 
 
+@pytest.fixture(autouse=True)
+def in_turn(tables_in_turn):
+    """Cuts are numbered, so what comes before one must not depend on threads."""
+
+
 @pytest.fixture(scope="session")
 def workers():
     waiting = Workers()

@@ -33,6 +33,7 @@ from omnigraph.storage.publish import publish
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.probes import version_file
+from places import open_graph
 
 PAIR = 'insert Person {slug: "eve", name: "E"} insert Knows {from: "eve", to: "ada"}'
 
@@ -46,21 +47,21 @@ def place(tmp_path):
 def interrupt(place, moment, action, path, *, branch="main", nth=1):
     """A writer that ends at a moment; gives what a reader sees then."""
     with watched(At(moment, action, path, stop, nth=nth)):
-        graph = omnigraph.open(place, actor="victim")
+        graph = open_graph(place, actor="victim")
         with pytest.raises(Stopped):
             run(graph, PAIR, branch)
-    return content_of(omnigraph.open(place, read_only=True))
+    return content_of(open_graph(place, read_only=True))
 
 
 def assert_refused(place, text):
     """Nobody settles it, everybody who writes is told, and readers go on."""
-    before = content_of(omnigraph.open(place, read_only=True))
+    before = content_of(open_graph(place, read_only=True))
     left = intents(place)
     for _ in range(2):
         with pytest.raises(RecoveryRequired, match=text):
-            omnigraph.open(place)
+            open_graph(place)
     assert intents(place) == left
-    assert content_of(omnigraph.open(place, read_only=True)) == before
+    assert content_of(open_graph(place, read_only=True)) == before
 
 
 def newest_version_file(table: str) -> Path:
@@ -69,11 +70,11 @@ def newest_version_file(table: str) -> Path:
 
 def test_a_version_the_graph_shows_and_the_table_lost_is_never_papered_over(place):
     interrupt(place, "after", "put", INTENTS)
-    graph = omnigraph.open(place, read_only=True)
+    graph = open_graph(place, read_only=True)
     newest_version_file(table_place(place, graph, "node:Person")).unlink()
     left = intents(place)
     with pytest.raises(OmniError):
-        omnigraph.open(place)
+        open_graph(place)
     assert intents(place) == left
     (pending,) = graph.recovery_pending()
     assert pending.decision == "refuse"
@@ -83,7 +84,7 @@ def test_a_version_the_graph_shows_and_the_table_lost_is_never_papered_over(plac
 def test_an_effect_whose_record_was_lost_is_neither_finished_nor_undone(place):
     """Two versions after its base, of which the first can no longer be read."""
     interrupt(place, "after", "commit", EDGES)
-    graph = omnigraph.open(place, read_only=True)
+    graph = open_graph(place, read_only=True)
     table = table_place(place, graph, "edge:Knows")
     append_raw(place, graph, "edge:Knows")
     lost = Path(table) / version_file(3)
@@ -95,16 +96,16 @@ def test_an_effect_whose_record_was_lost_is_neither_finished_nor_undone(place):
 
 def test_a_write_of_somebody_else_on_top_of_ours_is_kept(place):
     interrupt(place, "after", "commit", EDGES)
-    append_raw(place, omnigraph.open(place, read_only=True), "edge:Knows")
+    append_raw(place, open_graph(place, read_only=True), "edge:Knows")
     assert_refused(place, "buried")
 
 
 def test_a_table_of_the_write_that_a_stranger_moved_does_not_stop_the_rollback(place):
     """Ours is undone; what the stranger did stays for the operator to look at."""
     before = interrupt(place, "after", "commit", EDGES)
-    graph = omnigraph.open(place, read_only=True)
+    graph = open_graph(place, read_only=True)
     append_raw(place, graph, "node:Person")
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     assert [str(audit.kind) for audit in graph.recovery_list()] == ["RolledBack"]
     assert content_of(graph) == before
     assert intents(place) == []
@@ -113,7 +114,7 @@ def test_a_table_of_the_write_that_a_stranger_moved_does_not_stop_the_rollback(p
 
 def test_a_rollback_names_who_wrote_and_where_the_tables_were(place):
     interrupt(place, "after", "commit", EDGES)
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     (audit,) = graph.recovery_list()
     commit = graph.commits()[0]
     assert (audit.for_actor, audit.writer_kind) == ("victim", "Mutation")
@@ -129,7 +130,7 @@ def test_an_announcement_that_comes_back_after_its_write_was_undone_is_removed_a
     interrupt(place, "before", "commit", NODES)
     (name,) = intents(place)
     left = (place / "__recovery" / name).read_bytes()
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     run(graph, 'insert Person {slug: "fay", name: "F"}')
     before = content_of(graph)
     (place / "__recovery" / name).write_bytes(left)
@@ -140,20 +141,20 @@ def test_an_announcement_that_comes_back_after_its_write_was_undone_is_removed_a
 def assert_stops_writers_alone(place, before, file):
     """Whoever writes is told of the file, which stays; readers do not even notice."""
     content = file.read_bytes()
-    writer = omnigraph.open(place, read_only=True)
+    writer = open_graph(place, read_only=True)
     writer.read_only = False  # as if it had been open before
     attempts = (
         lambda: run(writer, 'insert City {slug: "lima", name: "L"}'),
         lambda: writer.load([person("eve")], "merge"),
         lambda: writer.create_branch("dev"),
         lambda: writer.recover(),
-        lambda: omnigraph.open(place),
+        lambda: open_graph(place),
     )
     for attempt in attempts:
         with pytest.raises(ManifestCorrupt, match=file.name):
             attempt()
     assert file.read_bytes() == content
-    assert content_of(omnigraph.open(place, read_only=True)) == before
+    assert content_of(open_graph(place, read_only=True)) == before
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.6, 0.99])
@@ -180,7 +181,7 @@ GARBAGE = {
 
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=list(GARBAGE))
 def test_garbage_among_the_announcements_stops_writers_until_it_is_set_aside(place, content):
-    before = content_of(omnigraph.open(place))
+    before = content_of(open_graph(place))
     file = place / "__recovery" / "01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(content)
@@ -190,7 +191,7 @@ def test_garbage_among_the_announcements_stops_writers_until_it_is_set_aside(pla
 
 
 def test_folders_and_other_files_among_the_announcements_are_nobodys_business(place):
-    before = content_of(omnigraph.open(place))
+    before = content_of(open_graph(place))
     folder = place / "__recovery"
     folder.mkdir(exist_ok=True)
     (folder / "notes.txt").write_text("to whom it may concern")
@@ -211,7 +212,7 @@ class Unlistable(LocalObjectStore):
 
 
 def test_announcements_that_cannot_be_listed_stop_writers_until_they_can(place):
-    before = content_of(omnigraph.open(place))
+    before = content_of(open_graph(place))
     store = Unlistable(place)
     writer = Graph(GraphRoot(store))
     store.is_broken = True
@@ -235,8 +236,8 @@ def test_announcements_that_cannot_be_listed_stop_writers_until_they_can(place):
 
 def test_a_write_without_an_actor_is_finished_without_one(place):
     with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
-        run(omnigraph.open(place), PAIR)
-    graph = omnigraph.open(place, actor="another")
+        run(open_graph(place), PAIR)
+    graph = open_graph(place, actor="another")
     (audit,) = graph.recovery_list()
     assert (str(audit.kind), audit.for_actor) == ("RolledForward", None)
     assert graph.commits()[0].actor_id is None
@@ -244,15 +245,15 @@ def test_a_write_without_an_actor_is_finished_without_one(place):
 
 
 def test_a_table_a_stranger_moved_is_told_from_an_interrupted_write_of_another_branch(place):
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     graph.create_branch("dev")
     run(graph, 'insert Person {slug: "fay", name: "F"}', "dev")
     with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
-        run(omnigraph.open(place), PAIR, "dev")
+        run(open_graph(place), PAIR, "dev")
     append_raw(place, graph, "node:Person")
     with pytest.raises(UncoveredDrift, match="node:Person"):
         run(graph, 'insert Person {slug: "gus", name: "G"}')
-    omnigraph.open(place).recover()
+    open_graph(place).recover()
     with pytest.raises(UncoveredDrift, match="node:Person"):
         run(graph, 'insert Person {slug: "gus", name: "G"}')
     run(graph, PAIR, "dev")
@@ -275,12 +276,12 @@ def test_a_graph_whose_tables_are_not_those_of_its_schema_is_refused(place, dama
     both = (changes[damage], shown) if damage == "unknown" else (changes[damage],)
     publish(root, MAIN_REF, Publication(changes=both))
     with pytest.raises(SchemaContractMismatch, match="Ghost" if damage == "unknown" else "City"):
-        content_of(omnigraph.open(place, read_only=read_only))
+        content_of(open_graph(place, read_only=read_only))
 
 
 def test_two_who_open_at_once_settle_an_interrupted_write_once(place):
     interrupt(place, "before", "commit", MANIFEST)
-    with parked("before", "commit", MANIFEST, lambda: lambda: omnigraph.open(place)) as first:
+    with parked("before", "commit", MANIFEST, lambda: lambda: open_graph(place)) as first:
         second = threading.Thread(target=omnigraph.open, args=(place,))
         second.start()
         second.join(0.2)
@@ -293,7 +294,7 @@ def test_two_who_open_at_once_settle_an_interrupted_write_once(place):
 
 def test_an_announcement_that_vanishes_while_we_wait_for_its_writer_is_no_concern(place):
     """The writer is alive after all: it finishes while somebody opens the graph."""
-    work = lambda: (lambda graph: lambda: run(graph, PAIR))(omnigraph.open(place))  # noqa: E731
+    work = lambda: (lambda graph: lambda: run(graph, PAIR))(open_graph(place))  # noqa: E731
     with parked("before", "commit", EDGES, work) as writer:
         opened = threading.Thread(target=omnigraph.open, args=(place,))
         opened.start()
@@ -301,13 +302,13 @@ def test_an_announcement_that_vanishes_while_we_wait_for_its_writer_is_no_concer
         assert opened.is_alive(), "opening must wait for the writer whose announcement it sees"
         writer.finish()
         opened.join(60)
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     assert graph.recovery_list() == ()
     check_order(place, graph)
 
 
 def test_a_fork_that_vanished_before_its_write_moved_it_is_no_obstacle(place):
-    omnigraph.open(place).create_branch("dev")
+    open_graph(place).create_branch("dev")
     before = interrupt(place, "after", "put", INTENTS, branch="dev")
     for tree in [*place.glob("nodes/*/tree"), *place.glob("edges/*/tree")]:
         shutil.rmtree(tree)
@@ -319,7 +320,7 @@ def test_a_fork_that_vanished_before_its_write_moved_it_is_no_obstacle(place):
 @pytest.mark.parametrize("half", ["tree", "ref"])
 def test_a_fork_that_is_only_half_there_is_removed_with_its_write(place, half):
     """What a crash between the two steps of making or removing a fork leaves."""
-    omnigraph.open(place).create_branch("dev")
+    open_graph(place).create_branch("dev")
     before = interrupt(place, "after", "put", INTENTS, branch="dev")
     doomed = "tree/*" if half == "tree" else "_refs/branches/*"
     for path in [*place.glob(f"nodes/*/{doomed}"), *place.glob(f"edges/*/{doomed}")]:

@@ -11,6 +11,7 @@ import random
 import pytest
 
 from crash.grounds import BUCKET, FOLDER
+from crash.harness import side_by_side
 from crash.sweep import Sweep
 from crash.town import LOAD_INTO_NEW_BRANCH, WRITES
 
@@ -59,6 +60,50 @@ def test_a_load_into_a_new_branch_is_cut_between_its_two_steps_or_around_them(
     found = sweep.outcomes(range(len(sweep.writes) + 2))
     assert set(found) == {"old", "empty", "new"}
     explored.add("operation", len(found))
+
+
+SEVERAL_TABLES = pytest.mark.parametrize(
+    "operation",
+    [
+        *("insert_node_and_edge", "delete_with_cascade", "load_merge", "load_overwrite"),
+        "first_write_of_many_tables_on_a_branch",
+    ],
+)
+"""Operations whose tables may move at the same time.
+
+Which of them have moved at a cut is left to chance then; what the graph may be is not.
+"""
+
+
+@pytest.fixture
+def tables_at_once(monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_WRITE_CONCURRENCY", "8")
+
+
+@pytest.mark.usefixtures("tables_at_once")
+@SEVERAL_TABLES
+def test_a_cut_while_tables_move_at_once_leaves_the_old_graph_or_the_new(
+    workers, template, tmp_path, explored, operation
+):
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    sweep = Sweep(workers, template, tmp_path, operation)
+    sweep.outcome(random.Random(seed).randrange(len(sweep.writes) + 1))
+    explored.add("tables at once", 1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tables_at_once")
+@SEVERAL_TABLES
+def test_every_cut_while_tables_move_at_once_leaves_the_old_graph_or_the_new(
+    workers, template, tmp_path, explored, operation
+):
+    sweep = Sweep(workers, template, tmp_path, operation)
+    cuts = range(len(sweep.writes) + 2)
+    found = side_by_side(sweep.outcome, cuts)
+    assert found[0] == "old"
+    assert found[-2:] == ["new", "new"], "cut after its last write, and after its acknowledgement"
+    explored.add("tables at once", len(cuts))
 
 
 def test_one_of_the_operations_merges_the_history(workers, template, tmp_path):

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-import omnigraph
 from crash.checks import check, check_order, content_of
 from crash.strangers import append_raw
 from crash.town import create, person, run
@@ -34,6 +33,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.graph import Graph
 from omnigraph.storage.root import GraphRoot, clock_us
+from places import open_graph
 
 STAGED = ("after", "write_fragments", TABLES)
 """Rows are written to files, and the fence is not held yet."""
@@ -50,14 +50,14 @@ def place(tmp_path):
 
 @pytest.fixture
 def graph(place):
-    return omnigraph.open(place, actor="other")
+    return open_graph(place, actor="other")
 
 
 def mutation(place, statements, branch="main", **given):
     """A graph of its own, and the mutation to run on it."""
 
     def open_and_work():
-        graph = omnigraph.open(place, actor="parked")
+        graph = open_graph(place, actor="parked")
         query = f"query q() {{ {statements} }}"
         return lambda: graph.mutate(query, branch=branch, **given)
 
@@ -66,7 +66,7 @@ def mutation(place, statements, branch="main", **given):
 
 def load(place, records, mode, branch="main"):
     def open_and_work():
-        graph = omnigraph.open(place, actor="parked")
+        graph = open_graph(place, actor="parked")
         return lambda: graph.load(records, mode, branch=branch)
 
     return open_and_work
@@ -239,11 +239,11 @@ def test_a_write_that_a_stranger_slipped_under_is_neither_finished_nor_undone(pl
         append_raw(place, graph, "node:Person")
         with pytest.raises(RecoveryRequired, match="buried"):
             late.finish()
-    assert content_of(omnigraph.open(place, read_only=True)) == before
+    assert content_of(open_graph(place, read_only=True)) == before
     (left,) = graph.recovery_pending()
     assert (left.decision, left.tables) == ("refuse", {"node:Person": "buried"})
     with pytest.raises(RecoveryRequired):
-        omnigraph.open(place)
+        open_graph(place)
 
 
 def test_a_conditional_write_of_nothing_whose_head_moved_is_refused(place, graph):
@@ -296,7 +296,7 @@ def test_a_change_prepared_while_another_writer_died_settles_it_and_is_refused(p
 def die(place, moment, action, path):
     """Let a writer of two tables end in the middle."""
     with watched(At(moment, action, path, stop)):
-        victim = omnigraph.open(place, actor="victim")
+        victim = open_graph(place, actor="victim")
         with pytest.raises(Stopped):
             run(
                 victim,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-import omnigraph
 from crash.checks import check, check_order, content_of, drift, intents
 from crash.strangers import append_raw
 from crash.town import create, run
@@ -20,6 +19,7 @@ from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from places import open_graph
 
 INSERT = 'insert Person {slug: "eve", name: "E"}'
 PAIR = INSERT + ' insert Knows {from: "eve", to: "ada"}'
@@ -90,7 +90,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def graph(place):
-    return omnigraph.open(place, actor="other")
+    return open_graph(place, actor="other")
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def kinds(graph, branch="main"):
 def leave_late_effect(place, sleeper, statements, path, recoveries):
     """Let a table version arrive after its operation was settled; gives the graph's content."""
     with parked("before", "commit", path, sleeper.mutates(statements)) as asleep:
-        graph = omnigraph.open(place, actor="other")
+        graph = open_graph(place, actor="other")
         assert kinds(graph) == recoveries
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
@@ -123,7 +123,7 @@ def leave_late_effect(place, sleeper, statements, path, recoveries):
 def test_a_late_effect_is_undone_by_the_next_writer_which_then_succeeds(place, sleeper, statements):
     before = leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
     assert drifted(place) == ["node:Person"]
-    graph = omnigraph.open(place, actor="other")
+    graph = open_graph(place, actor="other")
     run(graph, statements)
     assert drifted(place) == []
     assert "RevokedEffect" in kinds(graph)
@@ -133,7 +133,7 @@ def test_a_late_effect_is_undone_by_the_next_writer_which_then_succeeds(place, s
 
 def test_a_late_effect_on_one_table_does_not_stop_writers_of_others(place, sleeper):
     leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     run(graph, 'insert City {slug: "lima", name: "L"}')
     assert drifted(place) == ["node:Person"]
 
@@ -142,7 +142,7 @@ def test_a_late_effect_after_a_rollback_is_undone(place, sleeper):
     """The sleeper had moved one of two tables, which was undone, and then moves the other."""
     before = leave_late_effect(place, sleeper, PAIR, NODES, ["RolledBack"])
     assert drifted(place) == ["node:Person"]
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     run(graph, PAIR)
     assert kinds(graph)[0] == "RolledBack"
     assert "RevokedEffect" in kinds(graph)
@@ -153,7 +153,7 @@ def test_a_late_effect_after_a_rollback_is_undone(place, sleeper):
 def test_a_writer_that_had_moved_a_table_before_it_met_a_late_effect_succeeds(place, sleeper):
     """The first of its tables is undone and moved again; its restore is not taken for drift."""
     leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
-    graph = omnigraph.open(place, actor="other")
+    graph = open_graph(place, actor="other")
     run(graph, PAIR)
     revoked = [audit for audit in graph.recovery_list() if str(audit.kind) == "RevokedEffect"]
     assert [t.table_key for audit in revoked for t in audit.tables] == ["node:Person"]
@@ -166,7 +166,7 @@ def test_late_effects_on_two_tables_are_undone_one_after_the_other(place):
     leave_late_effect(place, Sleeper(place), city, NODES, ["Abandoned"])
     leave_late_effect(place, Sleeper(place), INSERT, NODES, ["Abandoned"] * 2)
     assert drifted(place) == ["node:City", "node:Person"]
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     run(graph, f"{city} {INSERT}")
     revoked = [audit for audit in graph.recovery_list() if str(audit.kind) == "RevokedEffect"]
     assert {t.table_key for audit in revoked for t in audit.tables} == {"node:City", "node:Person"}
@@ -232,10 +232,10 @@ def test_a_late_removal_of_an_announcement_harms_nobody(place, graph, sleeper):
 def test_a_late_restore_of_a_recovery_is_undone(place, sleeper):
     """The one who recovers falls asleep: somebody else recovers, then its restore arrives."""
     with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
-        run(omnigraph.open(place), PAIR)
-    before = content_of(omnigraph.open(place, read_only=True))
+        run(open_graph(place), PAIR)
+    before = content_of(open_graph(place, read_only=True))
     with parked("before", "restore", EDGES, lambda: sleeper.opens) as asleep:
-        graph = omnigraph.open(place)
+        graph = open_graph(place)
         assert kinds(graph) == ["RolledBack"]
         with pytest.raises(ExpectedVersionMismatch):
             sleeper.wakes(asleep)
@@ -250,7 +250,7 @@ def test_a_late_effect_on_a_fork_that_was_removed_reaches_nobody(place, graph, s
     graph.create_branch("dev")
     window = ("before", "commit", NODES)
     with parked(*window, sleeper.mutates(INSERT, "dev")) as asleep:
-        omnigraph.open(place)
+        open_graph(place)
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
             sleeper.wakes(asleep)
@@ -263,7 +263,7 @@ def test_a_late_effect_on_a_branch_is_undone_on_that_branch(place, graph, sleepe
     run(graph, INSERT.replace("eve", "fay"), "dev")
     window = ("before", "commit", NODES)
     with parked(*window, sleeper.mutates(INSERT, "dev")) as asleep:
-        omnigraph.open(place)
+        open_graph(place)
         with pytest.raises(RecoveryRequired):
             sleeper.wakes(asleep)
     main = content_of(graph)["main"]
@@ -278,8 +278,8 @@ def test_a_late_effect_on_a_branch_is_undone_on_that_branch(place, graph, sleepe
 def test_undoing_a_late_effect_may_itself_be_stopped(place, sleeper, moment):
     leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
     with watched(At(moment, "restore", NODES, stop)), pytest.raises(Stopped):
-        run(omnigraph.open(place), UPDATE)
-    graph = omnigraph.open(place)
+        run(open_graph(place), UPDATE)
+    graph = open_graph(place)
     run(graph, UPDATE)
     assert "RevokedEffect" in kinds(graph)
     check_order(place, graph)
@@ -294,13 +294,13 @@ def test_a_version_of_a_stranger_is_never_undone(place, graph):
     assert drifted(place) == ["node:Person"]
     assert content_of(graph) == before
     assert "RevokedEffect" not in kinds(graph)
-    assert content_of(omnigraph.open(place)) == before
+    assert content_of(open_graph(place)) == before
     run(graph, 'insert City {slug: "lima", name: "L"}')
 
 
 def test_a_late_effect_with_a_version_of_a_stranger_on_top_is_left_alone(place, sleeper):
     before = leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
-    graph = omnigraph.open(place)
+    graph = open_graph(place)
     append_raw(place, graph, "node:Person")
     with pytest.raises(UncoveredDrift):
         run(graph, UPDATE)

@@ -17,8 +17,10 @@ from omnigraph.errors import (
     StorageFailure,
     UncoveredDrift,
 )
+from omnigraph.settings import Settings
 
 PAIR = 'insert Artist {slug: "z", name: "Z"} insert Influences {from: "z", to: "ada"}'
+IN_TURN = Settings(write_concurrency=1)
 ARTIST_TABLE, EDGE_TABLE, MANIFEST = "*/nodes/*", "*/edges/*", "*/__manifest*"
 
 
@@ -30,10 +32,15 @@ def crash():
     raise Crash
 
 
+def opened(place, **options):
+    """The graph, whose writes move one table after the other: each moment means one thing."""
+    return omnigraph.open(place, settings=IN_TURN, **options)
+
+
 def stop(place, moment, action, path="*", *, write=PAIR, branch="main", actor="victim"):
     """Stop a write at a moment; gives the id of the operation it leaves behind."""
     with observed(Trouble(moment, action, path, instead=crash)):
-        graph = omnigraph.open(place, actor=actor)
+        graph = opened(place, actor=actor)
         with pytest.raises(Crash):
             run(graph, write, branch=branch)
     (left,) = (place / "__recovery").glob("*.json")
@@ -50,7 +57,7 @@ def assert_settled(graph, place, branch="main"):
     assert drifted(graph, place, branch) == []
     run(graph, 'update Artist set {bio: "after"} where slug = "ada"', branch=branch)
     before = list(files_below(place))
-    assert omnigraph.open(place).recover() == []
+    assert opened(place).recover() == []
     assert [f for f in files_below(place) if "__writer" not in f[0]] == [
         f for f in before if "__writer" not in f[0]
     ]
@@ -79,7 +86,7 @@ def kinds(graph, branch="main"):
 
 def test_a_write_that_cannot_be_announced_changes_nothing(music_place):
     with observed(Trouble("before", "put", "__recovery/*")):
-        graph = omnigraph.open(music_place)
+        graph = opened(music_place)
         before = contents(graph)
         with refusal(StorageFailure, "trouble"):
             run(graph, PAIR)
@@ -91,7 +98,7 @@ def test_a_write_that_cannot_be_announced_changes_nothing(music_place):
 
 def test_an_announcement_whose_answer_was_lost_is_abandoned_by_the_next_write(music_place):
     with observed(Trouble("after", "put", "__recovery/*")):
-        graph = omnigraph.open(music_place)
+        graph = opened(music_place)
         with refusal(StorageFailure, "trouble"):
             run(graph, PAIR)
         assert len(pending_files(music_place)) == 1
@@ -104,7 +111,7 @@ def test_an_announcement_whose_answer_was_lost_is_abandoned_by_the_next_write(mu
 @pytest.mark.parametrize("table", [EDGE_TABLE, ARTIST_TABLE], ids=["first", "second"])
 def test_a_table_that_cannot_be_moved_undoes_the_write_at_once(music_place, table):
     with observed(Trouble("before", "commit", table)):
-        graph = omnigraph.open(music_place)
+        graph = opened(music_place)
         before, commits = contents(graph), graph.commits()
         with refusal(StorageFailure, "nothing was changed"):
             run(graph, PAIR)
@@ -118,7 +125,7 @@ def test_a_table_that_cannot_be_moved_undoes_the_write_at_once(music_place, tabl
 @pytest.mark.parametrize("path", [EDGE_TABLE, ARTIST_TABLE, MANIFEST])
 def test_an_answer_lost_after_an_effect_is_no_failure(music_place, path):
     with observed(Trouble("after", "commit", path)):
-        graph = omnigraph.open(music_place, actor="me")
+        graph = opened(music_place, actor="me")
         result = run(graph, PAIR)
     assert graph.commits()[0] == result.commit
     assert kinds(graph) == []
@@ -127,7 +134,7 @@ def test_an_answer_lost_after_an_effect_is_no_failure(music_place, path):
 
 def test_a_publish_that_fails_once_is_finished_under_its_own_commit(music_place):
     with observed(Trouble("before", "commit", MANIFEST)):
-        graph = omnigraph.open(music_place, actor="me")
+        graph = opened(music_place, actor="me")
         result = run(graph, PAIR)
     assert graph.commits()[0] == result.commit
     assert result.commit.actor_id == "me"
@@ -139,7 +146,7 @@ def test_a_publish_that_fails_once_is_finished_under_its_own_commit(music_place)
 @pytest.mark.parametrize("healer", ["same handle", "reopened"])
 def test_a_publish_that_keeps_failing_is_finished_by_whoever_comes_next(music_place, healer):
     with observed(Trouble("before", "commit", MANIFEST, times=2)):
-        graph = omnigraph.open(music_place, actor="me")
+        graph = opened(music_place, actor="me")
         with refusal(RecoveryRequired, "trouble") as refused:
             run(graph, PAIR)
         assert "z" not in ids(graph, "Artist")
@@ -151,7 +158,7 @@ def test_a_publish_that_keeps_failing_is_finished_by_whoever_comes_next(music_pl
         if healer == "same handle":
             run(graph, 'insert Label {slug: "l", name: "L"}', actor="other")
     if healer == "reopened":
-        graph = omnigraph.open(music_place)
+        graph = opened(music_place)
     assert "z" in ids(graph, "Artist")
     healed = graph.commits()[1 if healer == "same handle" else 0]
     assert healed.actor_id == "me"
@@ -161,7 +168,7 @@ def test_a_publish_that_keeps_failing_is_finished_by_whoever_comes_next(music_pl
 
 def test_an_announcement_that_cannot_be_removed_is_no_failure(music_place):
     with observed(Trouble("before", "delete", "__recovery/*")):
-        graph = omnigraph.open(music_place)
+        graph = opened(music_place)
         run(graph, PAIR)
         assert len(pending_files(music_place)) == 1
         assert [p.decision for p in graph.recovery_pending()] == ["finish_published"]
@@ -192,7 +199,7 @@ def test_a_write_that_stopped_is_settled_by_the_next_open(
     (found,) = music.recovery_pending()
     assert (found.operation_id, found.decision) == (operation, decision)
     assert (found.branch, found.writer_kind) == ("main", "Mutation")
-    graph = omnigraph.open(music_place)
+    graph = opened(music_place)
     is_done = decision in ("roll_forward", "finish_published")
     assert ("z" in ids(graph, "Artist")) is is_done
     assert (contents(graph) == before) is not is_done
@@ -205,7 +212,7 @@ def test_a_reader_sees_only_what_was_published(music, music_place):
     before = contents(music)
     stop(music_place, "before", "commit", MANIFEST)
     files = list(files_below(music_place))
-    assert contents(omnigraph.open(music_place, read_only=True)) == before
+    assert contents(opened(music_place, read_only=True)) == before
     assert list(files_below(music_place)) == files
 
 
@@ -238,7 +245,7 @@ def test_a_write_on_a_branch_is_settled_there(music, music_place):
     main = contents(music)
     for moment, path in (("after", EDGE_TABLE), ("before", MANIFEST)):
         stop(music_place, moment, "commit", path, branch="dev")
-        omnigraph.open(music_place)
+        opened(music_place)
     assert contents(music) == main
     assert kinds(music) == []
     assert kinds(music, "dev") == ["RolledBack", "RolledForward"]
@@ -264,12 +271,12 @@ def test_discarding_survives_failures_of_its_own(music, music_place, path):
     stop(music_place, "after", "commit", EDGE_TABLE, branch="dev")
     action = "delete" if path.startswith("__recovery") else "commit"
     with observed(Trouble("before", action, path)):
-        graph = omnigraph.open(music_place, read_only=True)
+        graph = opened(music_place, read_only=True)
         graph.read_only = False
         graph.delete_branch("dev")
         assert graph.branches() == ["main"]
         assert len(pending_files(music_place)) == 1
-    graph = omnigraph.open(music_place)
+    graph = opened(music_place)
     assert kinds(graph) == ["OrphanedBranchDiscarded"]
     assert_settled(graph, music_place)
 
@@ -285,9 +292,9 @@ def test_a_stopped_recovery_is_taken_up_again(music, music_place):
         ("before", "delete", "__recovery/*"),
     ):
         with observed(Trouble(moment, action, path, instead=crash)), pytest.raises(Crash):
-            omnigraph.open(music_place)
+            opened(music_place)
         assert contents(music) == before
-    graph = omnigraph.open(music_place)
+    graph = opened(music_place)
     assert contents(graph) == before
     assert kinds(graph) == ["RolledBack"]
     assert_settled(graph, music_place)
@@ -300,7 +307,7 @@ def test_several_interrupted_writes_are_settled_in_their_order(music, music_plac
     (music_place / "__recovery" / f"{first}.json").unlink()
     second = stop(music_place, "after", "commit", EDGE_TABLE)
     (music_place / "__recovery" / f"{first}.json").write_bytes(kept)
-    graph = omnigraph.open(music_place)
+    graph = opened(music_place)
     assert [audit.operation_id for audit in graph.recovery_list("dev")] == [first]
     assert [audit.operation_id for audit in graph.recovery_list()] == [second]
     assert_settled(graph, music_place)
@@ -335,7 +342,7 @@ def test_a_write_that_cannot_be_settled_stops_its_branch_and_no_other(music, mus
     for attempt in (
         lambda: run(music, 'insert Label {slug: "l", name: "L"}'),
         lambda: music.create_branch("other"),
-        lambda: omnigraph.open(music_place),
+        lambda: opened(music_place),
         music.recover,
     ):
         with refusal(RecoveryRequired, operation):
@@ -343,7 +350,7 @@ def test_a_write_that_cannot_be_settled_stops_its_branch_and_no_other(music, mus
     assert [p.decision for p in music.recovery_pending()] == ["refuse"]
     run(music, 'insert Label {slug: "l", name: "L"}', branch="dev")
     music.load([edge("Influences", "ben", "ada")], "append", branch="dev")
-    assert len(contents(omnigraph.open(music_place, read_only=True))) == 28
+    assert len(contents(opened(music_place, read_only=True))) == 28
     assert pending_files(music_place) == [f"{operation}.json"]
 
 
@@ -367,19 +374,19 @@ def test_an_announcement_nobody_understands_is_kept_and_stops_writers(
     before = file.read_bytes()
     for attempt in (
         lambda: run(music, 'insert Label {slug: "l", name: "L"}'),
-        lambda: omnigraph.open(music_place),
+        lambda: opened(music_place),
     ):
         with refusal(ManifestCorrupt, text):
             attempt()
     assert file.read_bytes() == before
-    assert contents(omnigraph.open(music_place, read_only=True))
+    assert contents(opened(music_place, read_only=True))
 
 
 def test_other_files_beside_the_announcements_are_ignored(music, music_place):
     (music_place / "__recovery/quarantine").mkdir(parents=True)
     (music_place / "__recovery/README").write_text("notes")
     run(music, PAIR)
-    assert omnigraph.open(music_place).recovery_pending() == []
+    assert opened(music_place).recovery_pending() == []
 
 
 def test_a_late_effect_of_an_ended_write_is_undone(music, music_place):
@@ -392,11 +399,11 @@ def test_a_late_effect_of_an_ended_write_is_undone(music, music_place):
         crash()
 
     with observed(Trouble("after", "commit", EDGE_TABLE, instead=keep)), pytest.raises(Crash):
-        run(omnigraph.open(music_place), PAIR)
+        run(opened(music_place), PAIR)
     newest = min((path for path, _ in staged if _is_of(music, music_place, path)), key=str)
     late = newest.read_bytes()
     newest.unlink()
-    graph = omnigraph.open(music_place)
+    graph = opened(music_place)
     assert kinds(graph) == ["Abandoned"]
     newest.write_bytes(late)
     assert [key for key, *_ in drifted(graph, music_place)] == ["edge:Influences"]
@@ -414,17 +421,17 @@ def _is_of(graph, place, path):
 
 def test_a_stopped_undoing_of_a_late_effect_is_taken_up_again(music, music_place):
     with observed(Trouble("after", "commit", EDGE_TABLE, instead=crash)), pytest.raises(Crash):
-        run(omnigraph.open(music_place), PAIR)
+        run(opened(music_place), PAIR)
     where = music_place / table_place(music, music_place, "edge:Influences")
     newest = min(where.glob("_versions/*.manifest"), key=str)
     late = newest.read_bytes()
     newest.unlink()
-    omnigraph.open(music_place)
+    opened(music_place)
     newest.write_bytes(late)
     insert = 'insert Influences {from: "ben", to: "ada"}'
     with observed(Trouble("after", "restore", EDGE_TABLE, instead=crash)), pytest.raises(Crash):
-        run(omnigraph.open(music_place), insert)
-    graph = omnigraph.open(music_place)
+        run(opened(music_place), insert)
+    graph = opened(music_place)
     run(graph, insert)
     assert "RevokedEffect" in kinds(graph)
     assert_settled(graph, music_place)
@@ -432,12 +439,12 @@ def test_a_stopped_undoing_of_a_late_effect_is_taken_up_again(music, music_place
 
 def test_a_strict_write_that_meets_a_late_effect_is_redone(music, music_place):
     with observed(Trouble("after", "commit", EDGE_TABLE, instead=crash)), pytest.raises(Crash):
-        run(omnigraph.open(music_place), PAIR)
+        run(opened(music_place), PAIR)
     where = music_place / table_place(music, music_place, "edge:Influences")
     newest = min(where.glob("_versions/*.manifest"), key=str)
     late = newest.read_bytes()
     newest.unlink()
-    graph = omnigraph.open(music_place)
+    graph = opened(music_place)
     newest.write_bytes(late)
     assert run(graph, 'delete Influences where from = "ada"').affected_edges == 2
     assert_settled(graph, music_place)

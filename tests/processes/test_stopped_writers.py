@@ -10,7 +10,7 @@ from places import open_graph
 from processes.checks import check_line, check_pairs, check_settled, check_tables
 from processes.workers import PLACES
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.usefixtures("tables_in_turn")]
 
 TERM_S = 2
 BAG = 'query q() { insert Bag {slug: "another"} }'

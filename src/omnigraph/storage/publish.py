@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
+import pyarrow as pa
+
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.changes import (
@@ -27,6 +29,7 @@ from omnigraph.storage.tables.ledger import (
     stage_manifest,
     written_state,
 )
+from omnigraph.storage.tables.stage import StagedTransaction
 
 RETRIES = 5
 
@@ -41,12 +44,54 @@ class Published:
     commit: Commit | None
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedPublish:
+    """A publish whose file is written; nothing refers to it yet."""
+
+    base: ManifestVersion
+    publication: Publication
+    commit: Commit | None
+    state: ManifestState
+    rows: pa.Table
+    lineage: pa.Table
+    staged: StagedTransaction
+
+
+def prepare_publish(
+    base: ManifestVersion, ref: BranchRef, publication: Publication
+) -> PreparedPublish:
+    """All of a publish that others cannot see, done on the manifest at `base`.
+
+    Raises:
+        ExpectedVersionMismatch, ReadSetChanged: an assumption no longer holds.
+    """
+    check_expectations(base.state, publication, ref.name, ref.incarnation)
+    commit = _commit(base, ref, publication)
+    parent = commit.parent_commit_id if commit else None
+    state = apply_publication(base.state, publication, ref.name, ref.incarnation, parent)
+    added: list[Row] = [encode_audit(audit) for audit in publication.audits]
+    if commit is not None:
+        added.append(encode_commit(commit))
+    encoded = encode_state(state)
+    both = to_arrow([*encoded, *added])
+    rows, lineage = both.slice(0, len(encoded)), both.slice(len(encoded))
+    staged = stage_manifest(
+        base.ledger,
+        rows,
+        lineage,
+        uuid=str(uuid4()),
+        properties={COMMIT_PROPERTY: commit.commit_id} if commit else {},
+    )
+    return PreparedPublish(base, publication, commit, state, rows, lineage, staged)
+
+
 def publish(
     root: GraphRoot,
     ref: BranchRef,
     publication: Publication,
     *,
     base: ManifestVersion | None = None,
+    prepared: PreparedPublish | None = None,
     before_commit: Callable[[], None] = lambda: None,
 ) -> Published:
     """Make every change of the publication visible in one step, or none.
@@ -54,8 +99,9 @@ def publish(
     A strict compare-and-swap on the manifest's next version. Everything the publication assumes
     is checked again on each attempt; the commit keeps its id and time over all of them.
     `before_commit` runs right before each attempt's visible effect and may refuse it. A caller
-    that has just read the newest manifest gives it as `base`; should it be the newest no more, the
-    first attempt fails and the next one reads again.
+    that has just read the newest manifest gives it as `base`, and what it prepared on it as
+    `prepared`; should it be the newest no more, the first attempt fails and the next one reads
+    again. What was prepared for another publication is not used.
 
     Raises:
         ExpectedVersionMismatch, ReadSetChanged: an assumption no longer holds.
@@ -66,18 +112,17 @@ def publish(
     for attempt in range(RETRIES + 1):
         if base is None or attempt:
             base = read_newest(location, base)
-        check_expectations(base.state, publication, ref.name, ref.incarnation)
         if publication.is_empty:
+            check_expectations(base.state, publication, ref.name, ref.incarnation)
             return Published(base, None)
-        commit = _commit(base, ref, publication)
-        parent = commit.parent_commit_id if commit else None
-        state = apply_publication(base.state, publication, ref.name, ref.incarnation, parent)
+        if prepared is None or prepared.base is not base or prepared.publication != publication:
+            prepared = prepare_publish(base, ref, publication)
         before_commit()
         try:
-            published = _swap(base, state, publication, commit)
+            published = _swap(prepared)
         except RetryableCommitConflict:
             continue
-        return Published(published, commit)
+        return Published(published, prepared.commit)
     raise RowLevelCasContention(RETRIES + 1)
 
 
@@ -99,26 +144,13 @@ def _commit(base: ManifestVersion, ref: BranchRef, publication: Publication) -> 
     )
 
 
-def _swap(
-    base: ManifestVersion, state: ManifestState, publication: Publication, commit: Commit | None
-) -> ManifestVersion:
-    added: list[Row] = [encode_audit(audit) for audit in publication.audits]
-    if commit is not None:
-        added.append(encode_commit(commit))
-    encoded = encode_state(state)
-    both = to_arrow([*encoded, *added])
-    rows, lineage = both.slice(0, len(encoded)), both.slice(len(encoded))
-    staged = stage_manifest(
-        base.ledger,
-        rows,
-        lineage,
-        uuid=str(uuid4()),
-        properties={COMMIT_PROPERTY: commit.commit_id} if commit else {},
-    )
-    committed = commit_exact(staged)
-    recent = recent_after(base.ledger, lineage)
-    ledger = written_state(committed.table, rows, recent)
-    return ManifestVersion(ledger if recent.num_rows else _tidied(ledger), state, base.stamp)
+def _swap(prepared: PreparedPublish) -> ManifestVersion:
+    base = prepared.base
+    committed = commit_exact(prepared.staged)
+    recent = recent_after(base.ledger, prepared.lineage)
+    ledger = written_state(committed.table, prepared.rows, recent)
+    ledger = ledger if recent.num_rows else _tidied(ledger)
+    return ManifestVersion(ledger, prepared.state, base.stamp)
 
 
 def _tidied(ledger: LedgerState) -> LedgerState:

@@ -8,8 +8,10 @@ makes all of it visible.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from omnigraph.errors import (
     AlreadyExists,
@@ -31,7 +33,7 @@ from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, NewCommit, Publication, SetVersion
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
 from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.publish import Published, publish
+from omnigraph.storage.publish import PreparedPublish, Published, prepare_publish, publish
 from omnigraph.storage.rearranged import is_only_rearranged
 from omnigraph.storage.recovery.intent import (
     OPERATION_PROPERTY,
@@ -44,6 +46,7 @@ from omnigraph.storage.recovery.intent import (
 from omnigraph.storage.recovery.revoke import revoke_late_effects
 from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all, shows_targets
 from omnigraph.storage.refs import find_ref
+from omnigraph.storage.side_by_side import SideBySide
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import create_branch, delete_branch
 from omnigraph.storage.tables.commit import commit_exact
@@ -108,6 +111,12 @@ class StagedTable:
     @property
     def is_fork(self) -> bool:
         return self.writable.is_fork
+
+    @property
+    def planned_rows(self) -> int:
+        """How many rows the table will have."""
+        transaction = self.transaction
+        return self.entry.row_count + transaction.inserted - transaction.deleted
 
 
 def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
@@ -175,14 +184,25 @@ def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = N
             newest = revalidate(snapshot, request.expected_head)
             _require_files(request)
             held.check()
+            beside = stack.enter_context(SideBySide(snapshot.root.settings.write_concurrency))
+            # Which versions and how many rows there will be is known: so the publish is prepared
+            # while the tables move. It becomes visible only when all of them have.
+            planned = _publication(request, _planned(request))
+            preparing = beside.start(partial(prepare_publish, newest, snapshot.ref, planned))
             if request.tables:
                 write_intent(snapshot.root.store, intent)
         if not request.tables:
-            publication = _publication(request, ())
-            return publish(
-                snapshot.root, snapshot.ref, publication, base=newest, before_commit=held.check
-            )
-        return _effects(request, held, intent, newest)
+            return _publish(request, held, planned, preparing)
+        return _effects(request, held, intent, beside, preparing)
+
+
+def _publish(
+    request: WriteRequest, hold: Hold, publication: Publication, preparing: Future[PreparedPublish]
+) -> Published:
+    root, ref, prepared = request.snapshot.root, request.snapshot.ref, preparing.result()
+    return publish(
+        root, ref, publication, base=prepared.base, prepared=prepared, before_commit=hold.check
+    )
 
 
 def _require_files(request: WriteRequest) -> None:
@@ -249,36 +269,47 @@ def _first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | None:
 
 
 def _effects(
-    request: WriteRequest, hold: Hold, intent: Intent, newest: ManifestVersion
+    request: WriteRequest,
+    hold: Hold,
+    intent: Intent,
+    beside: SideBySide,
+    preparing: Future[PreparedPublish],
 ) -> Published:
-    root = request.snapshot.root
-    changes: list[SetVersion] = []
+    *others, last = request.tables
     try:
-        for table in request.tables:
-            hold.check()
-            changes.append(_move(request.snapshot, table))
-        published = publish(
-            root,
-            request.snapshot.ref,
-            _publication(request, tuple(changes)),
-            base=newest,
-            before_commit=hold.check,
-        )
+        moving = [beside.start(partial(_move, request.snapshot, one, hold)) for one in others]
+        moved_last = _move(request.snapshot, last, hold)
+        moved = (*(one.result() for one in moving), moved_last)
+        published = _publish(request, hold, _publication(request, moved), preparing)
     except OmniError as error:
+        beside.wait()
         return _after_failure(request, hold, intent, error)
     _forget(request, intent)
     return published
 
 
-def _move(snapshot: Snapshot, table: StagedTable) -> SetVersion:
+def _move(snapshot: Snapshot, table: StagedTable, hold: Hold) -> SetVersion:
+    hold.check()
     committed = commit_exact(table.transaction)
     snapshot.root.handles.follow(table.transaction, committed.table)
+    return _shown(snapshot, table, committed.version, committed.row_count)
+
+
+def _planned(request: WriteRequest) -> tuple[SetVersion, ...]:
+    """What the tables will be shown as if all goes well."""
+    return tuple(
+        _shown(request.snapshot, table, table.transaction.target_version, table.planned_rows)
+        for table in request.tables
+    )
+
+
+def _shown(snapshot: Snapshot, table: StagedTable, version: int, row_count: int) -> SetVersion:
     return SetVersion(
         table.entry.identity,
         table.entry.table_key,
-        committed.version,
+        version,
         table.transaction.location.branch,
-        committed.row_count,
+        row_count,
         snapshot.ref.incarnation,
     )
 

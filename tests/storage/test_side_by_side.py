@@ -1,0 +1,121 @@
+"""Calls made next to each other: where they run, who waits for them and learns of failures."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import omnigraph
+from omnigraph.storage.side_by_side import SideBySide
+
+
+def test_calls_happen_at_the_same_time_and_next_to_the_caller():
+    meeting = threading.Barrier(3, timeout=30)
+    with SideBySide(3) as beside:
+        calls = [beside.start(meeting.wait) for _ in range(2)]
+        meeting.wait()
+    assert all(call.done() for call in calls)
+
+
+def test_one_at_a_time_is_the_caller_in_the_order_given():
+    seen = []
+    with SideBySide(1) as beside:
+        for number in range(3):
+            beside.start(lambda number=number: seen.append((number, threading.current_thread())))
+        assert seen == [(number, threading.current_thread()) for number in range(3)]
+
+
+def test_no_more_happen_at_a_time_than_allowed():
+    go = threading.Event()
+    with SideBySide(2) as beside:
+        waiting = beside.start(lambda: go.wait(30))
+        here = beside.start(threading.current_thread)
+        assert here.result() is threading.current_thread()
+        assert not waiting.done()
+        go.set()
+
+
+def test_a_failure_is_raised_where_the_result_is_asked_for():
+    with SideBySide(2) as beside:
+        failed = beside.start(lambda: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            failed.result()
+
+
+def test_a_failure_of_the_caller_waits_for_what_is_under_way():
+    done = []
+
+    def fail_meanwhile():
+        with SideBySide(2) as beside:
+            beside.start(lambda: (time.sleep(0.2), done.append(True)))
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        fail_meanwhile()
+    assert done == [True]
+
+
+def test_an_interrupt_waits_for_what_is_under_way():
+    done, started = [], threading.Event()
+
+    def work():
+        started.set()
+        time.sleep(0.5)
+        done.append(True)
+
+    with SideBySide(2) as beside:
+        beside.start(work)
+        started.wait(30)
+        for delay_s in (0.1, 0.2):
+            threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            beside.wait()
+        assert done == [True]
+
+
+ENDING = """
+import atexit, sys
+import omnigraph
+schema = "node Person { name: String @key }\\nedge Knows: Person -> Person"
+graph = omnigraph.init(sys.argv[1], schema)
+two_tables = 'query q() { insert Person {name: "%s"} insert Knows {from: "%s", to: "%s"} }'
+def write(name):
+    graph.mutate(two_tables % (name, name, name))
+write("first")
+atexit.register(write, "last")
+"""
+FORKING = """
+import os
+from omnigraph.storage.side_by_side import SideBySide
+def once():
+    with SideBySide(2) as beside:
+        return beside.start(os.getpid).result()
+assert once() == os.getpid()
+child = os.fork()
+if child == 0:
+    os._exit(0 if once() == os.getpid() else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def run_program(program, *arguments):
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_write_while_the_interpreter_ends_is_made_in_turn(tmp_path):
+    run_program(ENDING, tmp_path / "graph")
+    names = [record for record in omnigraph.open(tmp_path / "graph").export() if "type" in record]
+    assert sorted(record["data"]["name"] for record in names) == ["first", "last"]
+
+
+def test_a_forked_child_has_threads_of_its_own():
+    run_program(FORKING)
