@@ -13,6 +13,7 @@ MEASURES = (
     Measure("commit", "one row more", "commits"),
     Measure("processor", "processor time of the same commit, on all threads"),
     Measure("open", "the first open of a process"),
+    Measure("yardstick", "one row written over a bare table after each of them: the machine"),
 )
 TARGETS = (GrowthTarget("omnigraph maintained", "commit", at_most=1.2),)
 
@@ -39,5 +40,6 @@ SUITE = Suite(
     quick_cases=tuple(case(commits, 6) for commits in (10, 50)),
     targets=TARGETS,
     axis="commits",
+    yardstick="yardstick",
     timeout_s=600,
 )

@@ -17,5 +17,6 @@ SUITE = Suite(
     quick_cases=tuple(case(commits, 4, with_log=False) for commits in (10, 30)),
     targets=TARGETS,
     axis="commits",
+    yardstick="yardstick",
     timeout_s=900,
 )

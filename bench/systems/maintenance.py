@@ -33,6 +33,7 @@ from bench.systems.changes import (
 from bench.systems.clock import Seconds, timed
 from bench.systems.prepared import copied
 from bench.systems.small_graph import SmallGraph
+from bench.systems.yardstick import Yardstick
 from omnigraph.settings import Settings
 
 _BASE_ROWS = 100
@@ -163,10 +164,12 @@ def _run_graph(spec: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _committed(spec: dict[str, Any], target: Target, opened: Seconds) -> dict[str, Any]:
     parameters = spec["parameters"]
-    seconds = time_changes(target, "insert", parameters["warm_up"], parameters["repetitions"])
+    yardstick = Yardstick(Path(spec["root"]))
+    warm_up, repetitions = parameters["warm_up"], parameters["repetitions"]
+    seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
     rows = list(target.rows())
     return {
-        "timings": {"open": opened.wall, **seconds},
+        "timings": {"open": opened.wall, **seconds, "yardstick": yardstick.seconds},
         "result_hash": hash_of(rows),
         "work": {"commit": 1},
         "preview": preview_of(rows),
