@@ -16,9 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, StorageFailure, StorageKind
 from omnigraph.pipeline.archive import archive_options
+from omnigraph.pipeline.complaints import reason_of
 from omnigraph.pipeline.java import cache_folder, find_java, launcher_home
+from omnigraph.pipeline.reach import require_master, require_server
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ def spark(
         session: A session of the caller's, used as it is.
         settings: What the environment asks for; read from it by default.
         conf: Spark options for a session that is made here.
+
+    Raises:
+        StorageFailure: Spark cannot be reached or does not start.
     """
     if session is not None:
         return session
@@ -58,8 +63,9 @@ def spark(
         return active
     if chosen.spark.remote:
         return _connect(chosen.spark.remote, asked)
-    master = asked.pop("spark.master", None) or chosen.spark.master
-    return _classic(master or f"local[*,{ATTEMPTS}]", asked)
+    master = asked.pop("spark.master", None) or chosen.spark.master or f"local[*,{ATTEMPTS}]"
+    require_master(master)
+    return _classic(master, asked)
 
 
 def parse_options(options: Sequence[str]) -> dict[str, str]:
@@ -119,6 +125,7 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
             f"Spark Connect needs packages that are not installed ({', '.join(missing)}): "
             "pip install 'omnigraph[connect]'"
         )
+    require_server(remote)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - two seconds, paid only where used
 
     builder = SparkSession.builder.remote(remote)
@@ -156,11 +163,30 @@ def _classic(master: str, asked: Mapping[str, str]) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - two seconds, paid only where used
 
-    with _starting(changes), _no_orphan():
+    with _starting(changes), _no_orphan(), _told_plainly(master):
         builder = SparkSession.builder.master(master)
         for key, value in conf.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+@contextmanager
+def _told_plainly(master: str) -> Iterator[None]:
+    """Say in one line why Spark did not start, and leave nothing of a start that failed."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - as above
+    from pyspark import SparkContext  # noqa: PLC0415 - as above
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        half_started = SparkContext._active_spark_context
+        if half_started is not None:
+            half_started.stop()
+        message = f"Spark did not start with the master {master}: {reason_of(error)}"
+        raise StorageFailure(
+            StorageKind.CONFIGURATION, f"{message}; nothing was changed"
+        ) from error
 
 
 @contextmanager

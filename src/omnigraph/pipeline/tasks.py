@@ -27,6 +27,7 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
+from omnigraph.pipeline.complaints import reason_of
 from omnigraph.pipeline.kernels.probe import describe
 from omnigraph.pipeline.progress import watched
 from omnigraph.pipeline.session import application_id, is_connect, is_local, parallelism
@@ -356,17 +357,8 @@ def _cancel(session: SparkSession, group: str) -> None:
 
 
 def _failure(stage: str, error: Exception) -> StorageFailure:
-    """What Spark said, without the trace of Java."""
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    python = [line for line in lines if _is_python_error(line)]
-    reason = python[-1] if python else (lines[0] if lines else type(error).__name__)
+    reason = reason_of(error)
     return StorageFailure(StorageKind.UNKNOWN, f"{stage or 'a stage'} failed on Spark: {reason}")
-
-
-def _is_python_error(line: str) -> bool:
-    name = line.partition(":")[0]
-    return name.replace(".", "").isidentifier() and name.endswith(("Error", "Failure", "Exception"))
 
 
 def started_spark() -> bool:

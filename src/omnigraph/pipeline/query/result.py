@@ -13,6 +13,7 @@ from omnigraph.errors import BadRequest, OmniError, StorageFailure, StorageKind
 from omnigraph.execution.read.profile import Profile
 from omnigraph.execution.read.project import output_schema
 from omnigraph.execution.read.result import ReadResult
+from omnigraph.pipeline.complaints import reason_of
 from omnigraph.pipeline.query.aggregates import SUM_TOO_LARGE
 from omnigraph.pipeline.source.columns import from_spark
 from omnigraph.plan.nodes import ReadPlan
@@ -58,9 +59,7 @@ def _restored(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 
 def _translated(error: Exception) -> OmniError:
     """What went wrong, as the embedded executor would say it."""
-    text = str(error)
-    too_large = re.search(re.escape(SUM_TOO_LARGE) + r" \w+", text)
+    too_large = re.search(re.escape(SUM_TOO_LARGE) + r" \w+", str(error))
     if too_large is not None:
         return BadRequest(too_large[0])
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return StorageFailure(StorageKind.UNKNOWN, f"the query failed on Spark: {lines[0]}")
+    return StorageFailure(StorageKind.UNKNOWN, f"the query failed on Spark: {reason_of(error)}")
