@@ -86,6 +86,15 @@ def test_every_way_to_name_a_graph_works(command, place: Path, arguments) -> Non
     assert outcome.code == 0, outcome.err
 
 
+def test_a_folder_with_a_graph_is_taken_for_the_graph_and_not_for_a_name(command, place: Path):
+    place.rename(place.with_name("music"))
+    assert command("query", "music", "-e", COUNT).code == 0
+    assert command("mutate", "music", "-e", ADD).code == 0
+    other = command("query", "q", "music", "-e", COUNT)
+    assert other.code == 0, other.err
+    assert command("query", "musik", "-e", COUNT).code == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -129,6 +138,22 @@ def test_a_configuration_that_cannot_be_meant_is_named(command, config, problem:
     assert problem in outcome.err
 
 
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ("profiles: {a: {server: lab}}", "profile 'a' names server 'lab'"),
+        ("profiles: {a: {cluster: atlas}}", "profile 'a' names cluster 'atlas'"),
+        ("defaults: {server: lab}", "defaults.server names server 'lab'"),
+    ],
+)
+def test_what_is_no_storage_is_named_with_the_way_out(command, config: str, named: str) -> None:
+    chosen = () if config.startswith("defaults") else ("--profile", "a")
+    outcome = command("snapshot", *chosen, config=config)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert named in outcome.err
+    assert "with --store or --uri" in outcome.err
+
+
 def test_the_environment_chooses_a_profile(command, place: Path) -> None:
     config = f"profiles: {{here: {{store: {place}}}}}\nfuture: 1\n"
     outcome = command("snapshot", "--json", config=config, OMNIGRAPH_PROFILE="here")
@@ -154,6 +179,30 @@ def test_who_writes_is_the_flag_or_the_configuration_or_nobody(command, place: P
     assert [one["actor_id"] for one in commits[:3]] == ["act-ben", "act-maria", None]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("load", "--data", "rows.jsonl", "--mode", "merge", "--engine", "local"),
+        ("embed", "--spec", "spec.json"),
+        ("optimize",),
+    ],
+    ids=["load", "embed", "optimize"],
+)
+def test_whatever_commits_says_who_did_it(command, tmp_path: Path, arguments) -> None:
+    schema = "node Artist { slug: String @key  name: String  feel: Vector(2)? }"
+    graph = library.init(tmp_path / "g.omni", schema)
+    for slug in ("a", "b"):
+        graph.load([{"type": "Artist", "data": {"slug": slug, "name": slug}}], "append")
+    (tmp_path / "rows.jsonl").write_text('{"type": "Artist", "data": {"slug": "c", "name": "C"}}')
+    spec = {"dimension": 2, "types": {"Artist": {"target": "feel", "fields": ["name"]}}}
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    done = command(
+        *arguments, "--store", "g.omni", "--as", "act-ben", OMNIGRAPH_EMBED_PROVIDER="mock"
+    )
+    assert done.code == 0, done.err
+    assert (len(graph.commits()), graph.commits()[0].actor_id) == (4, "act-ben")
+
+
 def test_a_write_says_where_it_goes_unless_it_is_quiet(command, place: Path) -> None:
     outcome = command("mutate", str(place), "-e", ADD)
     assert outcome.err == f"mutate → {place} (direct, local)\n"
@@ -165,8 +214,10 @@ def test_a_write_says_where_it_goes_unless_it_is_quiet(command, place: Path) -> 
     [
         ("branch", "delete", "a", "--store", "s3://nowhere/g.omni"),
         ("load", "s3://nowhere/g.omni", "--data", "x", "--mode", "overwrite"),
+        ("cleanup", "s3://nowhere/g.omni", "--keep", "1", "--confirm"),
+        ("repair", "s3://nowhere/g.omni", "--force", "--confirm"),
     ],
-    ids=["branch delete", "load"],
+    ids=["branch delete", "load", "cleanup", "repair"],
 )
 def test_destruction_elsewhere_needs_consent_before_anything_is_touched(command, arguments) -> None:
     for flags in ((), ("--json",)):

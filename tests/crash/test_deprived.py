@@ -73,6 +73,7 @@ def test_a_graph_that_may_not_be_written_refuses_writers_and_serves_readers(plac
     change_modes(place, 0o555, 0o444)
     told = without("rights", place, tmp_path)
     check_refused(told, place)
+    assert "cannot be written to" in told["open to write"]
     assert "ermission denied" in told["open to write"]
     change_modes(place, 0o755, 0o644)
     assert check(place, {"untouched": before})

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 _QUERY_NAME = re.compile(r"\w+")
+_MANIFEST = "__manifest"
+"""What every folder with a graph has."""
 """What a query can be called; anything else in its place is the address of a graph."""
+
+
+_NEEDS_STORAGE = (
+    "this release reaches graphs in storage only: pass the address of one as an argument, "
+    "with --store or --uri, or choose a profile that names a store"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +118,16 @@ def _show_last(decorated: Callable[..., object], own: int) -> None:
 def _shift_address(given: dict[str, object]) -> None:
     """Let the address stand first too: alone, where a query needs no name, or before the name."""
     name, address = given.get("name"), given.get("graph_uri")
-    if not name or _QUERY_NAME.fullmatch(str(name)):
+    if not name or (_QUERY_NAME.fullmatch(str(name)) and not _is_only_address(given, str(name))):
         return
     if address is None or _QUERY_NAME.fullmatch(str(address)):
         given["graph_uri"], given["name"] = name, address
+
+
+def _is_only_address(given: dict[str, object], name: str) -> bool:
+    """Whether what could be a name is a folder with a graph, and nothing else says where it is."""
+    is_elsewhere = any(given.get(one) for one in ("graph_uri", "uri", "store", "profile"))
+    return not is_elsewhere and (Path(name) / _MANIFEST).is_dir()
 
 
 def _refuse_other_order(given: dict[str, object]) -> None:
@@ -183,7 +197,7 @@ def only_address(addresses: list[object]) -> str | None:
 
 def _storage(uri: str) -> str:
     if uri.startswith(("http://", "https://")):
-        raise click.UsageError(f"'{uri}' is a server; this command needs a graph's storage")
+        raise click.UsageError(f"'{uri}' is a server; {_NEEDS_STORAGE}")
     return uri
 
 
@@ -198,12 +212,16 @@ def resolve_scope(addresses: list[object], profile: object, actor: object, *, qu
 def _from_config(config: OperatorConfig, profile: object) -> str:
     name = str(profile) if profile else active_profile()
     if name:
-        store = config.profile(name).store
-        if store is None:
-            raise click.UsageError(f"profile '{name}' names no store")
-        return store
+        chosen = config.profile(name)
+        if chosen.store is None:
+            what = f"server '{chosen.server}'" if chosen.server else f"cluster '{chosen.cluster}'"
+            raise click.UsageError(f"profile '{name}' names {what}; {_NEEDS_STORAGE}")
+        return chosen.store
     if config.default_store:
         return config.default_store
+    if config.default_server:
+        named = f"defaults.server names server '{config.default_server}'"
+        raise click.UsageError(f"{named}; {_NEEDS_STORAGE}")
     raise click.UsageError(
         "no graph given: pass its address as an argument, with --store or --uri, "
         "or choose a --profile"

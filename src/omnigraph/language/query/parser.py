@@ -25,6 +25,8 @@ from omnigraph.language.query.recovery import (
 from omnigraph.language.source import Problems, SourceText
 
 ANNOTATIONS = ("description", "instruction")
+BODY_WORDS = ("match", "return", "insert", "update", "delete", "merge")
+"""What stands first where somebody left the `query` around it out."""
 
 
 def parse_query_file(source: SourceText) -> QueryFile:
@@ -68,6 +70,8 @@ def _without_echoes(
 
 def _query(cursor: Cursor, lines: dict[str, int]) -> QueryDecl:
     mistakes_before = len(cursor.problems.found)
+    if cursor.token.value in BODY_WORDS:
+        cursor.fail("expected `query`", hint=f"name it: query q() {{ {cursor.token.value} … }}")
     word = expect_keyword(cursor, "query")
     name, parameters, notes = _header(cursor, lines)
     body = parse_body(cursor)

@@ -43,15 +43,7 @@ def supports_put_if_match(store: ObjectStore, ids: UlidSource) -> bool:
 @contextmanager
 def _probe_object(store: ObjectStore, ids: UlidSource) -> Iterator[str]:
     """A fresh object of our own, removed afterwards; one that was there is left alone."""
-    for _ in range(_NAME_ATTEMPTS):
-        path = probe_path(ids.next())
-        if store.put_if_absent(path, b""):
-            break
-    else:
-        raise StorageFailure(
-            StorageKind.PRECONDITION,
-            f"{store.uri} says that {_NAME_ATTEMPTS} fresh names are all taken",
-        )
+    path = _created(store, ids)
     try:
         yield path
     except BaseException:
@@ -59,3 +51,19 @@ def _probe_object(store: ObjectStore, ids: UlidSource) -> Iterator[str]:
             store.delete(path)
         raise
     store.delete(path)
+
+
+def _created(store: ObjectStore, ids: UlidSource) -> str:
+    try:
+        for _ in range(_NAME_ATTEMPTS):
+            path = probe_path(ids.next())
+            if store.put_if_absent(path, b""):
+                return path
+    except StorageFailure as failure:
+        # The object is nobody's business; what matters is where nothing can be written.
+        message = f"{store.uri} cannot be written to: {failure.message}"
+        raise StorageFailure(failure.kind, message) from failure
+    raise StorageFailure(
+        StorageKind.PRECONDITION,
+        f"{store.uri} says that {_NAME_ATTEMPTS} fresh names are all taken",
+    )
