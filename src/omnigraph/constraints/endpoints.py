@@ -39,13 +39,26 @@ def _ends(edge: EdgeType) -> tuple[tuple[str, TableKey], tuple[str, TableKey]]:
 def _missing_ends(
     change: TableChange, edge: EdgeType, changes: Changes, committed: Committed
 ) -> Iterator[Violation]:
-    for name, nodes in _ends(edge):
-        ends = column(change.rows, name)
-        missing = _are_missing(ends, nodes, changes.get(nodes), committed)
+    both = _ends(edge)
+    ends = [column(change.rows, name) for name, _ in both]
+    masks = _masks(ends, [nodes for _, nodes in both], changes, committed)
+    for (name, nodes), ids, missing in zip(both, ends, masks, strict=True):
         type_name = nodes.partition(":")[2]
         for index in pc.indices_nonzero(missing).to_pylist():
-            message = missing_end_message(name, ends[index].as_py(), type_name)
+            message = missing_end_message(name, ids[index].as_py(), type_name)
             yield change.violation(ViolationKind.ORPHAN_EDGE, message, index)
+
+
+def _masks(
+    ends: list[pa.Array], tables: list[TableKey], changes: Changes, committed: Committed
+) -> list[pa.Array]:
+    """For each end which of its nodes are missing; both are looked up at once where they can be."""
+    if tables[0] != tables[1]:
+        pairs = zip(ends, tables, strict=True)
+        return [_are_missing(ids, nodes, changes.get(nodes), committed) for ids, nodes in pairs]
+    nodes = tables[0]
+    missing = _are_missing(pa.concat_arrays(ends), nodes, changes.get(nodes), committed)
+    return [missing.slice(0, len(ends[0])), missing.slice(len(ends[0]))]
 
 
 def _are_missing(

@@ -239,7 +239,7 @@ class Table:
         nothing. For row id and address list `_rowid` and `_rowaddr` among the columns.
         """
         kind = self.schema.field(column).type
-        wanted = pc.unique(keys.cast(kind)).drop_null()
+        wanted = _distinct(keys, kind)
         names = list(self.schema.names if columns is None else columns)
         if self.directory is not None and column == KEY:
             found = self.directory.find(self, wanted, names)
@@ -340,6 +340,14 @@ class _Reading(Translating):
         reclaimed = HistoricalVersionReclaimed(table.version, table.location.native_uri)
         reclaimed.__cause__ = failure
         return reclaimed
+
+
+def _distinct(keys: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """The keys as the column has them, each once and none of them null."""
+    if len(keys) == 1 and keys.type == kind and not keys.null_count:
+        # What a small write asks for; each step below would cost more than finding it.
+        return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    return pc.unique(keys.cast(kind)).drop_null()
 
 
 def _with_keys(rows: pa.Table, column: str, keys: pa.Array) -> pa.Table:

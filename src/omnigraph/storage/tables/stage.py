@@ -114,8 +114,8 @@ def stage_insert(
     if not len(keys):
         return None
     existing = table.lookup(key, keys, [key]).column(key)
-    taken = pc.is_in(keys, value_set=existing.combine_chunks())
     if len(existing):
+        taken = pc.is_in(keys, value_set=existing.combine_chunks())
         raise KeyConflict(table_key, keys[pc.index(taken, True).as_py()].as_py())
     staged = _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
     return _with_keys(staged, rows.column(key), existing)
@@ -297,6 +297,8 @@ def _replacing_first(
     rows: pa.Table, keys: pa.Array, found: pa.Table, key: str
 ) -> tuple[pa.Table, pa.ChunkedArray]:
     """The rows with those first that replace a row, and the row ids of what they replace."""
+    if not found.num_rows:
+        return rows, found.column(ROW_ID)
     position = pc.index_in(keys, value_set=found.column(key).combine_chunks())
     carried = found.column(ROW_ID).take(position.drop_null())
     if 0 < len(carried) < len(keys):
@@ -422,7 +424,7 @@ def _checked_ids(rows: pa.Table, key: str, table_key: str) -> pa.Array:
     keys = rows.column(key).combine_chunks()
     if keys.null_count:
         raise BadRequest(f"{table_key or 'a row'} has no {key}")
-    if pc.count_distinct(keys).as_py() != len(keys):
+    if len(keys) > 1 and pc.count_distinct(keys).as_py() != len(keys):
         counts = pc.value_counts(keys)
         repeated = counts.filter(pc.greater(counts.field("counts"), 1))
         raise KeyConflict(table_key, repeated.field("values")[0].as_py())
