@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.environments import make_environments, versions
+from bench.leftovers import SLOW_NEW_FILE_S, remove_leftovers
 from bench.machine import machine_facts
 from bench.prepared import Store
 from bench.record import keep, write_report
 from bench.report import markdown
 from bench.run import MINIMUM_SAMPLES, run_suite
-from bench.suite import Suite, find_suites
+from bench.suite import JsonValue, Suite, find_suites
 
 _RESULTS = Path(__file__).resolve().parent / "results"
 _KEPT = Path(__file__).resolve().parent / "RESULTS.md"
@@ -41,7 +42,10 @@ def main(arguments: Sequence[str] | None = None, package: str = "bench.suites") 
         print("figures of --quick are not worth keeping", file=sys.stderr)
         return 2
     chosen = {name: suites[name] for name in options.names} if options.names else suites
-    return _run(chosen, options)
+    try:
+        return _run(chosen, options)
+    finally:
+        remove_leftovers()
 
 
 def _run(suites: Mapping[str, Suite], options: argparse.Namespace) -> int:
@@ -52,6 +56,7 @@ def _run(suites: Mapping[str, Suite], options: argparse.Namespace) -> int:
     store = Store(fresh=options.fresh)
     for suite in suites.values():
         machine = machine_facts(versions(suite.systems))
+        _warn_of_slow_files(machine)
         run = run_suite(
             suite,
             samples=options.samples,
@@ -66,6 +71,16 @@ def _run(suites: Mapping[str, Suite], options: argparse.Namespace) -> int:
             keep(run, machine, _KEPT)
         sound = sound and run.is_sound
     return 0 if sound else 1
+
+
+def _warn_of_slow_files(machine: Mapping[str, JsonValue]) -> None:
+    took_us = machine["new_file_us"]
+    assert isinstance(took_us, int)
+    if took_us > SLOW_NEW_FILE_S * 1e6:
+        _announce(
+            f"a new file takes {took_us} µs here, so figures of small writes will be those of the "
+            "file system; wait some minutes after deleting many files, or set TMPDIR"
+        )
 
 
 def _announce(message: str) -> None:

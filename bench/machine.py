@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from bench.leftovers import new_file_seconds
 from bench.suite import JsonValue
 
 _PACKAGES = ("click", "msgspec", "numpy", "obstore", "omnigraph", "polars", "pyarrow", "pylance")
@@ -26,6 +27,7 @@ def machine_facts(extra: Mapping[str, str | None] | None = None) -> dict[str, Js
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "filesystem": _filesystem(Path(tempfile.gettempdir())),
+        "new_file_us": round(new_file_seconds() * 1e6),
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "packages": {**{name: _version(name) for name in _PACKAGES}, **(extra or {})},

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.child import REQUEST, RESULT
+from bench.leftovers import leave
 from bench.outcome import Failure, FailureKind, Outcome, parse_result, without_paths
 from bench.suite import JsonValue
 
@@ -36,9 +37,10 @@ class Request:
 
 
 def run_sample(request: Request) -> Outcome:
-    """The outcome of one run; its data folder is gone afterwards, whatever happened."""
-    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
-        control, root = Path(folder, "control"), Path(folder, "root")
+    """The outcome of one run; its data folder is left to be removed, whatever happened."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-"))
+    try:
+        control, root = folder / "control", folder / "root"
         control.mkdir()
         root.mkdir()
         report = _run_child(request, control, root)
@@ -47,6 +49,8 @@ def run_sample(request: Request) -> Outcome:
         peak = report["peak_memory_bytes"]
         assert isinstance(peak, int)
         return parse_result(report["result"], peak, request.measures)
+    finally:
+        leave(folder)
 
 
 def run_prepare(request: Request, folder: Path) -> Failure | None:

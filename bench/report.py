@@ -261,6 +261,7 @@ def _machine_line(machine: Mapping[str, JsonValue]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
     return (
         f"{machine['cores']} cores ({machine['processor']}), {memory / 2**30:.0f} GiB, "
-        f"{machine['system']}, {machine['filesystem']}, load {machine['load_average']}, "
+        f"{machine['system']}, {machine['filesystem']}, a new file in {machine['new_file_us']} µs, "
+        f"load {machine['load_average']}, "
         f"{machine['python']}, {versions}; commit {machine['commit']}."
     )

