@@ -32,6 +32,11 @@ class SideBySide:
         self._others = at_a_time - 1
         self._started: list[Future[Any]] = []
 
+    @property
+    def is_in_turn(self) -> bool:
+        """Whether every call is made on the spot."""
+        return self._others <= 0
+
     def start(self, call: Callable[[], Result]) -> Future[Result]:
         """What will have the result; where no more may happen at a time, it has it already."""
         if sum(not one.done() for one in self._started) >= self._others:

@@ -8,10 +8,8 @@ makes all of it visible.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from omnigraph.errors import (
     AlreadyExists,
@@ -33,7 +31,7 @@ from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, NewCommit, Publication, SetVersion
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
 from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.publish import PreparedPublish, Published, prepare_publish, publish
+from omnigraph.storage.publish import Published, prepare_publish, publish
 from omnigraph.storage.rearranged import is_only_rearranged
 from omnigraph.storage.recovery.intent import (
     OPERATION_PROPERTY,
@@ -49,7 +47,7 @@ from omnigraph.storage.refs import find_ref
 from omnigraph.storage.side_by_side import SideBySide
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import create_branch, delete_branch
-from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.commit import Committing, start_commit
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.stage import StagedTransaction
 
@@ -184,25 +182,15 @@ def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = N
             newest = revalidate(snapshot, request.expected_head)
             _require_files(request)
             held.check()
-            beside = stack.enter_context(SideBySide(snapshot.root.settings.write_concurrency))
-            # Which versions and how many rows there will be is known: so the publish is prepared
-            # while the tables move. It becomes visible only when all of them have.
-            planned = _publication(request, _planned(request))
-            preparing = beside.start(partial(prepare_publish, newest, snapshot.ref, planned))
             if request.tables:
                 write_intent(snapshot.root.store, intent)
         if not request.tables:
-            return _publish(request, held, planned, preparing)
-        return _effects(request, held, intent, beside, preparing)
-
-
-def _publish(
-    request: WriteRequest, hold: Hold, publication: Publication, preparing: Future[PreparedPublish]
-) -> Published:
-    root, ref, prepared = request.snapshot.root, request.snapshot.ref, preparing.result()
-    return publish(
-        root, ref, publication, base=prepared.base, prepared=prepared, before_commit=hold.check
-    )
+            publication = _publication(request, ())
+            return publish(
+                snapshot.root, snapshot.ref, publication, base=newest, before_commit=held.check
+            )
+        beside = stack.enter_context(SideBySide(snapshot.root.settings.write_concurrency))
+        return _effects(request, held, intent, newest, beside)
 
 
 def _require_files(request: WriteRequest) -> None:
@@ -272,15 +260,26 @@ def _effects(
     request: WriteRequest,
     hold: Hold,
     intent: Intent,
+    newest: ManifestVersion,
     beside: SideBySide,
-    preparing: Future[PreparedPublish],
 ) -> Published:
-    *others, last = request.tables
+    root, ref = request.snapshot.root, request.snapshot.ref
     try:
-        moving = [beside.start(partial(_move, request.snapshot, one, hold)) for one in others]
-        moved_last = _move(request.snapshot, last, hold)
-        moved = (*(one.result() for one in moving), moved_last)
-        published = _publish(request, hold, _publication(request, moved), preparing)
+        moving = [_start_moving(table, hold, beside) for table in request.tables]
+        # Which versions and how many rows there will be is known: so the publish is prepared
+        # while the tables move. It becomes visible only when all of them have.
+        prepared = prepare_publish(newest, ref, _publication(request, _planned(request)))
+        moved = tuple(
+            _moved(request.snapshot, *one) for one in zip(request.tables, moving, strict=True)
+        )
+        published = publish(
+            root,
+            ref,
+            _publication(request, moved),
+            base=newest,
+            prepared=prepared,
+            before_commit=hold.check,
+        )
     except OmniError as error:
         beside.wait()
         return _after_failure(request, hold, intent, error)
@@ -288,9 +287,16 @@ def _effects(
     return published
 
 
-def _move(snapshot: Snapshot, table: StagedTable, hold: Hold) -> SetVersion:
+def _start_moving(table: StagedTable, hold: Hold, beside: SideBySide) -> Committing:
     hold.check()
-    committed = commit_exact(table.transaction)
+    moving = start_commit(table.transaction, beside.start)
+    if beside.is_in_turn:
+        moving.finish()  # a table that cannot move keeps the next one from moving
+    return moving
+
+
+def _moved(snapshot: Snapshot, table: StagedTable, moving: Committing) -> SetVersion:
+    committed = moving.finish()
     snapshot.root.handles.follow(table.transaction, committed.table)
     return _shown(snapshot, table, committed.version, committed.row_count)
 

@@ -8,8 +8,10 @@ commit, and then read back what was committed under which number.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
@@ -58,12 +60,54 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
         OutcomeUnknown: it may or may not have happened.
         StorageFailure: it cannot be done; nothing happened.
     """
+    started = start_commit(staged, lambda call: _done(call()))
+    return started.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class Committing:
+    """A commit under way; whether it succeeded is known when it is finished."""
+
+    staged: StagedTransaction
+    looked_at: float
+    native: Future[LanceDataset | Exception] | None
+    """What the substrate says; None if another writer was first, so that it was not asked."""
+
+    @property
+    def has_answer(self) -> bool:
+        return self.native is None or self.native.done()
+
+    def finish(self) -> CommittedVersion:
+        """What `commit_exact` gives or raises."""
+        staged, native = self.staged, None if self.native is None else self.native.result()
+        if native is None or isinstance(native, Exception):
+            return _settle(staged, native)
+        if native.version != staged.target_version:
+            raise _landed_elsewhere(staged, native.version)
+        if time.monotonic() - self.looked_at > SLEPT_S:
+            _require_followed(staged)
+        known = staged.base.columns if staged.base and staged.changes_only_rows else None
+        return _verified(staged, Table(staged.location, native, known))
+
+
+def start_commit(
+    staged: StagedTransaction,
+    start: Callable[[Callable[[], LanceDataset | Exception]], Future[LanceDataset | Exception]],
+) -> Committing:
+    """Begin `commit_exact`; `start` has the substrate asked, perhaps in another thread.
+
+    Only that part runs there: what needs the interpreter would make both threads wait for it.
+    """
     looked_at = time.monotonic()
     if _newest_version(staged) != staged.read_version:
-        return _settle(staged, None)
+        return Committing(staged, looked_at, None)
+    return Committing(staged, looked_at, start(partial(_ask, staged)))
+
+
+def _ask(staged: StagedTransaction) -> LanceDataset | Exception:
     try:
         with observed_write("commit", staged.location.native_uri):
-            native = LanceDataset.commit(
+            return LanceDataset.commit(
                 staged.location.native_uri if staged.base is None else staged.base.native,
                 staged.native,
                 storage_options=staged.location.native_options,
@@ -71,13 +115,13 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
                 enable_stable_row_ids=True if staged.base is None else None,
             )
     except Exception as error:  # noqa: BLE001 - whatever it says, what counts is what is there
-        return _settle(staged, error)
-    if native.version != staged.target_version:
-        raise _landed_elsewhere(staged, native.version)
-    if time.monotonic() - looked_at > SLEPT_S:
-        _require_followed(staged)
-    known = staged.base.columns if staged.base and staged.changes_only_rows else None
-    return _verified(staged, Table(staged.location, native, known))
+        return error
+
+
+def _done(answer: LanceDataset | Exception) -> Future[LanceDataset | Exception]:
+    future: Future[LanceDataset | Exception] = Future()
+    future.set_result(answer)
+    return future
 
 
 def _require_followed(staged: StagedTransaction) -> None:
