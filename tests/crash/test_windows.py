@@ -26,6 +26,7 @@ from omnigraph.errors import (
     BranchNotFound,
     ConstraintViolated,
     KeyConflict,
+    OmniError,
     PreconditionFailed,
     ReadSetChanged,
     RecoveryRequired,
@@ -215,6 +216,57 @@ def test_a_branch_created_while_its_source_is_written_shows_one_side_of_the_writ
         first.finish()
         made.join(60)
     assert content_of(graph)["dev"] == before, "the branch starts at what its creator saw"
+    check_order(place, graph)
+
+
+def test_a_branch_is_deleted_only_after_the_write_under_way(place, graph):
+    graph.create_branch("dev")
+    before = content_of(graph)["main"]
+    with parked(*ANNOUNCED, mutation(place, 'insert City {slug: "x", name: "X"}', "dev")) as first:
+        deleted = threading.Thread(target=graph.delete_branch, args=("dev",))
+        deleted.start()
+        deleted.join(0.3)
+        assert deleted.is_alive(), "deleting a branch must wait for its writer"
+        first.finish()
+        deleted.join(60)
+    assert content_of(graph) == {"main": before}
+    assert graph.recovery_list() == (), "the write was finished, not discarded"
+    check_order(place, graph)
+
+
+WORK_ON_A_BRANCH = {
+    "mutate": lambda graph: run(graph, 'insert City {slug: "x", name: "X"}', "dev"),
+    "load": lambda graph: graph.load([person("eve")], "append", branch="dev"),
+    "optimize": lambda graph: graph.optimize(branch="dev"),
+    "ensure_indices": lambda graph: graph.ensure_indices(branch="dev"),
+}
+
+
+@pytest.mark.parametrize("verb", WORK_ON_A_BRANCH)
+def test_work_on_a_branch_that_is_being_deleted_waits_and_finds_it_gone(place, graph, verb):
+    graph.create_branch("dev")
+    run(graph, 'insert Person {slug: "fay", name: "F"}', "dev")
+    before, refused = content_of(graph)["main"], []
+
+    def work():
+        try:
+            WORK_ON_A_BRANCH[verb](graph)
+        except OmniError as error:
+            refused.append(error)
+
+    def deletion():
+        deleter = open_graph(place)
+        return lambda: deleter.delete_branch("dev")
+
+    with parked("before", "delete", "_refs/branches/*", deletion) as deleting:
+        waiting = threading.Thread(target=work)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive(), "it must wait until the deletion is over"
+        deleting.finish()
+        waiting.join(60)
+    assert [type(error) for error in refused] == [BranchNotFound]
+    assert content_of(graph) == {"main": before}
     check_order(place, graph)
 
 

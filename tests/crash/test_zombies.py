@@ -6,20 +6,38 @@ Another takes over, settles the sleeper's operation and goes on; then the sleepe
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from crash.checks import check, check_order, content_of, drift, intents
 from crash.strangers import append_raw
 from crash.town import create, run
-from crash.windows import EDGES, INTENTS, MANIFEST, NODES, At, Stopped, parked, stop, watched
-from omnigraph.errors import ExpectedVersionMismatch, RecoveryRequired, UncoveredDrift
+from crash.windows import (
+    EDGES,
+    INTENTS,
+    MANIFEST,
+    NODES,
+    TABLES,
+    At,
+    Stopped,
+    parked,
+    stop,
+    watched,
+)
+from omnigraph.errors import (
+    ConflictError,
+    ExpectedVersionMismatch,
+    RecoveryRequired,
+    UncoveredDrift,
+)
 from omnigraph.graph.graph import Graph
 from omnigraph.storage.fence.hold import fence_lost
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from places import open_graph
+from places import open_graph, settings_of
 
 INSERT = 'insert Person {slug: "eve", name: "E"}'
 PAIR = INSERT + ' insert Knows {from: "eve", to: "ada"}'
@@ -65,7 +83,7 @@ class Sleeper:
         self.hold, self._place = LostLease(), place
 
     def opens(self):
-        root = GraphRoot.at(str(self._place))
+        root = GraphRoot.at(str(self._place), settings_of(self._place))
         root.__dict__["fence"] = LeaseInNameOnly(self.hold)
         return Graph(root, actor="sleeper")
 
@@ -173,6 +191,40 @@ def test_late_effects_on_two_tables_are_undone_one_after_the_other(place):
     check_order(place, graph)
 
 
+def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, sleeper, monkeypatch):
+    """Its tables move at the same time, so it may sleep before both of them."""
+    monkeypatch.setenv("OMNIGRAPH_WRITE_CONCURRENCY", "8")
+    arrived, go, told = threading.Semaphore(0), threading.Event(), []
+
+    def sleep():
+        arrived.release()
+        assert go.wait(60)
+
+    def write(graph):
+        with pytest.raises(RecoveryRequired):
+            run(graph, PAIR)
+        told.append(True)
+
+    with watched(At("before", "commit", TABLES, sleep, times=2)):
+        asleep = threading.Thread(target=write, args=(sleeper.opens(),), daemon=True)
+        asleep.start()
+        for _ in range(2):
+            assert arrived.acquire(timeout=60)
+    graph = open_graph(place, actor="other")
+    before = content_of(graph)
+    sleeper.hold.is_lost = True
+    go.set()
+    asleep.join(60)
+    assert told
+    assert (kinds(graph), drifted(place)) == (["Abandoned"], ["edge:Knows", "node:Person"])
+    assert content_of(graph) == before
+    run(graph, PAIR)
+    (revoked,) = [audit for audit in graph.recovery_list() if str(audit.kind) == "RevokedEffect"]
+    assert {table.table_key for table in revoked.tables} == {"edge:Knows", "node:Person"}
+    assert len(content_of(graph)["main"]) == len(before["main"]) + 2
+    check_order(place, graph)
+
+
 def test_a_late_effect_after_the_branch_moved_on_finds_its_place_taken(place, graph, sleeper):
     with parked("before", "commit", NODES, sleeper.mutates(INSERT)) as asleep:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
@@ -227,6 +279,20 @@ def test_a_late_removal_of_an_announcement_harms_nobody(place, graph, sleeper):
         after = content_of(graph)
         sleeper.wakes(asleep)
     assert check(place, {"both writes": after})
+
+
+def test_a_late_publish_of_a_recovery_is_no_second_commit(place, sleeper):
+    """The one who recovers falls asleep: somebody else finishes the write and goes on."""
+    with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
+        run(open_graph(place), PAIR)
+    with parked("before", "commit", MANIFEST, lambda: sleeper.opens) as asleep:
+        graph = open_graph(place)
+        run(graph, INSERT.replace("eve", "fay"))
+        after = content_of(graph)
+        with pytest.raises(ConflictError):
+            sleeper.wakes(asleep)
+    assert kinds(graph) == ["RolledForward"]
+    assert check(place, {"finished once": after})
 
 
 def test_a_late_restore_of_a_recovery_is_undone(place, sleeper):

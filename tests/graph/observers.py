@@ -30,6 +30,11 @@ class Trouble:
         self._is_busy = False
         self.seen: list[tuple[str, str]] = []
 
+    @property
+    def is_over(self) -> bool:
+        """Whether everything that was to fail has failed."""
+        return not self._left
+
     def before(self, action: str, path: str) -> None:
         self._meet("before", action, path)
 

@@ -47,6 +47,15 @@ def test_creating_a_branch_makes_no_commit_and_no_version(music):
     assert music.snapshot("dev").graph_manifest_version == info.graph_manifest_version
 
 
+def test_deleting_a_branch_makes_no_commit_and_no_version(music):
+    music.create_branch("dev")
+    add(music, "d", "dev")
+    before, info = music.commits(), music.snapshot()
+    music.delete_branch("dev")
+    assert music.commits() == before
+    assert music.snapshot() == info
+
+
 def test_only_tables_that_are_written_are_forked(music):
     music.create_branch("dev")
     assert {t.table_branch for t in music.snapshot("dev").tables} == {None}
@@ -76,6 +85,27 @@ def test_a_failed_write_leaves_no_fork_behind(music, music_place):
         with pytest.raises(ConflictError):
             attempt()
     assert set(forks.iterdir()) == made
+
+
+def test_rows_on_a_fork_that_was_never_shown_stay_unseen(music, music_place):
+    """A dead writer's fork, whose announcement is lost as well: it is nobody's."""
+
+    def die():
+        raise KeyboardInterrupt
+
+    music.create_branch("dev")
+    with observed(Trouble("after", "commit", "*/nodes/*", instead=die)):
+        graph = omnigraph.open(music_place)
+        with pytest.raises(KeyboardInterrupt):
+            add(graph, "lost", "dev")
+    (intent,) = (music_place / "__recovery").glob("*.json")
+    intent.unlink()
+    (orphan,) = music_place.glob("nodes/*/tree/*")
+    assert new_artists(music, "dev") == set()
+    add(music, "d", "dev")
+    assert new_artists(music, "dev") == {"d"}
+    shown = next(t for t in music.snapshot("dev").tables if t.table_key == "node:Artist")
+    assert shown.table_branch != orphan.name
 
 
 def test_names_that_look_nested_live_side_by_side(music):
@@ -245,6 +275,20 @@ def test_an_answer_lost_after_deleting_a_branch_is_no_failure(music_place):
         graph = omnigraph.open(music_place)
         graph.create_branch("dev")
         graph.delete_branch("dev")
+    assert graph.branches() == ["main"]
+
+
+def test_failing_to_remove_a_name_leaves_the_branch_as_it_was(music_place):
+    with observed(Trouble("before", "delete", "_refs/branches/*")):
+        graph = omnigraph.open(music_place)
+        graph.create_branch("dev")
+        add(graph, "d", "dev")
+        with refusal(StorageFailure, "trouble"):
+            graph.delete_branch("dev")
+    assert graph.branches() == ["main", "dev"]
+    add(graph, "e", "dev")
+    assert new_artists(graph, "dev") == {"d", "e"}
+    graph.delete_branch("dev")
     assert graph.branches() == ["main"]
 
 

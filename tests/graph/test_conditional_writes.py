@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import omnigraph
 from graph.music import affected, contents, edge, entities, ids, node, refusal, run
-from omnigraph.errors import OmniError, PreconditionFailed, ReadSetChanged
+from omnigraph.errors import KeyConflict, OmniError, PreconditionFailed, ReadSetChanged
 
 INSERT = 'insert Artist {slug: "z", name: "Z"}'
 NOTHING = 'update Artist set {bio: "x"} where born > 3000'
@@ -92,6 +92,26 @@ def test_eight_threads_share_one_graph_object(music):
     assert [c.parent_commit_id for c in line[:-1]] == [c.commit_id for c in line[1:]]
     assert len(ids(music, "Artist")) == 5 + 24
     assert len(ids(music, "Influences")) == 6 + 24
+
+
+def test_of_sixteen_handles_that_append_one_id_one_wins_and_their_other_rows_land(music_place):
+    handles = [omnigraph.open(music_place, actor=f"h{number}") for number in range(16)]
+
+    def work(number):
+        handles[number].load([node("Label", slug=f"own{number}", name="N")], "append")
+        return handles[number].load([node("Label", slug="same", name=f"by {number}")], "append")
+
+    outcomes = in_threads(16, work)
+    refused = [o for o in outcomes if isinstance(o, OmniError)]
+    assert [type(error) for error in refused] == [KeyConflict] * 15
+    (winner,) = [n for n, outcome in enumerate(outcomes) if outcome not in refused]
+    labels = entities(handles[0], "Label")
+    assert labels["same"]["name"] == f"by {winner}"
+    assert {f"own{number}" for number in range(16)} <= labels.keys()
+    line = handles[0].commits()
+    assert len(line) == 2 + 16 + 1
+    assert [c.parent_commit_id for c in line[:-1]] == [c.commit_id for c in line[1:]]
+    assert handles[0].recovery_pending() == []
 
 
 def test_of_many_conditional_writes_one_wins_each_round(music):

@@ -174,6 +174,37 @@ def test_failing_after_the_manifest_was_made_says_so_and_deletes_nothing(place):
         omnigraph.init(place, SMALL, force=True)
 
 
+def test_a_graph_that_was_made_and_cannot_be_read_back_is_not_taken_for_none(place):
+    def hide():
+        (place / "__manifest/data").rename(place / "hidden")
+
+    with (
+        observed(Trouble("after", "commit", "*/__manifest", instead=hide)),
+        pytest.raises(InitializationCommitted),
+    ):
+        omnigraph.init(place, SMALL)
+    assert left(place) >= SCHEMA_FILES | {CLAIM, "__manifest"}
+    (place / "hidden").rename(place / "__manifest/data")
+    assert is_usable(place)
+
+
+class Afterwards(Trouble):
+    """Fails only at what is written once the graph is made and its claim given back."""
+
+    def before(self, action, path):
+        if ("delete", CLAIM) in self.seen:
+            super().before(action, path)
+
+
+def test_failing_to_open_a_graph_that_was_just_made_leaves_it_whole(place):
+    with observed(Afterwards("before", "put_if_absent")), refusal(StorageFailure, "trouble"):
+        omnigraph.init(place, SMALL)
+    assert left(place) == SCHEMA_FILES | {"__manifest", "nodes", "edges"}
+    with pytest.raises(AlreadyInitialized):
+        omnigraph.init(place, SMALL, force=True)
+    assert is_usable(place)
+
+
 def test_a_store_that_cannot_create_leaves_an_empty_root(place):
     with (
         observed(Trouble("before", "put_if_absent", "__create_if_absent_probe_*", times=9)),

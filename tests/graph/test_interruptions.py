@@ -122,6 +122,51 @@ def test_a_table_that_cannot_be_moved_undoes_the_write_at_once(music_place, tabl
     assert_settled(graph, music_place)
 
 
+AT_ONCE = Settings(write_concurrency=8)
+
+
+@pytest.mark.parametrize(
+    "key", ["edge:Influences", "edge:Made", "edge:SignedTo", "node:Artist", "all of them"]
+)
+def test_a_table_that_cannot_be_moved_beside_the_others_undoes_all_of_it(music, music_place, key):
+    before, commits, is_all = contents(music), music.commits(), key == "all of them"
+    path = "*/[ne][od][dg]es/*" if is_all else table_place(music, music_place, key)
+    with observed(Trouble("before", "commit", path, times=4 if is_all else 1)):
+        graph = omnigraph.open(music_place, settings=AT_ONCE)
+        with refusal(StorageFailure, "nothing was changed"):
+            run(graph, 'delete Artist where slug = "ada"')
+        assert contents(graph) == before
+        assert kinds(graph) == (["Abandoned"] if is_all else ["RolledBack"])
+        added = [c.actor_id for c in graph.commits() if c not in commits]
+        assert added == ["omnigraph:recovery"] * (not is_all)
+        assert pending_files(music_place) == []
+        assert drifted(graph, music_place) == []
+    assert run(graph, 'delete Artist where slug = "ada"').affected_nodes == 1
+
+
+@pytest.mark.parametrize("at_a_time", [1, 8])
+def test_a_publish_that_cannot_be_prepared_leaves_the_whole_write_or_nothing(
+    music_place, at_a_time
+):
+    """Whether tables have moved by then is left to the writer; what it tells is what is there."""
+    trouble = Trouble("before", "write_fragments", MANIFEST)
+    with observed(trouble):
+        graph = omnigraph.open(music_place, settings=Settings(write_concurrency=at_a_time))
+        commits = graph.commits()
+        try:
+            made = (run(graph, PAIR).commit,)
+        except StorageFailure:
+            made = ()
+    assert trouble.is_over
+    assert [c for c in graph.commits() if c.actor_id is None] == [
+        *made,
+        *(c for c in commits if c.actor_id is None),
+    ]
+    assert ("z" in ids(graph, "Artist")) is bool(made)
+    assert len(ids(graph, "Influences")) == 6 + len(made)
+    assert_settled(graph, music_place)
+
+
 @pytest.mark.parametrize("path", [EDGE_TABLE, ARTIST_TABLE, MANIFEST])
 def test_an_answer_lost_after_an_effect_is_no_failure(music_place, path):
     with observed(Trouble("after", "commit", path)):
@@ -177,6 +222,20 @@ def test_an_announcement_that_cannot_be_removed_is_no_failure(music_place):
     assert_settled(graph, music_place)
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_delete_that_cannot_mark_its_rows_changes_nothing(music_place, moment):
+    with observed(Trouble(moment, "write_deletions")):
+        graph = opened(music_place)
+        before, commits = contents(graph), graph.commits()
+        with refusal(StorageFailure, "trouble"):
+            run(graph, 'delete Artist where slug = "ben"')
+        assert contents(graph) == before
+        assert (pending_files(music_place), drifted(graph, music_place)) == ([], [])
+        assert (graph.commits(), graph.recovery_list()) == (commits, ())
+        assert run(graph, 'delete Artist where slug = "ben"').affected_nodes == 1
+    assert_settled(graph, music_place)
+
+
 # --- the writer is gone -------------------------------------------------------------------------
 
 
@@ -206,6 +265,33 @@ def test_a_write_that_stopped_is_settled_by_the_next_open(
     if is_done:
         assert graph.commits()[0].actor_id == "victim"
     assert_settled(graph, music_place)
+
+
+@pytest.mark.parametrize("actor", ["victim", None])
+@pytest.mark.parametrize("branch", ["main", "dev"])
+@pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
+def test_a_load_that_stopped_before_its_publish_is_finished_as_it_was_meant(
+    music, music_place, mode, branch, actor
+):
+    if branch != "main":
+        music.create_branch(branch)
+    records = [node("Take", studio="s", number=1), edge("Sampled", "static", "tides")]
+    with observed(Trouble("before", "commit", MANIFEST, instead=crash)):
+        victim = opened(music_place, actor=actor)
+        with pytest.raises(Crash):
+            victim.load(records, mode, branch=branch)
+    (file,) = (music_place / "__recovery").glob("*.json")
+    intent = json.loads(file.read_text())
+    (found,) = music.recovery_pending()
+    assert (found.decision, found.writer_kind, found.branch) == ("roll_forward", "Load", branch)
+    graph = opened(music_place, actor="another")
+    made = graph.commits(branch)[0]
+    assert (made.commit_id, made.actor_id) == (intent["commit_id"], actor)
+    (audit,) = graph.recovery_list(branch)
+    assert (audit.commit_id, audit.for_actor) == (made.commit_id, actor)
+    assert len(ids(graph, "Take", branch=branch)) == 1
+    assert len(ids(graph, "Sampled", branch=branch)) == (1 if mode == "overwrite" else 3)
+    assert_settled(graph, music_place, branch)
 
 
 def test_a_reader_sees_only_what_was_published(music, music_place):
@@ -265,6 +351,35 @@ def test_an_interrupted_write_of_a_deleted_branch_is_discarded_once(music, music
     assert kinds(music) == ["OrphanedBranchDiscarded"]
 
 
+def test_the_next_write_discards_what_a_deleted_branch_left(music, music_place):
+    music.create_branch("dev")
+    operation = stop(music_place, "after", "commit", EDGE_TABLE, branch="dev")
+    with observed(Trouble("after", "delete", "_refs/branches/*", instead=crash)):
+        graph = opened(music_place, read_only=True)
+        graph.read_only = False  # opening for writing would have settled it
+        with pytest.raises(Crash):
+            graph.delete_branch("dev")
+    assert [p.decision for p in music.recovery_pending()] == ["discard_branch"]
+    for slug in ("l1", "l2"):
+        run(music, f'insert Label {{slug: "{slug}", name: "L"}}')
+        (audit,) = music.recovery_list()
+        assert (audit.operation_id, audit.kind) == (operation, "OrphanedBranchDiscarded")
+    assert_settled(music, music_place)
+
+
+def test_a_fork_that_cannot_be_removed_keeps_its_announcement_until_it_can(music, music_place):
+    music.create_branch("dev")
+    operation = stop(music_place, "after", "put", "__recovery/*", branch="dev")
+    with observed(Trouble("before", "delete_branch")), refusal(StorageFailure, "trouble"):
+        opened(music_place)
+    assert pending_files(music_place) == [f"{operation}.json"]
+    assert list(music_place.glob("[ne]*/*/tree/*"))
+    graph = opened(music_place)
+    assert kinds(graph, "dev") == ["Abandoned"]
+    assert list(music_place.glob("[ne]*/*/tree/*")) == []
+    assert_settled(graph, music_place, "dev")
+
+
 @pytest.mark.parametrize("path", ["__recovery/*", "*/__manifest"])
 def test_discarding_survives_failures_of_its_own(music, music_place, path):
     music.create_branch("dev")
@@ -297,6 +412,43 @@ def test_a_stopped_recovery_is_taken_up_again(music, music_place):
     graph = opened(music_place)
     assert contents(graph) == before
     assert kinds(graph) == ["RolledBack"]
+    assert_settled(graph, music_place)
+
+
+@pytest.mark.parametrize(
+    ("moment", "action", "path"),
+    [
+        ("before", "restore", "*"),
+        ("after", "restore", "*"),
+        ("before", "commit", MANIFEST),
+        ("after", "commit", MANIFEST),
+    ],
+)
+def test_a_rollback_that_was_stopped_says_the_same_as_one_that_was_not(
+    music, music_place, moment, action, path
+):
+    def version():
+        tables = music.snapshot().tables
+        return next(t.manifest_version for t in tables if t.table_key == "edge:Influences")
+
+    base = version()
+    operation = stop(music_place, "after", "commit", EDGE_TABLE)
+    intent = json.loads((music_place / "__recovery" / f"{operation}.json").read_text())
+    with observed(Trouble(moment, action, path, instead=crash)), pytest.raises(Crash):
+        opened(music_place)
+    graph = opened(music_place)
+    (audit,) = graph.recovery_list()
+    assert (audit.kind, audit.commit_id) == ("RolledBack", intent["rollback_commit_id"])
+    (table,) = audit.tables
+    assert (table.table_key, table.from_version, table.to_version) == (
+        "edge:Influences",
+        base + 1,
+        base,
+    )
+    assert version() == base + 2, "it was restored once"
+    undone = graph.commits()[0]
+    assert (undone.commit_id, undone.actor_id) == (audit.commit_id, "omnigraph:recovery")
+    assert undone.created_at == intent["created_at"]
     assert_settled(graph, music_place)
 
 

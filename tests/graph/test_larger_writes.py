@@ -77,3 +77,21 @@ def test_every_row_of_a_type_can_be_replaced_again_and_again(tmp_path):
     first = graph.commits()[-2]
     view = graph.at(commit=first.commit_id)
     assert {r["data"]["group"] for r in view.export(["Item"])} == {"r0"}
+
+
+def test_a_statement_may_change_more_rows_than_any_ceiling_in_one_commit(tmp_path):
+    graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
+    many = 9_000
+    graph.load([item(n) for n in range(many)], "append")
+
+    def state():
+        version = {t.table_key: t.manifest_version for t in graph.snapshot().tables}["node:Item"]
+        return len(graph.commits()), version
+
+    commits, version = state()
+    assert affected(graph, 'update Item set {group: "all"} where n >= 0') == (many, 0)
+    assert state() == (commits + 1, version + 1)
+    assert {row["group"] for row in entities(graph, "Item").values()} == {"all"}
+    assert affected(graph, "delete Item where n >= 1") == (many - 1, 0)
+    assert state() == (commits + 2, version + 2)
+    assert ids(graph, "Item") == {"s0"}

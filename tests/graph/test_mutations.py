@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from graph.music import affected, contents, entities, ids, refusal, run
+import omnigraph
+from graph.music import affected, contents, edge, entities, ids, node, refusal, run
 from omnigraph.errors import BadRequest, CompileError, ConstraintViolated, ParameterError
 
 
@@ -206,6 +207,22 @@ def test_a_broken_rule_leaves_the_graph_as_it_was(music, statement, text):
         run(music, statement)
     assert contents(music) == before
     assert music.commits()[0] == head
+
+
+def test_an_edge_its_source_cannot_do_without_is_not_deleted(tmp_path):
+    graph = omnigraph.init(
+        tmp_path / "g.omni",
+        "node A { slug: String @key }\nnode B { slug: String @key }\nedge Has: A -> B @card(1..2)",
+    )
+    nodes = [node("A", slug="a"), node("B", slug="b"), node("B", slug="c")]
+    graph.load([*nodes, edge("Has", "a", "b"), edge("Has", "a", "c")], "append")
+    assert affected(graph, 'delete Has where to = "b"') == (0, 1)
+    before, commits = contents(graph), graph.commits()
+    for statement in ('delete Has where from = "a"', 'delete B where slug = "c"'):
+        with refusal(ConstraintViolated, "source 'a' has 0 edges (min 1)"):
+            run(graph, statement)
+        assert (contents(graph), graph.commits()) == (before, commits)
+    assert affected(graph, 'delete A where slug = "a"') == (1, 1)
 
 
 def test_an_enum_is_checked_in_a_literal_and_in_a_parameter(music):

@@ -20,7 +20,10 @@ from omnigraph.errors import (
     StampRefused,
     StorageFailure,
 )
-from omnigraph.storage.manifest.changes import Publication
+from omnigraph.identity import IncarnationId, TableIdentity, TypeId
+from omnigraph.storage.layout import table_path
+from omnigraph.storage.manifest.changes import Publication, Register, SetVersion, Tombstone
+from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.manifest.state import SchemaContract
 from omnigraph.storage.publish import publish
 from omnigraph.storage.refs import MAIN_REF
@@ -177,6 +180,29 @@ def test_a_branch_has_the_stamp_of_its_source(music):
     assert music.snapshot("dev").internal_schema_version == 7
 
 
+@BOTH_WAYS
+def test_a_branch_of_another_format_is_refused_and_the_others_go_on(music, music_place, read_only):
+    ref = music.create_branch("dev")
+    branch = lance.dataset(str(music_place / "__manifest/tree" / ref.incarnation))
+    metadata = {k.decode(): v.decode() for k, v in branch.schema.metadata.items()}
+    branch.update_schema_metadata(metadata | {STAMP: "8"}, replace=True)
+    graph = omnigraph.open(music_place, read_only=read_only)
+    attempts = [lambda: contents(graph, branch="dev"), lambda: graph.commits("dev")]
+    if not read_only:
+        attempts += [
+            lambda: run(graph, 'insert Artist {slug: "z", name: "Z"}', branch="dev"),
+            lambda: graph.create_branch("sub", source="dev"),
+            lambda: graph.cleanup(keep=1, confirm=True),
+        ]
+    for attempt in attempts:
+        with refusal(StampRefused, "upgrade omnigraph"):
+            attempt()
+    assert contents(graph) == contents(music)
+    assert graph.branches() == ["main", "dev"]
+    if not read_only:
+        run(graph, 'insert Artist {slug: "z", name: "Z"}')
+
+
 def test_data_comes_over_through_an_export(music, music_place, tmp_path):
     lines = b"".join(music.at().export_jsonl())
     restamp(music_place, "6")
@@ -215,6 +241,34 @@ def test_a_schema_record_that_contradicts_itself_is_refused(music_place, part, r
     }
     publish_contract(music_place, **{part: damaged[part]})
     with pytest.raises(SchemaContractMismatch):
+        omnigraph.open(music_place, read_only=read_only)
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("part", ["ir", "state"])
+def test_a_schema_record_mixed_with_that_of_another_graph_is_refused(
+    music_place, tmp_path, part, read_only
+):
+    """The other graph has the same schema, but its types are others."""
+    omnigraph.init(tmp_path / "other.omni", SCHEMA)
+    foreign = stored_contract(tmp_path / "other.omni")
+    publish_contract(music_place, **{part: getattr(foreign, part)})
+    with pytest.raises(SchemaContractMismatch):
+        omnigraph.open(music_place, read_only=read_only)
+
+
+@BOTH_WAYS
+def test_a_table_of_another_identity_under_a_known_name_is_refused(music_place, read_only):
+    root = GraphRoot.at(str(music_place))
+    label = read_newest(root.manifest()).state.entries["node:Label"]
+    identity = TableIdentity(TypeId(900), IncarnationId(901))
+    swapped = (
+        Tombstone(label.identity, label.table_key, label.version),
+        Register(identity, label.table_key, table_path(label.kind, identity)),
+        SetVersion(identity, label.table_key, 1, None, 0),
+    )
+    publish(root, MAIN_REF, Publication(changes=swapped))
+    with refusal(SchemaContractMismatch, "node:Label"):
         omnigraph.open(music_place, read_only=read_only)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -13,7 +14,7 @@ import lance
 import pytest
 
 import omnigraph
-from crash.windows import MANIFEST, At, fail, parked, watched
+from crash.windows import INTENTS, MANIFEST, At, fail, parked, watched
 from maintenance.library import (
     BOOK,
     READER,
@@ -234,6 +235,21 @@ def test_a_fork_that_cannot_be_removed_now_goes_another_time(library, place):
     again = omnigraph.open(place, settings=settings).cleanup(keep=1, confirm=True)
     assert not any(row.error for row in again.tables)
     assert again.reclaimed
+
+
+def test_what_could_not_go_with_its_name_goes_with_a_cleanup(library, place, impatient):
+    ref = library.create_branch("dev")
+    write_a_little(library, 1, branch="dev")
+    left = place / "__manifest/tree" / ref.incarnation
+    with watched(At("before", "delete_branch", MANIFEST, fail(OSError("busy")))):
+        omnigraph.open(place).delete_branch("dev")
+    assert left.exists()
+    library.create_branch("dev")
+    done = impatient.cleanup(keep=1, confirm=True)
+    assert f"__manifest/tree/{ref.incarnation}" in done.reclaimed
+    assert not left.exists()
+    assert rows_of(library, "dev") == rows_of(library)
+    assert library.verify(deep=True).findings == ()
 
 
 def test_a_folder_without_a_reference_goes(library, impatient):
@@ -548,6 +564,32 @@ def test_a_branch_started_at_an_old_commit_meanwhile_keeps_all_of_it(place, libr
     with pytest.raises(HistoricalVersionReclaimed):
         library.create_branch("past", commit=old.commit_id)
     assert expected
+
+
+def test_a_cleanup_that_waited_for_a_writer_looks_again(place, library):
+    """What it saw before it had the fence is not what it decides by."""
+    write_a_little(library)
+    done = []
+
+    def work():
+        graph = omnigraph.open(place)
+        return lambda: run(graph, 'update Book set {year: 77} where slug = "a"')
+
+    with parked("after", "put", INTENTS, work) as writing:
+        cleaning = threading.Thread(
+            target=lambda: done.append(library.cleanup(keep=1, confirm=True))
+        )
+        cleaning.start()
+        cleaning.join(0.5)
+        assert cleaning.is_alive(), "cleaning must wait for the writer"
+        writing.finish()
+        cleaning.join(60)
+    (result,) = done
+    assert [row.error for row in result.tables if row.error] == []
+    assert versions(library, BOOK) == [entry(library, BOOK).version]
+    assert len(manifest_versions(library)) == 1
+    assert table(library, BOOK).scan(["year"], "slug = 'a'").column(0).to_pylist() == [77]
+    assert library.verify(deep=True).findings == ()
 
 
 def test_a_writer_on_an_old_version_is_refused_however_much_was_removed(place, library):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import lance
 import pytest
 
 import omnigraph
-from crash.windows import MANIFEST, At, fail, parked, watched
+from crash.windows import INTENTS, MANIFEST, At, fail, parked, watched
 from maintenance.library import (
     BOOK,
     LIKES,
@@ -274,6 +275,176 @@ def test_tables_that_moved_before_the_process_died_are_published_by_the_next(pla
     assert rows_of(again) == before
     for key in TABLES:
         assert head(again, key) == entry(again, key).version
+
+
+VERBS = {"optimize": "Optimize", "ensure_indices": "EnsureIndices"}
+
+
+def die_at_publish(place, verb, moment="before"):
+    """Let all tables of a first round move, and then the process end."""
+    with watched(At(moment, "commit", MANIFEST, fail(KeyboardInterrupt()))):
+        graph = omnigraph.open(place)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(graph, verb)()
+
+
+@pytest.mark.parametrize("healer", ["who opens it", "who does the same"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_work_that_stopped_at_its_publish_is_shown_by_whoever_comes_next(
+    place, library, verb, moment, healer
+):
+    write_a_little(library)
+    before, commits = rows_of(library), library.commits()
+    die_at_publish(place, verb, moment)
+    (pending,) = library.recovery_pending()
+    is_published = moment == "after"
+    assert pending.decision == ("finish_published" if is_published else "roll_forward")
+    assert (pending.writer_kind, pending.tables) == (
+        VERBS[verb],
+        dict.fromkeys((READS, BOOK, READER), "complete"),
+    )
+    moved = {key: head(library, key) for key in TABLES}
+    if healer == "who opens it":
+        omnigraph.open(place)
+        assert {key: entry(library, key).version for key in TABLES} == moved
+        assert library.commits() == commits, "what only rearranges rows is no commit"
+    getattr(library, verb)()
+    assert intents(place) == []
+    assert [str(audit.kind) for audit in library.recovery_list()] == (
+        [] if is_published else ["RolledForward"]
+    )
+    assert all(head(library, key) == entry(library, key).version >= moved[key] for key in TABLES)
+    assert not any(unindexed(library, BOOK).values())
+    assert rows_of(library) == before
+    run(library, 'update Book set {year: 3} where slug = "a"')
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_stranger_beside_interrupted_maintenance_is_left_alone(place, library, verb):
+    write_a_little(library)
+    before = rows_of(library)
+    die_at_publish(place, verb)
+    native(library, LIKES).update_config({"note": "a stranger was here"})
+    again = omnigraph.open(place)
+    assert [str(audit.kind) for audit in again.recovery_list()] == ["RolledForward"]
+    assert intents(place) == []
+    ahead = {key: head(again, key) - entry(again, key).version for key in TABLES}
+    assert ahead == {LIKES: 1, READS: 0, BOOK: 0, READER: 0}
+    assert rows_of(again) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_stranger_on_top_of_interrupted_maintenance_stops_it(place, library, verb):
+    write_a_little(library)
+    before = rows_of(library)
+    die_at_publish(place, verb)
+    native(library, BOOK).delete("slug = 'a'")
+    seen, moved = library.snapshot(), {key: head(library, key) for key in TABLES}
+    (name,) = intents(place)
+    for attempt in (lambda: omnigraph.open(place), getattr(library, verb), library.recover):
+        with pytest.raises(RecoveryRequired, match="buried") as refused:
+            attempt()
+        assert refused.value.operation_id == name.removesuffix(".json")
+    assert (library.snapshot(), rows_of(library)) == (seen, before)
+    assert {key: head(library, key) for key in TABLES} == moved
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_where_nothing_is_to_be_done_nothing_is_announced(place, library, verb):
+    write_a_little(library)
+    announcing = At("before", "*", INTENTS, lambda: None)
+    with watched(announcing):
+        graph = omnigraph.open(place)
+        getattr(graph, verb)()
+        assert announcing.met, "there was something to do"
+        announcing.met = 0
+        getattr(graph, verb)()
+    assert announcing.met == 0
+
+
+def test_a_table_whose_only_index_is_pending_is_no_part_of_the_work(tmp_path):
+    place = tmp_path / "pending.omni"
+    schema = "node V { slug: String @key  v: Vector(2)? @index }\nnode P { slug: String @key }"
+    graph = omnigraph.init(place, schema)
+    graph.load([{"type": name, "data": {"slug": "a"}} for name in ("P", "V")], "append")
+    graph.optimize()
+    graph.load([{"type": "P", "data": {"slug": "b"}}], "append")
+    announced = set()
+
+    def note():
+        for file in (place / "__recovery").glob("*.json"):
+            announced.update(table["table_key"] for table in json.loads(file.read_text())["tables"])
+
+    with watched(At("after", "put", INTENTS, note, times=99)):
+        result = omnigraph.open(place).optimize()
+    assert announced == {"node:P"}
+    done = by_key(result.tables)
+    assert (done["node:P"].committed, done["node:V"].committed) == (True, False)
+    assert [(one.table_key, one.property) for one in result.pending_indexes] == [("node:V", "v")]
+
+
+def test_index_work_spoiled_by_a_write_is_done_again_in_the_same_run(place, library):
+    write_a_little(library)
+
+    def work():
+        return omnigraph.open(place).optimize
+
+    with parked("after", "write_indices", NODES, work) as optimizing:
+        run(library, 'update Book set {year: 1} where slug = "a"')
+        run(library, 'update Reader set {name: "Annie"} where slug = "ann"')
+        before = rows_of(library)
+        result = optimizing.finish()
+    assert {table.skipped for table in result.tables} == {None}
+    assert not any(unindexed(library, BOOK).values())
+    assert not any(unindexed(library, READER).values())
+    assert rows_of(library) == before
+    assert library.verify(deep=True).findings == ()
+
+
+def die_while_writing(place):
+    """A writer whose tables have moved, and that ends before it publishes them."""
+    with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
+        victim = omnigraph.open(place, actor="victim")
+        with pytest.raises(KeyboardInterrupt):
+            run(victim, 'insert Reader {slug: "zed", name: "Z"}')
+
+
+def test_a_writer_that_died_while_fragments_were_merged_is_settled_on_the_way(place, library):
+    write_a_little(library)
+
+    def work():
+        return omnigraph.open(place).optimize
+
+    with parked("after", "compact", NODES, work) as optimizing:
+        die_while_writing(place)
+        assert intents(place)
+        result = optimizing.finish()
+    assert intents(place) == []
+    assert [str(audit.kind) for audit in library.recovery_list()] == ["RolledForward"]
+    assert [commit.actor_id for commit in library.commits()[:2]] == [None, "victim"]
+    assert result.commit == library.commits()[0]
+    assert "'zed'" in str(rows_of(library))
+    assert {table.skipped for table in result.tables} == {None}
+    assert library.verify(deep=True).findings == ()
+
+
+def test_a_writer_that_died_meanwhile_and_cannot_be_settled_stops_the_rest(place, library):
+    write_a_little(library)
+
+    def work():
+        return omnigraph.open(place).optimize
+
+    with parked("after", "compact", NODES, work) as optimizing:
+        die_while_writing(place)
+        native(library, READER).delete("slug = 'ann'")
+        seen, moved = library.snapshot(), {key: head(library, key) for key in TABLES}
+        (name,) = intents(place)
+        with pytest.raises(RecoveryRequired) as refused:
+            optimizing.finish()
+    assert refused.value.operation_id == name.removesuffix(".json")
+    assert library.snapshot() == seen
+    assert {key: head(library, key) for key in TABLES} == moved
 
 
 def test_an_acknowledgement_that_was_lost_is_found_out(place, library):

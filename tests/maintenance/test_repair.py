@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import omnigraph
@@ -20,10 +22,11 @@ from maintenance.library import (
     table,
     write_a_little,
 )
-from omnigraph.errors import BadRequest, RecoveryRequired, UncoveredDrift
+from omnigraph.errors import BadRequest, ManifestCorrupt, RecoveryRequired, UncoveredDrift
 from omnigraph.maintenance.model import Drift, RepairAction
 from omnigraph.maintenance.repair import FORCED_ACTOR, REPAIR_ACTOR, is_maintenance
 from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, VersionRecord, read_record
+from omnigraph.storage.tables.probes import version_file
 from substrate_upkeep import compact
 
 
@@ -131,6 +134,41 @@ def test_a_write_that_cannot_be_settled_comes_first(library, place):
     with pytest.raises(RecoveryRequired):
         library.repair(confirm=True, force=True)
     assert intents(place)
+
+
+@pytest.mark.parametrize("confirm", [False, True])
+def test_an_interrupted_write_is_settled_first_and_is_no_drift(library, place, confirm):
+    with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
+        graph = omnigraph.open(place)
+        with pytest.raises(KeyboardInterrupt):
+            run(graph, 'insert Reader {slug: "zed", name: "Z"}')
+    assert head(library, READER) == entry(library, READER).version + 1
+    result = library.repair(confirm=confirm)
+    assert {one.classification for one in result.tables} == {Drift.NO_DRIFT}
+    assert intents(place) == []
+    assert "'zed'" in str(rows_of(library))
+    assert REPAIR_ACTOR not in {commit.actor_id for commit in library.commits()}
+
+
+@pytest.mark.parametrize(
+    "look_after",
+    [
+        lambda graph: graph.optimize(),
+        lambda graph: graph.ensure_indices(),
+        lambda graph: graph.repair(),
+        lambda graph: graph.repair(confirm=True, force=True),
+    ],
+    ids=["optimize", "ensure indices", "repair", "repair by force"],
+)
+def test_a_version_that_is_gone_is_neither_optimized_nor_repaired_away(library, place, look_after):
+    write_a_little(library)
+    shown = entry(library, BOOK)
+    Path(place, shown.path, version_file(shown.version)).unlink()
+    graph = omnigraph.open(place)
+    before = graph.snapshot(), {path for path in place.rglob("*") if path.is_file()}
+    with pytest.raises(ManifestCorrupt, match=f"shows version {shown.version} of node:Book"):
+        look_after(graph)
+    assert (graph.snapshot(), {path for path in place.rglob("*") if path.is_file()}) == before
 
 
 def test_a_writer_that_meets_the_drift_names_the_way_out(library):

@@ -276,6 +276,22 @@ def test_several_writes_are_settled_in_the_order_they_were_announced(town):
         assert_settled_for_good(town, one, Decision.FINISH_ROLLED_BACK)
 
 
+def test_a_write_without_effects_does_not_stop_one_that_is_whole(town):
+    """Two first writes of one table on a branch, each with a fork of its own."""
+    town.graph.create_branch("dev")
+    idle = town.announce(PERSON, branch="dev")
+    whole = town.announce(PERSON, slug="fay", branch="dev")
+    whole.move(PERSON)
+    assert town.settle_all() == [Decision.ABANDON, Decision.ROLL_FORWARD]
+    assert town.kinds("dev") == [RecoveryKind.ABANDONED, RecoveryKind.ROLLED_FORWARD]
+    assert town.people("dev") - town.people() == {"fay"}
+    forks = {path.name for path in town.place.glob("nodes/*/tree/*")}
+    assert forks == {whole.intent.tables[0].branch}
+    assert town.graph.commits("dev")[0].commit_id == whole.intent.commit_id
+    assert_settled_for_good(town, whole, Decision.FINISH_PUBLISHED)
+    assert_settled_for_good(town, idle, Decision.FINISH_ROLLED_BACK)
+
+
 def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(town):
     first, second = town.announce(PERSON), town.announce(CITY)
     first.move(PERSON)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,30 @@ def test_the_history_of_a_branch_begins_with_its_making(location):
         (2, "Clone"),
         (3, "Update"),
     ]
+
+
+def test_a_listing_that_meets_branches_coming_and_going_does_not_fail(location):
+    """The substrate lists names first and then reads each, which may be gone by then."""
+    create(location, {"a": 1})
+    kept = ulids.next()
+    create_branch(location, kept, None, 1)
+    is_over = threading.Event()
+
+    def come_and_go():
+        while not is_over.is_set():
+            name = ulids.next()
+            create_branch(location, name, None, 1)
+            ref(location, name).unlink()
+            drop_zombie_tree(location, name)
+
+    restless = [threading.Thread(target=come_and_go) for _ in range(2)]
+    for thread in restless:
+        thread.start()
+    try:
+        for _ in range(150):
+            assert kept in list_branches(location)
+    finally:
+        is_over.set()
+        for thread in restless:
+            thread.join()
+    assert set(list_branches(location)) == {kept}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from omnigraph.errors import ManifestCorrupt
@@ -75,6 +75,11 @@ class RecoveryAudit:
     for_actor: str | None
     tables: tuple[TableOutcome, ...]
     created_at: int
+
+    def joined(self, other: RecoveryAudit) -> RecoveryAudit:
+        """Both as one: tables of one operation may be settled one after the other."""
+        tables = tuple(dict.fromkeys((*self.tables, *other.tables)))
+        return replace(self, tables=tables, created_at=min(self.created_at, other.created_at))
 
     def wire(self) -> dict[str, object]:
         tables = [

@@ -78,8 +78,10 @@ class History:
 
     def audits(self, manifest: ManifestVersion) -> tuple[RecoveryAudit, ...]:
         """Every recovery recorded at this version, oldest first."""
-        pieces = self._read(manifest)
-        found = {(a.operation_id, a.kind): a for _, audits in pieces for a in audits}
+        found: dict[tuple[str, str], RecoveryAudit] = {}
+        for audit in (audit for _, audits in self._read(manifest) for audit in audits):
+            known = found.get((audit.operation_id, audit.kind))
+            found[audit.operation_id, audit.kind] = known.joined(audit) if known else audit
         return tuple(sorted(found.values(), key=lambda a: (a.created_at, a.operation_id)))
 
     def find_commit(self, manifest: ManifestVersion, commit_id: CommitId) -> Commit | None:

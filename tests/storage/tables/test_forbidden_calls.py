@@ -1,0 +1,55 @@
+"""What of the substrate our code never uses, because it loses or doubles rows without a word."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+
+SOURCES = Path(omnigraph.__file__).parent
+FORBIDDEN = {
+    "merge_insert": "a staged merge inserts one new key twice",
+    "Append": "a bare append is put on top of whatever came before it",
+    "commit_lock": "a lock turns the conditional write of a version into a plain one",
+    "detached": "cleanup takes the files of detached versions",
+    "write_dataset": "it commits by itself, under an identity that is not ours",
+}
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCES.rglob("*.py")):
+        yield path.relative_to(SOURCES).as_posix(), ast.parse(path.read_text())
+
+
+def names(tree: ast.Module) -> Iterator[str]:
+    """What a module refers to: attributes, plain names and the names of arguments it gives."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) | ast.Name(id=name) | ast.keyword(arg=str(name)):
+                yield name
+            case ast.alias(name=name):
+                yield name.rpartition(".")[2]
+            case _:
+                continue
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_our_code_never_uses_what_loses_or_doubles_rows(name):
+    users = [module for module, tree in sources() if name in names(tree)]
+    assert users == [], FORBIDDEN[name]
+
+
+def test_every_commit_to_the_substrate_is_made_once():
+    """Its own retries would put a stale transaction on top of what it has not seen."""
+    commits = [
+        (module, {argument.arg: argument.value for argument in node.keywords})
+        for module, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "LanceDataset.commit"
+    ]
+    assert {module for module, _ in commits} == {"storage/tables/commit.py"}
+    assert [ast.unparse(given["max_retries"]) for _, given in commits] == ["0"] * len(commits)
