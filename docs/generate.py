@@ -141,7 +141,13 @@ def commands(group: click.Group, prefix: str) -> Iterator[tuple[str, click.Comma
 
 
 def help_text(path: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
+    context = click.Context(
+        command,
+        info_name=path,
+        max_content_width=100,
+        terminal_width=100,
+        help_option_names=omnigraph.context_settings["help_option_names"],
+    )
     return command.get_help(context)
 
 
@@ -156,12 +162,14 @@ def cli_page() -> str:
 
 {NOTE}
 Payloads go to stdout and nothing else does; notes, warnings and errors go to stderr. With `--json` stdout is one JSON
-document, on success and on failure. Progress of long work is drawn on stderr where that is a terminal, unless `--quiet` is given.
+document, on success and on failure; [its members](documents.md) have a page. Progress of long work is drawn on stderr where that is a terminal, unless `--quiet` is given.
 Files are written whole or not at all. `NO_COLOR` turns colours off; there are none outside terminals.
 
 A graph is named by an argument, `--store` or `--uri`, or comes from a profile (`--profile`, else `OMNIGRAPH_PROFILE`) or
 `defaults.store` of the operator's `config.yaml`. `--store`, `--uri`, `--profile`, `--as`, `--json`, `--quiet` and `--yes` may also stand
-before the verb. Deleting or overwriting a graph that is not on this machine asks first, or needs `--yes`.
+before the verb, and every command takes `--quiet` and `--yes`. Deleting or overwriting a graph that is not on this machine asks first,
+or needs `--yes`. `-` in place of a file is standard input or output; records that are printed leave no room for a document, so `--json`
+asks for a file there.
 
 `read`, `change`, `check` and `ingest` are old names of `query`, `mutate`, `lint` and `load`; they work and say so. [Make the command line
 yours](../how-to/command-line.md) is about profiles, aliases, scripts and completion.

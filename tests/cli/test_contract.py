@@ -85,6 +85,7 @@ def test_a_graph_that_is_not_there_is_one_json_document(path, run_here, tmp_path
     command = COMMANDS[path]
     extra = ["-e", COUNT] if any("-e" in p.opts for p in command.params) else []
     extra += ["--keep", "1"] if path == ("cleanup",) else []
+    extra += ["--out", "rows.jsonl"] if path == ("export",) else []
     (tmp_path / "nothing").write_text(COUNT)
     store = ["--store", str(tmp_path / "nowhere.omni")]
     code, out, _ = run_here(*path, *dummies(command), *extra, *store, "--json")
@@ -117,11 +118,19 @@ SUCCESSES = [
     ("branch", "list"),
     ("branch", "delete", "one"),
     ("commit", "list"),
+    ("commit", "show", "{head}"),
     ("schema", "show"),
     ("schema", "plan", "--schema", "s.pg"),
     ("lint", "--query", "q.gq"),
     ("explain", "-e", COUNT),
     ("explain", "-e", COUNT, "--analyze"),
+    ("export", "--out", "rows.jsonl"),
+    ("export", "--format", "parquet", "--out", "rows"),
+    ("optimize",),
+    ("cleanup", "--keep", "100"),
+    ("repair",),
+    ("verify",),
+    ("maintain",),
     ("recover",),
     ("recovery", "pending"),
     ("recovery", "list"),
@@ -132,10 +141,45 @@ def test_success_is_one_json_document_and_nothing_else_on_stdout(
     place: Path, run_here, monkeypatch
 ) -> None:
     monkeypatch.chdir(place.parent)
+    head = library.open(place).commits()[0].commit_id
     for arguments in SUCCESSES:
-        code, out, err = run_here(*arguments, "--store", str(place), "--json")
+        given = [head if word == "{head}" else word for word in arguments]
+        code, out, err = run_here(*given, "--store", str(place), "--json")
         assert code == 0, (arguments, err)
         assert out == json.dumps(json.loads(out), indent=2, ensure_ascii=False) + "\n", arguments
+
+
+def test_every_command_on_graphs_takes_its_address_in_three_ways() -> None:
+    for path in ON_GRAPHS:
+        names = {name for parameter in COMMANDS[path].params for name in parameter.opts}
+        assert {"graph_uri", "--uri", "--store"} <= names, path
+
+
+def test_any_command_may_be_told_not_to_ask_and_to_be_quiet(place: Path, run_here) -> None:
+    for path, command in COMMANDS.items():
+        names = {name for parameter in command.params for name in parameter.opts}
+        assert {"--yes", "--quiet"} <= names, path
+    for arguments in (("version",), ("branch", "list", "--store", str(place))):
+        plain = run_here(*arguments)
+        assert run_here(*arguments, "--yes", "--quiet") == plain
+        assert run_here("--yes", "--quiet", *arguments) == plain
+
+
+def test_records_that_are_printed_leave_no_room_for_a_document(place: Path) -> None:
+    done = run("export", str(place), "--json", cwd=place.parent)
+    assert (done.returncode, json.loads(done.stdout)["code"]) == (2, "bad_request")
+    assert "--json needs --out PATH" in done.stderr
+
+
+def test_an_export_to_a_file_says_what_it_wrote(place: Path, tmp_path: Path) -> None:
+    done = run("export", str(place), "--out", "rows.jsonl", "--json", cwd=tmp_path)
+    written = (tmp_path / "rows.jsonl").read_bytes()
+    assert json.loads(done.stdout) == {
+        "out": "rows.jsonl",
+        "format": "jsonl",
+        "rows": written.count(b"\n"),
+        "bytes": len(written),
+    }
 
 
 def test_exit_codes(place: Path) -> None:
@@ -174,6 +218,27 @@ def test_a_flag_a_command_does_not_take_is_refused(run_here, tmp_path: Path) -> 
         code, _, err = run_here(*path, *dummies(COMMANDS[path]), *flag)
         assert code == 2, (path, flag)
         assert "No such option" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("query --server lab", "reaches a server"),
+        ("load --data x --mode append --cluster prod", "knows clusters"),
+        ("snapshot --graph g", "give the address of the graph"),
+        ("branch list --as me", "it only reads"),
+        ("init --profile p --schema s.pg", "with --store or with --uri"),
+        ("config path --store g.omni", "needs no graph"),
+    ],
+)
+def test_the_real_command_refuses_a_flag_before_it_touches_anything(
+    words: str, remedy: str, tmp_path: Path
+) -> None:
+    done = run(*words.split(), "--json", cwd=tmp_path)
+    body = json.loads(done.stdout)
+    assert (done.returncode, body["code"]) == (2, "bad_request")
+    assert remedy in body["error"]
     assert list(tmp_path.iterdir()) == []
 
 

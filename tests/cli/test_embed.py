@@ -127,10 +127,56 @@ def test_cleaning_needs_no_provider(embed, provider, tmp_path: Path) -> None:
     assert done.stdout == "out.jsonl: 3 records, 3 selected, 0 cleaned\n"
 
 
+def piped(*arguments: str, stdin: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", "embed", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "OMNIGRAPH_EMBED_PROVIDER": "mock"},
+        check=False,
+        timeout=60,
+    )
+
+
+def test_records_come_from_one_program_and_go_to_another(embed, tmp_path: Path) -> None:
+    records = (tmp_path / "in.jsonl").read_text()
+    flags = ("--input", "-", "--output", "-", "--spec", "spec.json")
+    done = piped(*flags, stdin=records, cwd=tmp_path)
+    assert done.stderr == "-: 3 records, 3 selected, 3 embedded\n"
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["data"]["title"], len(line["data"]["vibe"])) for line in lines] == [
+        ("t0", 2),
+        ("t1", 2),
+        ("t2", 2),
+    ]
+    wrong = piped(*flags, stdin=records + "[]\n", cwd=tmp_path)
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr.startswith("error: <stdin>:4: ")
+
+
+def test_the_spec_comes_from_another_program(embed, tmp_path: Path) -> None:
+    flags = ("--input", "in.jsonl", "--output", "out.jsonl", "--spec", "-", "--json")
+    done = piped(*flags, stdin=json.dumps(SPEC), cwd=tmp_path)
+    assert json.loads(done.stdout)["embedded_records"] == 3
+    for said, problem in (("[1]", "a spec must be a JSON object"), ("null", "dimension")):
+        wrong = piped(*flags, stdin=said, cwd=tmp_path)
+        assert (wrong.returncode, problem in wrong.stdout) == (1, True), wrong.stdout
+
+
+FROM_STDIN = ("--input", "-", "--output", "o", "--spec", "s")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         (),
+        (*FROM_STDIN, "--resume"),
+        (*FROM_STDIN, "--engine", "spark"),
+        ("--input", "i", "--output", "-", "--spec", "s", "--json"),
+        ("--input", "-", "--output", "o", "--spec", "-"),
+        ("--seed", "-"),
         ("--input", "a"),
         ("--seed", "a", "--input", "b"),
         ("--seed", "a", "--clean", "--reembed-all"),

@@ -16,7 +16,8 @@ from omnigraph.cli.main import omnigraph
 
 FILES = {
     "music.pg": "node Artist { slug: String @key  name: String  born: I32? }\n"
-    "node Album { slug: String @key  title: String  rating: F64?  cover: Blob? }\n"
+    "node Album { slug: String @key  title: String  rating: F64?  cover: Blob?\n"
+    '             vibe: Vector(3)? @embed("title") }\n'
     "edge Made: Artist -> Album\n",
     "music.jsonl": '{"type": "Artist", "data": {"slug": "ada", "name": "Ada"}}\n'
     '{"type": "Album", "data": {"slug": "tides", "title": "Tides", "cover": "base64:AAAA"}}\n'
@@ -27,8 +28,14 @@ FILES = {
     "query rate($rating: F64) "
     '{ update Album set { rating: $rating } where slug = "tides" }\n',
     "artists.csv": "slug,name\nben,Ben\n",
+    "spec.json": '{"dimension": 3, "types": {"Album": {"target": "vibe", "fields": ["title"]}}}',
     "parts/one.jsonl": '{"type": "Artist", "data": {"slug": "cy", "name": "Cy"}}\n',
 }
+CONFIG = """\
+servers: {lab: {url: https://graph.example.org}}
+profiles: {music: {store: music.omni}}
+aliases: {albums-of: {store: music.omni, file: folder/music.gq, query: albums, args: [artist]}}
+"""
 FILES["next.pg"] = FILES["music.pg"].replace("born: I32?", "born: I32?  nick: String?")
 
 
@@ -39,9 +46,28 @@ def test_a_help_text_ends_with_its_examples(verb: str) -> None:
         assert isinstance(command, click.Group)
         command = command.get_command(click.Context(command), name)
     assert command is not None
-    shown = command.get_help(click.Context(command, info_name=verb, terminal_width=200))
+    # A command remembers how its help was asked for: as users ask, or other tests see it.
+    names = omnigraph.context_settings["help_option_names"]
+    context = click.Context(command, info_name=verb, terminal_width=200, help_option_names=names)
+    shown = command.get_help(context)
     lines = [line.strip() for line in shown.splitlines()]
     assert lines[-len(EXAMPLES[verb]) :] == list(EXAMPLES[verb])
+
+
+def test_every_command_has_examples() -> None:
+    assert visible() == set(EXAMPLES)
+
+
+def visible(group: click.Group = omnigraph, path: str = "") -> set[str]:
+    found: set[str] = set()
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        own = f"{path} {name}".strip()
+        if isinstance(command, click.Group):
+            found |= visible(command, own)
+        elif command is not None and not command.hidden:
+            found.add(own)
+    return found
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
@@ -50,6 +76,7 @@ def test_every_example_runs(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+    (tmp_path / "config.yaml").write_text(CONFIG)
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m omnigraph.cli "$@"\n')
     program.chmod(0o755)
@@ -58,6 +85,8 @@ def test_every_example_runs(tmp_path: Path) -> None:
         "PATH": f"{program.parent}:{os.environ['PATH']}",
         "OMNIGRAPH_HOME": str(tmp_path),
         "OMNIGRAPH_LOAD_ENGINE": "local",
+        "OMNIGRAPH_EMBED_PROVIDER": "mock",
+        "TOKEN": "secret",
     }
     for line in [line for lines in EXAMPLES.values() for line in lines]:
         done = subprocess.run(

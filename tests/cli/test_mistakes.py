@@ -15,6 +15,7 @@ from cli.children import run_command
 
 SCHEMA = "node Artist { slug: String @key  name: String }\nedge Knows: Artist -> Artist"
 QUERY = "query named($slug: String) { match { $a: Artist { slug: $slug } } return { $a.name } }"
+ADD = 'query q() { insert Artist { slug: "x", name: "X" } }'
 NAMES = "query q() { match { $a: Artist } return { $a.name } }"
 
 
@@ -22,7 +23,15 @@ NAMES = "query q() { match { $a: Artist } return { $a.name } }"
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("mistakes")
     graph = library.init(path / "g.omni", SCHEMA)
-    graph.load([{"type": "Artist", "data": {"slug": "ada", "name": "Ada"}}], "append")
+    first = graph.load([{"type": "Artist", "data": {"slug": "ada", "name": "Ada"}}], "append")
+    (path / "first").write_text(first.commit.commit_id)
+    for name in ("B", "Ada"):
+        graph.mutate(f'query q() {{ update Artist set {{ name: "{name}" }} where slug = "ada" }}')
+    graph.cleanup(keep=1, confirm=True)
+    library.init(path / "pictures.omni", "node Picture { slug: String @key  bytes: Blob }")
+    (path / "elsewhere.jsonl").write_text(
+        '{"type": "Picture", "data": {"slug": "p", "bytes": "s3://bucket/p.png"}}\n'
+    )
     (path / "q.gq").write_text(QUERY)
     (path / "s.pg").write_text(SCHEMA)
     (path / "same.jsonl").write_text('{"type": "Artist", "data": {"slug": "ada", "name": "A"}}\n')
@@ -87,6 +96,26 @@ MISTAKES = {
         1,
         ["'ada' already has this id", "hint: `load --mode merge`"],
     ),
+    "a type that is not there": (
+        ("export", "g.omni", "--type", "Artst"),
+        1,
+        ["Artst", "hint: `omnigraph schema show`"],
+    ),
+    "a commit that cleanup took": (
+        ("query", "g.omni", "--snapshot", "{first}", "-e", NAMES),
+        1,
+        ["was removed by cleanup", "hint: read a newer commit"],
+    ),
+    "a branch that has moved": (
+        ("mutate", "g.omni", "-e", ADD, "--if-commit", "{first}"),
+        4,
+        ["not at the expected", "hint: read the branch again"],
+    ),
+    "a blob kept elsewhere": (
+        ("load", "pictures.omni", "--data", "elsewhere.jsonl", "--mode", "append"),
+        1,
+        ["is not allowed", "hint: write the bytes themselves"],
+    ),
     "no file": (("load", "g.omni", "--data", "no.jsonl", "--mode", "append"), 1, ["no.jsonl"]),
     "no branch": (("snapshot", "g.omni", "--branch", "x"), 1, ["'x' not found", "branch list"]),
     "no commit": (("commit", "show", "x", "g.omni"), 1, ["'x' not found", "commit list"]),
@@ -113,7 +142,9 @@ MISTAKES = {
 @pytest.mark.parametrize(("arguments", "code", "words"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_named_with_what_to_do(folder: Path, arguments, code: int, words) -> None:
     wrong = {"OMNIGRAPH_WRITER_WAIT": "soon"} if "WRITER_WAIT" in words[0] else {}
-    done = run_command(*arguments, cwd=folder, **wrong)
+    first = (folder / "first").read_text()
+    given = [first if word == "{first}" else word for word in arguments]
+    done = run_command(*given, cwd=folder, **wrong)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     for word in words:
         assert word in done.stderr, done.stderr

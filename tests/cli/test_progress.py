@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import omnigraph as library
+from cli.children import run_command
 from cli.terminals import on_a_terminal
 from omnigraph.cli.terminal import ProgressLine, describe, wants_progress
 from omnigraph.progress import Progress, listening, working
@@ -117,6 +118,15 @@ def test_a_load_draws_on_a_terminal_and_leaves_only_what_it_did(tmp_path: Path) 
     with on_a_terminal(*command, "--mode", "merge", *flags[2:], "--quiet", home=tmp_path) as quiet:
         assert quiet.end() == 0
     assert quiet.seen.startswith(b"loaded 2000 nodes")
+
+
+def test_where_nothing_is_drawn_the_stages_are_told_one_by_one(tmp_path: Path) -> None:
+    graph = library.init(tmp_path / "g.omni", "node A { k: String @key }")
+    graph.load([{"type": "A", "data": {"k": "k1"}}], "append")
+    command = ("export", "g.omni", "--format", "jsonl", "--out")
+    assert run_command(*command, "one", cwd=tmp_path).stderr == "export: 1 tasks\n"
+    for number, flag in enumerate(("--quiet", "--json")):
+        assert run_command(*command, f"more{number}", flag, cwd=tmp_path).stderr == ""
 
 
 def screen(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -78,3 +79,16 @@ def test_parameters_and_queries_come_from_standard_input(omnigraph, place: Path)
     by_query = omnigraph("query", str(place), "--query", "-", "--params", given, stdin=query)
     assert by_params.out == by_query.out
     assert "1970" in by_params.out
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_come_from_standard_input_too(omnigraph, place: Path, kind: str) -> None:
+    if kind == "csv":
+        data = b"slug,born\nfrom-stdin,1971\n"
+    else:
+        rows = io.BytesIO()
+        parquet.write_table(pa.table({"slug": ["from-stdin"], "born": [1971]}), rows)
+        data = rows.getvalue()
+    flags = ("--data", "-", "--format", kind, "--type", "Artist", "--mode", "append")
+    done = omnigraph("load", str(place), *flags, "--engine", "local", "--json", stdin=data)
+    assert json.loads(done.out)["nodes"] == [{"name": "Artist", "entities_loaded": 1}], done.err

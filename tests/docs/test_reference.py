@@ -63,6 +63,38 @@ def test_every_public_member_of_what_verbs_give_is_in_the_reference(kind: type) 
     assert unnamed == []
 
 
+def answers(folder: Path) -> list:
+    """What verbs give, and what that holds."""
+    schema = 'node A { k: String @key  n: I32?  b: Blob?  v: Vector(2)? @embed("k") }'
+    settings = omnigraph.Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"})
+    graph = omnigraph.init(folder / "g.omni", schema, settings=settings)
+    records = [{"type": "A", "data": {"k": k, "b": "base64:AA=="}} for k in "xy"]
+    loaded = graph.load([*records, {"type": "B"}], "append", on_error="skip")
+    changed = graph.mutate('query q() { update A set { n: 1 } where k = "x" }')
+    snapshot, optimized, cleaned = graph.snapshot(), graph.optimize(), graph.cleanup(keep=1)
+    repaired = graph.repair()
+    return [
+        *(loaded, loaded.skipped, loaded.skipped.first[0], changed, changed.commit),
+        *(snapshot, snapshot.tables[0], graph.create_branch("c"), graph.delete_branch("c")),
+        *(optimized, optimized.tables[0], cleaned, cleaned.tables[0], graph.verify()),
+        *(repaired, repaired.tables[0], graph.maintain(), graph.embed()),
+        graph.query("query q() { match { $a: A } return { $a.n } }"),
+        graph.read_blob("A", "x", "b").stat,
+        graph.at().export_files(folder / "out"),
+    ]
+
+
+def test_members_of_documents_are_attributes_unless_the_page_says_otherwise(tmp_path: Path) -> None:
+    page = (REFERENCE / "sdk.md").read_text()
+    table = page.split("| In the document | In Python |\n|---|---|\n")[1].split("\n\n")[0]
+    otherwise = set(
+        re.findall(r"`(\w+)`", "\n".join(row.split("|")[1] for row in table.split("\n")))
+    )
+    for answer in answers(tmp_path):
+        unnamed = {name for name in answer.wire() if not hasattr(answer, name)} - otherwise
+        assert unnamed == set(), type(answer).__name__
+
+
 def test_every_variable_the_code_reads_is_a_setting() -> None:
     known = {setting.name for setting in SETTINGS}
     assert len(known) == len(SETTINGS)

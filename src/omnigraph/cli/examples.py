@@ -26,13 +26,24 @@ EXAMPLES = {
         "omnigraph branch create review music.omni",
         "omnigraph load music.omni --data music.jsonl --mode merge --branch fixes --from main",
     ),
+    "branch list": ("omnigraph branch list music.omni",),
     "branch delete": ("omnigraph branch delete fixes music.omni",),
     "commit list": ("omnigraph commit list music.omni --branch review --limit 5",),
+    "commit show": (
+        'omnigraph commit show "$(omnigraph commit list music.omni --limit 1 | cut -d" " -f1)" '
+        "music.omni",
+    ),
+    "snapshot": ("omnigraph snapshot music.omni --branch review",),
     "export": (
         "omnigraph export music.omni --out music-copy.jsonl",
         "omnigraph export music.omni --format parquet --out music-files --type Artist",
     ),
     "blob get": ("omnigraph blob get node Album tides cover music.omni --out cover.jpg",),
+    "blob stat": ("omnigraph blob stat node Album tides cover music.omni",),
+    "embed": (
+        "omnigraph embed music.omni --type Album",
+        "omnigraph embed --input music.jsonl --output embedded.jsonl --spec spec.json --resume",
+    ),
     "shell": (
         "omnigraph shell music.omni",
         "echo 'match { $a: Artist } return { $a.name }' | omnigraph shell music.omni",
@@ -42,8 +53,21 @@ EXAMPLES = {
         "omnigraph cleanup music.omni --keep 10",
         "omnigraph cleanup music.omni --keep 10 --older-than 7d --confirm",
     ),
+    "repair": ("omnigraph repair music.omni", "omnigraph repair music.omni --confirm"),
+    "maintain": ("omnigraph maintain music.omni",),
     "verify": ("omnigraph verify music.omni --deep",),
     "recover": ("omnigraph recover music.omni --check", "omnigraph recover music.omni"),
+    "recovery pending": ("omnigraph recovery pending music.omni",),
+    "recovery list": ("omnigraph recovery list music.omni",),
+    "alias": ("omnigraph alias albums-of ada", "omnigraph alias albums-of ada --json"),
+    "login": ('echo "$TOKEN" | omnigraph login lab',),
+    "logout": ("omnigraph logout lab",),
+    "config path": ("omnigraph config path",),
+    "config show": ("omnigraph config show",),
+    "config token": ("omnigraph config token https://graph.example.org/graphs/music",),
+    "profile list": ("omnigraph profile list",),
+    "profile show": ("omnigraph profile show music",),
+    "version": ("omnigraph version",),
     "completion": ('eval "$(omnigraph completion bash)"',),
 }
 

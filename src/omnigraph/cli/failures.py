@@ -101,8 +101,14 @@ def hint_for(error: OmniError) -> str | None:
             return "`omnigraph branch list` shows the branches there are"
         case errors.CommitNotFound():
             return "`omnigraph commit list` shows the commits of a branch"
+        case errors.TypeNotFound():
+            return "`omnigraph schema show` shows the types there are"
+        case errors.HistoricalVersionReclaimed():
+            return "read a newer commit; `cleanup --keep` decides how many stay readable"
         case errors.KeyConflict():
             return "`load --mode merge` replaces what has the same id"
+        case errors.PreconditionFailed():
+            return "read the branch again, then decide on what it is now"
         case errors.AlreadyInitialized():
             return "choose another address; nothing is ever overwritten"
         case errors.WriterBusy():
@@ -119,6 +125,12 @@ def hint_for(error: OmniError) -> str | None:
             )
         case errors.StorageFailure(kind=errors.StorageKind.TRANSIENT):
             return "it may work when tried again"
+        case errors.OutcomeUnknown():
+            return "`omnigraph commit list` shows whether the commit is there"
+        case errors.RecoveryRequired():
+            return "`omnigraph recovery pending` shows the write and what would become of it"
+        case errors.ExternalBlobPolicy():
+            return "write the bytes themselves, as base64:…"
         case _:
             return None
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 AN_OBJECT = """write one such as '{"name": "Ada"}'"""
 _STDIN_IS_TAKEN = "omnigraph.stdin_is_taken"
+_BLOCK_BYTES = 1 << 20
 
 
 def read_stdin() -> bytes:
@@ -66,26 +67,60 @@ def read_query(path: str | None, text: str | None) -> SourceText:
 
 def read_parameters(text: str | None, path: str | None) -> Mapping[str, object] | None:
     """The parameters as a JSON object, or None when none are given."""
-    from omnigraph.errors import OmniError
-    from omnigraph.types.strict_json import parse_json
-
     if text is not None and path is not None:
         raise click.UsageError("give parameters once: with --params or with --params-file")
     if path is not None:
         text = read_source(path).text
     if text is None:
         return None
+    return _object(text, _given_as(path), "params must be a JSON object", f"; {AN_OBJECT}")
+
+
+def read_spec(path: str | None) -> str | Mapping[str, object] | None:
+    """The file that says what is embedded, or what it says if it comes from standard input."""
+    if path != "-":
+        return path
+    return _object(read_source(path).text, "--spec -", "a spec must be a JSON object") or {}
+
+
+def _object(
+    text: str, given_as: str, otherwise: str, hint: str = ""
+) -> Mapping[str, object] | None:
+    from omnigraph.errors import OmniError
+    from omnigraph.types.strict_json import parse_json
+
     try:
         value = parse_json(text)
     except OmniError as error:
-        raise click.ClickException(f"{_given_as(path)}: {error.message}; {AN_OBJECT}") from error
+        raise click.ClickException(f"{given_as}: {error.message}{hint}") from error
     if value is not None and not isinstance(value, dict):
-        raise click.ClickException(f"{_given_as(path)}: params must be a JSON object; {AN_OBJECT}")
+        raise click.ClickException(f"{given_as}: {otherwise}{hint}")
     return value
 
 
 def _given_as(path: str | None) -> str:
     return "--params" if path is None else f"--params-file {path}"
+
+
+@contextmanager
+def on_disk(source: str | None, target: str | None) -> Iterator[tuple[str | None, str | None]]:
+    """A file to read and one to write, where `-` stands for standard input and output.
+
+    What is written in place of standard output is printed once all of it is there.
+    """
+    from omnigraph.errors import BadRequest
+
+    with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
+        taken, made = Path(folder) / "<stdin>", Path(folder) / "<stdout>"
+        if source == "-":
+            taken.write_bytes(read_stdin())
+        try:
+            yield str(taken) if source == "-" else source, str(made) if target == "-" else target
+        except BadRequest as error:
+            raise BadRequest(error.message.replace(f"{folder}/", "")) from error
+        if target == "-":
+            with made.open("rb") as file:
+                write_whole(None, iter(lambda: file.read(_BLOCK_BYTES), b""))
 
 
 @contextmanager

@@ -20,6 +20,13 @@ class Entry:
     hidden: bool = False
 
 
+FLAGS_OF_ALL = {
+    "--yes": "Do what is asked without further questions.",
+    "--quiet": "Say nothing beside the payload.",
+}
+"""Scripts may give these to any command; where there is no use for one, it does nothing."""
+
+
 class LazyGroup(click.Group):
     """Lists its commands from a table, so that help needs none of their modules."""
 
@@ -38,6 +45,8 @@ class LazyGroup(click.Group):
             return None
         command = getattr(import_module(entry.module), entry.attribute)
         assert isinstance(command, click.Command), f"{entry.module}.{entry.attribute}"
+        for one in command.commands.values() if isinstance(command, click.Group) else (command,):
+            _take_flags_of_all(one)
         return command
 
     def resolve_command(
@@ -59,3 +68,12 @@ class LazyGroup(click.Group):
         super().format_epilog(ctx, formatter)
         if self.legend:
             formatter.write("\n" + self.legend)
+
+
+def _take_flags_of_all(command: click.Command) -> None:
+    taken = {name for parameter in command.params for name in parameter.opts}
+    command.params += [
+        click.Option([flag], is_flag=True, expose_value=False, hidden=True, help=meaning)
+        for flag, meaning in FLAGS_OF_ALL.items()
+        if flag not in taken
+    ]

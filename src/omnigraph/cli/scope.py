@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 _QUERY_NAME = re.compile(r"\w+")
+"""What a query can be called; anything else in its place is the address of a graph."""
 _MANIFEST = "__manifest"
 """What every folder with a graph has."""
-"""What a query can be called; anything else in its place is the address of a graph."""
-
-
 _NEEDS_STORAGE = (
     "this release reaches graphs in storage only: pass the address of one as an argument, "
     "with --store or --uri, or choose a profile that names a store"

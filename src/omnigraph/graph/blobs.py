@@ -142,7 +142,11 @@ class Blob:
         return b"".join(self.chunks())
 
     def chunks(self, size: int = PIECE_BYTES) -> Iterator[bytes]:
-        """The bytes of the range in order, at most `size` of them at once."""
+        """The bytes of the range in order, at most `size` of them at once.
+
+        >>> list(graph.read_blob("Person", "Ada", "photo").chunks(4))
+        [b'pixe', b'ls']
+        """
         if size < 1:
             raise BadRequest("a piece of a blob has at least one byte")
         wanted = self._readable()
@@ -150,7 +154,13 @@ class Blob:
             yield self._read_range(start, min(start + size, wanted.end))
 
     def open(self) -> io.BufferedReader:
-        """The bytes of the range as a file that can be read and sought."""
+        """The bytes of the range as a file that can be read and sought.
+
+        >>> with graph.read_blob("Person", "Ada", "photo").open() as photo:
+        ...     _ = photo.seek(3)
+        ...     photo.read()
+        b'els'
+        """
         wanted = self._readable()
         return io.BufferedReader(_BlobFile(self, wanted), PIECE_BYTES)
 

@@ -63,6 +63,17 @@ def embed(
             must reach the files under the same names.
         session: A Spark session of the caller's.
         spark_conf: Spark options for a session that is made here.
+
+    >>> from pathlib import Path
+    >>> _ = Path("in.jsonl").write_text('{"type": "Album", "data": {"title": "Slow Tides"}}')
+    >>> done = omnigraph.embed(
+    ...     input="in.jsonl",
+    ...     output="out.jsonl",
+    ...     spec={"dimension": 3, "types": {"Album": {"target": "vibe", "fields": ["title"]}}},
+    ...     settings=omnigraph.Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"}),
+    ... )
+    >>> done.records, done.embedded_records
+    (1, 1)
     """
     files = _files(seed, input, output, spec)
     request = EmbedRequest(

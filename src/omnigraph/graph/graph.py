@@ -78,6 +78,9 @@ def init(
         force: Replace schema files an earlier, failed attempt left there.
         actor: Who the commits of this handle are recorded for.
         settings: Instead of the defaults; see `Settings.from_environment`.
+
+    >>> omnigraph.init("music.omni", "node Artist { slug: String @key }").branches()
+    ['main']
     """
     root = GraphRoot.at(str(uri), settings)
     opening.create_graph(root, source_text(schema, "<schema>"), force=force)
@@ -106,6 +109,10 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
 
     A graph with such an intent cannot be opened for writing. It is moved only if every table is
     where the graph shows it, so that nothing is lost.
+
+    >>> omnigraph.quarantine("people.omni", "01J9Z3N8Q4X7Y2K5M6P0R1S3T8")
+    Traceback (most recent call last):
+    omnigraph.errors.NotFoundError: there is no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
     """
     root = GraphRoot.at(str(uri), settings)
     opening.require_graph(root)
@@ -117,6 +124,11 @@ class Graph:
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's
     writer fence; readers never wait.
+
+    >>> with omnigraph.open("people.omni", actor="ben") as people:
+    ...     done = people.mutate('query q() { insert Person { name: "Cy" } }')
+    >>> done.commit.actor_id
+    'ben'
     """
 
     def __init__(
@@ -179,11 +191,20 @@ class Graph:
 
     @property
     def schema(self) -> str:
-        """The accepted schema, as it was written."""
+        """The accepted schema, as it was written.
+
+        >>> graph.schema.splitlines()[-1]
+        'edge Knows: Person -> Person'
+        """
         return self._views.newest(MAIN).snapshot.contract.source
 
     @property
     def catalog(self) -> Catalog:
+        """The accepted schema, compiled.
+
+        >>> [property.name for property in graph.catalog.nodes["Person"].properties]
+        ['age', 'name', 'photo']
+        """
         return self._views.newest(MAIN).catalog
 
     def plan_schema(
@@ -267,6 +288,9 @@ class Graph:
 
         Nothing is read before its bytes are asked for: `blob.stat` costs no payload. `kind` is
         "node" or "edge", for a name that both have.
+
+        >>> graph.read_blob("Person", "Ada", "photo").read()
+        b'pixels'
         """
         return self.at(branch=branch).read_blob(
             type_name, entity_id, property, kind=kind, start=start, length=length
@@ -327,6 +351,16 @@ class Graph:
                 holds what; `format`; `partial` keeps what a record of a merge leaves out;
                 `on_error="skip"` goes on without bad rows; `rejects` is a file for them;
                 `session` and `spark_conf` choose the Spark session.
+
+        >>> done = graph.load(
+        ...     [
+        ...         {"type": "Person", "data": {"name": "Cy", "age": 41}},
+        ...         {"edge": "Knows", "from": "Cy", "to": "Ada"},
+        ...     ],
+        ...     "append",
+        ... )
+        >>> done.nodes, done.edges, done.commit.actor_id
+        ({'Person': 1}, {'Knows': 1}, 'maria')
         """
         self._require_writable()
         given = loading.as_input(records)
@@ -369,6 +403,13 @@ class Graph:
             engine: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
+
+        >>> settings = omnigraph.Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"})
+        >>> schema = 'node Note { slug: String @key  text: String  v: Vector(3)? @embed("text") }'
+        >>> notes = omnigraph.init("notes.omni", schema, settings=settings)
+        >>> _ = notes.load([{"type": "Note", "data": {"slug": "a", "text": "tides"}}], "append")
+        >>> notes.embed().embedded
+        1
         """
         self._require_writable()
         from omnigraph.graph import graph_embedding  # noqa: PLC0415 - loads the whole pipeline
@@ -400,7 +441,12 @@ class Graph:
     def create_branch(
         self, name: str, *, source: str = MAIN, commit: str | None = None
     ) -> BranchRef:
-        """Create a branch from another one, or from a commit. Copies nothing."""
+        """Create a branch from another one, or from a commit. Copies nothing.
+
+        >>> review = graph.create_branch("review")
+        >>> review.name, review.parent, review.actor_id
+        ('review', 'main', 'maria')
+        """
         self._require_writable()
         if commit is not None:
             view = self._views.at_commit(commit, source)
@@ -410,13 +456,24 @@ class Graph:
         )
 
     def delete_branch(self, name: str) -> DeletedBranch:
-        """Delete a branch; its commits can no longer be reached by name."""
+        """Delete a branch; its commits can no longer be reached by name.
+
+        >>> _ = graph.create_branch("review")
+        >>> graph.delete_branch("review").name
+        'review'
+        """
         self._require_writable()
         branches.delete(self._views.root, name)
         return DeletedBranch(name.strip(), self.actor)
 
     def branch(self, name: str) -> Branch:
-        """The same verbs, bound to one branch."""
+        """The same verbs, bound to one branch.
+
+        >>> _ = graph.create_branch("review")
+        >>> _ = graph.branch("review").mutate('query q() { delete Person where name = "Ben" }')
+        >>> len(graph.nodes("Person")), len(graph.nodes("Person", branch="review"))
+        (2, 1)
+        """
         return Branch(self, name)
 
     # --- history ---------------------------------------------------------------------------------
@@ -430,7 +487,12 @@ class Graph:
         return self._views.commits(branch)
 
     def commit(self, commit_id: str, branch: str = MAIN) -> Commit:
-        """One commit, looked for on the branch and then on all others."""
+        """One commit, looked for on the branch and then on all others.
+
+        >>> newest = graph.commits()[0]
+        >>> graph.commit(newest.commit_id) == newest
+        True
+        """
         return self._views.commit(commit_id, branch)
 
     def snapshot(self, branch: str = MAIN) -> SnapshotInfo:
@@ -480,11 +542,19 @@ class Graph:
         return self._views.at_version(int(version), name)
 
     def nodes(self, type_name: str, *, branch: str = MAIN) -> TypeRows:
-        """The nodes of a type as a branch is now: `.to_arrow()`, `.to_spark()`."""
+        """The nodes of a type as a branch is now: `.to_arrow()`, `.to_spark()`.
+
+        >>> graph.nodes("Person").to_arrow().select(["name", "age"]).sort_by("name").to_pylist()
+        [{'name': 'Ada', 'age': 36}, {'name': 'Ben', 'age': None}]
+        """
         return self._pinned(self._views.newest(branch)).nodes(type_name)
 
     def edges(self, type_name: str, *, branch: str = MAIN) -> TypeRows:
-        """The edges of a type as a branch is now: `.to_arrow()`, `.to_spark()`."""
+        """The edges of a type as a branch is now: `.to_arrow()`, `.to_spark()`.
+
+        >>> graph.edges("Knows").to_arrow().select(["src", "dst"]).to_pylist()
+        [{'src': 'Ada', 'dst': 'Ben'}]
+        """
         return self._pinned(self._views.newest(branch)).edges(type_name)
 
     def export(
@@ -518,10 +588,13 @@ class Graph:
             engine: Where files are written: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
+
+        >>> [table.table_key for table in graph.optimize().tables]
+        ['edge:Knows', 'node:Person', '__manifest']
         """
         self._require_writable()
         workers = self._workers(engine, session, spark_conf)
-        return optimize(self._views, OptimizeOptions(branch, actor), workers)
+        return optimize(self._views, OptimizeOptions(branch, actor or self.actor), workers)
 
     def ensure_indices(
         self,
@@ -535,10 +608,13 @@ class Graph:
         """Build what is missing of the declared indexes; gives those that cannot be built yet.
 
         The arguments are those of `optimize`.
+
+        >>> graph.ensure_indices()
+        ()
         """
         self._require_writable()
         workers = self._workers(engine, session, spark_conf)
-        options = OptimizeOptions(branch, actor, indexes_only=True)
+        options = OptimizeOptions(branch, actor or self.actor, indexes_only=True)
         return optimize(self._views, options, workers).pending_indexes
 
     def _workers(
@@ -558,6 +634,9 @@ class Graph:
         """Look for tables that somebody moved ahead of the graph; with `confirm`, accept them.
 
         Without `force` only what provably changed no row is accepted.
+
+        >>> {str(table.classification) for table in graph.repair().tables}
+        {'no_drift'}
         """
         self._require_writable()
         return repair(self._views.root, confirm=confirm, force=force)
@@ -572,6 +651,10 @@ class Graph:
         """Remove what only commits beyond both limits need; without `confirm`, say what.
 
         Every branch keeps its newest `keep` commits and those younger than `older_than`.
+
+        >>> found = graph.cleanup(keep=10)
+        >>> found.confirm, sum(table.old_versions_removed for table in found.tables)
+        (False, 0)
         """
         self._require_writable()
         age = None if older_than is None else older_than.total_seconds()
@@ -579,11 +662,19 @@ class Graph:
         return clean(self._views.root, Retention(keep, age))
 
     def verify(self, *, deep: bool = False) -> VerifyResult:
-        """Everything about the graph that is not as it must be; `deep` reads every row."""
+        """Everything about the graph that is not as it must be; `deep` reads every row.
+
+        >>> graph.verify(deep=True).is_sound
+        True
+        """
         return verify(self._views, deep=deep)
 
     def maintain(self) -> MaintainResult:
-        """Optimize and clean up if the policy of the settings says that it is due."""
+        """Optimize and clean up if the policy of the settings says that it is due.
+
+        >>> graph.maintain().due.is_any
+        False
+        """
         self._require_writable()
         return take_turn(self._views, self._views.root.settings.autopilot)
 
@@ -596,18 +687,30 @@ class Graph:
     def recover(self, *, check: Literal[True]) -> list[PendingWrite]: ...
 
     def recover(self, *, check: bool = False) -> list[PendingWrite] | list[RecoveredWrite]:
-        """Settle interrupted writes; with `check` only say what would be done."""
+        """Settle interrupted writes; with `check` only say what would be done.
+
+        >>> graph.recover()
+        []
+        """
         if check:
             return self.recovery_pending()
         self._require_writable()
         return recovering.recover(self._views.root)
 
     def recovery_pending(self) -> list[PendingWrite]:
-        """Interrupted writes that nobody has settled yet."""
+        """Interrupted writes that nobody has settled yet.
+
+        >>> graph.recovery_pending()
+        []
+        """
         return recovering.pending(self._views.root)
 
     def recovery_list(self, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:
-        """Writes that were recovered, as a branch remembers them."""
+        """Writes that were recovered, as a branch remembers them.
+
+        >>> graph.recovery_list()
+        ()
+        """
         return recovering.recoveries(self._views, branch)
 
     def _require_writable(self) -> None:
@@ -616,7 +719,12 @@ class Graph:
 
 
 class Branch:
-    """One branch of a graph, by name."""
+    """One branch of a graph, by name: the verbs of `Graph` without their `branch`.
+
+    >>> main = graph.branch("main")
+    >>> main.query("query q() { match { $p: Person } return { count($p) as n } }").rows
+    [{'n': 2}]
+    """
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph, self.name = graph, name

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 
 class GraphView:
-    """One immutable view of a graph: a branch head, a commit or an earlier version."""
+    """One immutable view of a graph: a branch head, a commit or an earlier version.
+
+    >>> before = graph.at()
+    >>> _ = graph.mutate('query q() { delete Person where name = "Ben" }')
+    >>> len(before.nodes("Person")), len(graph.nodes("Person"))
+    (2, 1)
+    """
 
     def __init__(self, view: View, settings: QuerySettings, snapshot: str | None = None) -> None:
         self._view, self._settings, self._snapshot = view, settings, snapshot
@@ -83,7 +89,12 @@ class GraphView:
         return explain_text(plan)
 
     def explain_json(self, query: str | SourceText, name: str | None = None) -> dict[str, object]:
-        """The plan of a query as a JSON document."""
+        """The plan of a query as a JSON document.
+
+        >>> all_people = "query q() { match { $p: Person } return { $p.name } }"
+        >>> graph.at().explain_json(all_people)["kind"]
+        'read'
+        """
         statistics = querying.statistics(self._view)
         return explain_json(
             compile_plan(source_text(query, "<query>"), self.catalog, name, statistics)
@@ -110,11 +121,20 @@ class GraphView:
 
     @property
     def commit_id(self) -> str | None:
-        """The newest commit this view contains."""
+        """The newest commit this view contains.
+
+        >>> graph.at().commit_id == graph.commits()[0].commit_id
+        True
+        """
         return self._view.snapshot.head
 
     def info(self) -> SnapshotInfo:
-        """Which version of which table this view is made of."""
+        """Which version of which table this view is made of.
+
+        >>> info = graph.at().info()
+        >>> info.graph_branch, [table.table_key for table in info.tables]
+        ('main', ['edge:Knows', 'node:Person'])
+        """
         snapshot = self._view.snapshot
         tables = tuple(
             TableInfo(key, entry.path, entry.version, entry.owner_branch, entry.row_count)
@@ -134,7 +154,11 @@ class GraphView:
         return export_records(self._view.snapshot, export_types(self.catalog, types))
 
     def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
-        """The same as blocks of JSON lines."""
+        r"""The same as blocks of JSON lines.
+
+        >>> b"".join(graph.at().export_jsonl(["Knows"]))
+        b'{"edge":"Knows","from":"Ada","to":"Ben","data":{"id":"k1"}}\n'
+        """
         return export_jsonl(self._view.snapshot, export_types(self.catalog, types))
 
     def export_files(
@@ -156,6 +180,10 @@ class GraphView:
             engine: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Options for a session that is made for it.
+
+        >>> done = graph.at().export_files("out", format="parquet")
+        >>> done.rows, [file.table_key for file in done.files]
+        (3, ['edge:Knows', 'node:Person'])
         """
         from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
         from omnigraph.pipeline.export import export_files  # noqa: PLC0415

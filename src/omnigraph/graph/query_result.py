@@ -81,7 +81,12 @@ class QueryResult:
         return int(self._table.num_rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows piece by piece, once, without holding them all."""
+        """The rows piece by piece, once, without holding them all.
+
+        >>> result = graph.query("query q() { match { $p: Person } return { $p.name } }")
+        >>> sum(batch.num_rows for batch in result.batches())
+        2
+        """
         if "_table" in self.__dict__:
             return iter(self._table.to_batches())
         self._require_unread()
@@ -89,9 +94,16 @@ class QueryResult:
         return self._read.batches()
 
     def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table, with the types of the schema."""
         return self._table
 
     def to_polars(self) -> pl.DataFrame:
+        """The rows as a Polars frame.
+
+        >>> result = graph.query("query q() { match { $p: Person } return { $p.age as age } }")
+        >>> result.to_polars().select("age").sum().item()
+        36
+        """
         import polars as pl  # noqa: PLC0415 - only for those who ask
 
         frame = pl.from_arrow(self._table)
@@ -115,7 +127,14 @@ class QueryResult:
                 writer.write_batch(batch)
 
     def write_parquet(self, target: str | Path | BinaryIO) -> None:
-        """Write the rows as a Parquet file, batch by batch."""
+        """Write the rows as a Parquet file, batch by batch.
+
+        >>> from pyarrow import parquet
+        >>> result = graph.query("query q() { match { $p: Person } return { $p.name } }")
+        >>> result.write_parquet("names.parquet")
+        >>> parquet.read_table("names.parquet").num_rows
+        2
+        """
         from pyarrow import parquet  # noqa: PLC0415 - slow to load, and only for this
 
         with (
@@ -126,13 +145,23 @@ class QueryResult:
                 writer.write_batch(batch)
 
     def profile(self) -> Step:
-        """The plan with the rows and milliseconds of every operator, once all rows are read."""
+        """The plan with the rows and milliseconds of every operator, once all rows are read.
+
+        >>> result = graph.query("query q() { match { $p: Person } return { $p.name } }")
+        >>> len(result.profile().lines()) > 1
+        True
+        """
         if not self._is_streamed:
             assert self._table is not None, "reading everything completes the profile"
         return self._read.profile.step()
 
     def wire(self, *, javascript: bool = False) -> dict[str, object]:
-        """The JSON document of the command line and the server."""
+        """The JSON document of the command line and the server.
+
+        >>> document = graph.query("query q() { match { $p: Person } return { $p.name } }").wire()
+        >>> document["query_name"], document["target"]["branch"], document["row_count"]
+        ('q', 'main', 2)
+        """
         rows = result_rows(self._table, javascript=javascript)
         return {
             "query_name": self.query_name,
@@ -157,6 +186,10 @@ class QueryResult:
 
         Without names, the first two columns are taken. Notebooks show the drawing; as a string it
         is a whole SVG document. At most 300 nodes and 2,000 arrows are drawn.
+
+        >>> pairs = "query q() { match { $a: Person  $a knows $b } return { $a.name, $b.name } }"
+        >>> graph.query(pairs).plot().startswith("<svg")
+        True
         """
         return draw_rows(self._table, source, target)
 

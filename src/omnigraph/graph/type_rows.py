@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 class TypeRows:
-    """The nodes or edges of a type in one snapshot; nothing is read before it is asked for."""
+    """The nodes or edges of a type in one snapshot; nothing is read before it is asked for.
+
+    >>> people = graph.nodes("Person")
+    >>> len(people), people.to_arrow().column_names
+    (2, ['id', 'age', 'name', 'photo'])
+    """
 
     def __init__(self, view: View, type_: NodeType | EdgeType | None, asked: str) -> None:
         if type_ is None:

@@ -173,7 +173,9 @@ def _classic(master: str, asked: Mapping[str, str]) -> SparkSession:
 @contextmanager
 def _told_plainly(master: str) -> Iterator[None]:
     """Say in one line why Spark did not start, and leave nothing of a start that failed."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - as above
+    from py4j.protocol import (  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+        Py4JError,
+    )
     from pyspark import SparkContext  # noqa: PLC0415 - as above
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 

@@ -16,6 +16,7 @@ from omnigraph.cli.config import (
     config_folder,
     read_config,
 )
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_parameters, read_source
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope
@@ -39,7 +40,7 @@ class _AliasCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=_AliasCommand)
+@click.command(cls=_AliasCommand, epilog=examples("alias"))
 @click.argument("name", shell_complete=complete_alias)
 @click.argument("args", nargs=-1, metavar="[ARG]...")
 @click.option("--params", metavar="JSON", help="Further parameters as a JSON object.")

@@ -78,7 +78,7 @@ def get(
     write_whole(out, found.chunks())
 
 
-@blob.command("stat")
+@blob.command("stat", epilog=examples("blob stat"))
 @cell_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def stat(

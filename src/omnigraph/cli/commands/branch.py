@@ -31,7 +31,7 @@ def create(scope: Scope, branch_name: str, source: str, commit: str | None, as_j
         click.echo(f"created branch {ref.name} from {ref.parent}")
 
 
-@branch.command("list")
+@branch.command("list", epilog=examples("branch list"))
 @graph_options(positional=True, writes=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(scope: Scope, as_json: bool) -> None:

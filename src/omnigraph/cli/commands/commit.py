@@ -34,7 +34,7 @@ def list_(scope: Scope, branch: str, limit: int | None, as_json: bool) -> None:
         click.echo(_line(one))
 
 
-@commit.command("show")
+@commit.command("show", epilog=examples("commit show"))
 @click.argument("commit_id")
 @graph_options(positional=True, writes=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")

@@ -7,6 +7,7 @@ import os
 import click
 
 from omnigraph.cli.config import FILE_NAME, config_folder, read_config
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import note, print_json
 
 
@@ -15,13 +16,18 @@ def config() -> None:
     """Look at the operator's configuration."""
 
 
-@config.command("path")
-def path() -> None:
+@config.command("path", epilog=examples("config path"))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def path(as_json: bool) -> None:
     """Print where the file is, or would be."""
-    click.echo(config_folder() / FILE_NAME)
+    place = config_folder() / FILE_NAME
+    if as_json:
+        print_json({"path": str(place), "exists": place.is_file()})
+    else:
+        click.echo(place)
 
 
-@config.command("show")
+@config.command("show", epilog=examples("config show"))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(as_json: bool) -> None:
     """Show the file as it was understood, with the defaults of what it leaves out."""
@@ -42,7 +48,7 @@ def show(as_json: bool) -> None:
         click.echo(f"{name}: {shown}".rstrip())
 
 
-@config.command("token")
+@config.command("token", epilog=examples("config token"))
 @click.argument("url")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def token(url: str, as_json: bool) -> None:

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.output import print_json
+from omnigraph.cli.engines import ENGINES, spark_options, stage_log
+from omnigraph.cli.examples import examples
+from omnigraph.cli.files import on_disk, read_spec
+from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, graph_options
 
 
-@click.command()
+@click.command(epilog=examples("embed"))
 @graph_options(
     positional=True,
     writes=True,
     offline=("seed", "input_path", "output_path", "clean", "select", "resume"),
 )
 @click.option("--seed", type=FILE, metavar="FILE", help="A manifest that names all three files.")
-@click.option("--input", "input_path", type=FILE, metavar="FILE", help="Records as JSON lines.")
-@click.option("--output", "output_path", type=FILE, metavar="FILE", help="Where they go.")
-@click.option("--spec", type=FILE, metavar="FILE", help="Which fields make which vector, as JSON.")
+@click.option(
+    "--input", "input_path", type=FILE, metavar="FILE", help="Records as JSON lines; - for stdin."
+)
+@click.option(
+    "--output", "output_path", type=FILE, metavar="FILE", help="Where they go; - for stdout."
+)
+@click.option(
+    "--spec",
+    type=FILE,
+    metavar="FILE",
+    help="Which fields make which vector, as JSON; - for stdin.",
+)
 @click.option("--clean", is_flag=True, help="Take the vectors away; asks no provider.")
 @click.option("--reembed-all", is_flag=True, help="Embed what has a vector, too.")
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type; repeatable.")
@@ -33,7 +47,7 @@ from omnigraph.cli.scope import Scope, graph_options
 @click.option("--branch", metavar="NAME", help="The branch of the graph; main by default.")
 @click.option(
     "--engine",
-    type=click.Choice(["local", "spark"]),
+    type=click.Choice(ENGINES),
     default="local",
     help="Where to embed: here, or in batches on Spark.",
 )
@@ -61,17 +75,19 @@ def embed(
     A file is named by --seed, or by --input, --output and --spec; the output may be the input and
     appears whole or not at all.
     """
+    conf = spark_options(spark_conf)
     if scope is not None:
         scope.echo("embed")
-        filled = scope.open(read_only=False).embed(
-            types,
-            spec=spec,
-            branch=branch or "main",
-            reembed_all=reembed_all,
-            per_minute=per_minute,
-            engine=engine,
-            spark_conf=_options(spark_conf),
-        )
+        with stage_log(quiet=scope.quiet or as_json):
+            filled = scope.open(read_only=False).embed(
+                types,
+                spec=read_spec(spec),
+                branch=branch or "main",
+                reembed_all=reembed_all,
+                per_minute=per_minute,
+                engine=engine,
+                spark_conf=conf,
+            )
         if as_json:
             print_json(filled.wire())
         else:
@@ -79,40 +95,60 @@ def embed(
         return
     if branch is not None:
         raise click.UsageError("--branch goes with a graph")
-    if (seed is None) == (input_path is None and output_path is None and spec is None):
-        raise click.UsageError("give --seed, or all of --input, --output and --spec")
-    if seed is None and None in (input_path, output_path, spec):
-        raise click.UsageError("--input, --output and --spec belong together")
     if clean and reembed_all:
         raise click.UsageError("--clean and --reembed-all exclude each other")
+    _check_files(seed, input_path, output_path, spec)
+    _check_streams((input_path, output_path), engine, resume=resume, as_json=as_json)
     from omnigraph.graph.embedding import embed as run
 
-    done = run(
-        seed=seed,
-        input=input_path,
-        output=output_path,
-        spec=spec,
-        clean=clean,
-        reembed_all=reembed_all,
-        types=types,
-        select=select,
-        resume=resume,
-        per_minute=per_minute,
-        engine=engine,
-        spark_conf=_options(spark_conf),
-    )
+    with on_disk(input_path, output_path) as (source, target), stage_log(quiet=as_json):
+        done = run(
+            seed=seed,
+            input=source,
+            output=target,
+            spec=read_spec(spec),
+            clean=clean,
+            reembed_all=reembed_all,
+            types=types,
+            select=select,
+            resume=resume,
+            per_minute=per_minute,
+            engine=engine,
+            spark_conf=conf,
+        )
+    done = replace(done, input=input_path or done.input, output=output_path or done.output)
     if as_json:
         print_json(done.wire())
         return
     changed = f"{done.cleaned_records} cleaned" if clean else f"{done.embedded_records} embedded"
-    click.echo(
-        f"{done.output}: {done.records} records, {done.selected_records} selected, {changed}"
-    )
+    told = f"{done.output}: {done.records} records, {done.selected_records} selected, {changed}"
+    if output_path == "-":
+        note(told)
+    else:
+        click.echo(told)
 
 
-def _options(texts: tuple[str, ...]) -> dict[str, str]:
-    if not texts:
-        return {}
-    from omnigraph.pipeline.session import parse_options
+def _check_files(
+    seed: str | None, input_path: str | None, output_path: str | None, spec: str | None
+) -> None:
+    files = (input_path, output_path, spec)
+    if (seed is None) == (files == (None, None, None)):
+        raise click.UsageError("give --seed, or all of --input, --output and --spec")
+    if seed is None and None in files:
+        raise click.UsageError("--input, --output and --spec belong together")
+    if seed == "-":
+        raise click.UsageError("the paths of a manifest start from its folder: --seed needs a file")
 
-    return parse_options(texts)
+
+def _check_streams(
+    paths: tuple[str | None, str | None], engine: str, *, resume: bool, as_json: bool
+) -> None:
+    """Refuse what makes no sense with standard input or output in place of a file."""
+    if "-" not in paths:
+        return
+    if resume:
+        raise click.UsageError("--resume goes on beside a file: name --input and --output")
+    if engine != "local":
+        raise click.UsageError("executors do not reach stdin and stdout: use --engine local")
+    if as_json and paths[1] == "-":
+        raise click.UsageError("the records are printed: --json needs --output FILE")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import click
 
 from omnigraph.cli.completing import FILE
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import write_whole
 from omnigraph.cli.output import print_json
@@ -29,7 +31,7 @@ from omnigraph.settings import LOAD_ENGINES
 @click.option("--engine", type=click.Choice(LOAD_ENGINES), help="Where a folder is written.")
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--jsonl", is_flag=True, hidden=True, help="What is written anyway.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written to a folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written with --out.")
 def export(
     scope: Scope,
     branch: str | None,
@@ -48,19 +50,20 @@ def export(
     """
     if branch is not None and snapshot is not None:
         raise click.UsageError("give a branch or a snapshot, not both")
+    if as_json and out in (None, "-"):
+        raise click.UsageError("the records are printed: --json needs --out PATH")
     view = scope.open(read_only=True).at(snapshot=snapshot, branch=branch or "main")
     if format_ is not None or engine is not None:
-        from omnigraph.pipeline.session import parse_options
-
-        if out is None:
+        if out is None or out == "-":
             raise click.UsageError("files are written to a folder: give it with --out")
-        result = view.export_files(
-            out,
-            format=format_ or "jsonl",
-            types=types or None,
-            engine=engine or "local",
-            spark_conf=parse_options(spark_conf),
-        )
+        with stage_log(quiet=scope.quiet or as_json):
+            result = view.export_files(
+                out,
+                format=format_ or "jsonl",
+                types=types or None,
+                engine=engine or "local",
+                spark_conf=spark_options(spark_conf),
+            )
         if as_json:
             print_json(result.wire())
         else:
@@ -72,12 +75,25 @@ def export(
         for table in tables
         if not types or table["type_name"] in types
     )
-    write_whole(out, _told(view.export_jsonl(types or None), total))
+    written = _Written()
+    write_whole(out, written.counting(view.export_jsonl(types or None), total))
+    if as_json:
+        rows, size = written.rows, written.size
+        print_json({"out": out, "format": "jsonl", "rows": rows, "bytes": size})
 
 
-def _told(blocks: Iterable[bytes], total: int) -> Iterator[bytes]:
-    """The same blocks, and how far they have come."""
-    with working("exporting", total=total, unit="records") as work:
-        for block in blocks:
-            yield block
-            work.advance(block.count(b"\n"))
+@dataclass
+class _Written:
+    """How much has gone out."""
+
+    rows: int = 0
+    size: int = 0
+
+    def counting(self, blocks: Iterable[bytes], total: int) -> Iterator[bytes]:
+        """The same blocks, and how far they have come."""
+        with working("exporting", total=total, unit="records") as work:
+            for block in blocks:
+                yield block
+                lines = block.count(b"\n")
+                self.rows, self.size = self.rows + lines, self.size + len(block)
+                work.advance(lines)

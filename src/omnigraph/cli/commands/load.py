@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING
 
 import click
 
 from omnigraph.cli.completing import FILE
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_stdin
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
-from omnigraph.cli.terminal import wants_progress
-from omnigraph.progress import Progress, listening
 from omnigraph.settings import LOAD_ENGINES
 
 if TYPE_CHECKING:
@@ -46,7 +42,7 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     required=True,
     multiple=True,
     metavar="PATH",
-    help="A file, folder or pattern; repeatable. - for JSON lines on stdin.",
+    help="A file, folder or pattern; repeatable. - for stdin: JSON lines, or as --format says.",
 )
 @click.option(
     "--mode",
@@ -108,13 +104,11 @@ def load(
     Records of any types may be mixed in files of JSON lines, also compressed (.gz, .zst). Parquet
     and CSV hold the rows of one type.
     """
-    from omnigraph.pipeline.session import parse_options
-
     if mode == "overwrite":
         consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo(f"load ({mode})")
-    with _stage_log(quiet=scope.quiet or as_json):
+    with stage_log(quiet=scope.quiet or as_json):
         result = graph.load(
             _records(places),
             mode,
@@ -128,7 +122,7 @@ def load(
             partial=partial,
             on_error=on_error,
             rejects=rejects,
-            spark_conf=parse_options(spark_conf),
+            spark_conf=spark_options(spark_conf),
         )
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
@@ -161,21 +155,6 @@ def _columns(given: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--column {one}: write PROPERTY=COLUMN")
         columns[name] = column
     return columns
-
-
-@contextmanager
-def _stage_log(*, quiet: bool) -> Iterator[None]:
-    """One line on stderr when a stage ends, where no progress line is drawn."""
-    if quiet or wants_progress(sys.stderr):
-        yield
-        return
-
-    def log(news: Progress) -> None:
-        if news.is_over and news.unit == "tasks":
-            note(f"{news.what}: {news.total or news.done} tasks")
-
-    with listening(log):
-        yield
 
 
 def _show(result: LoadResult, rejects: str | None) -> None:

@@ -8,11 +8,12 @@ import click
 
 from omnigraph.cli.completing import complete_server
 from omnigraph.cli.config import config_folder, read_config
+from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_stdin_line
 from omnigraph.cli.output import note, print_json
 
 
-@click.command()
+@click.command(epilog=examples("login"))
 @click.argument("name", shell_complete=complete_server)
 @click.option("--token", metavar="T", help="The token; without it, one line of stdin is read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -51,7 +52,7 @@ def _typed_token(name: str) -> str:
         return ""
 
 
-@click.command()
+@click.command(epilog=examples("logout"))
 @click.argument("name", shell_complete=complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def logout(name: str, as_json: bool) -> None:

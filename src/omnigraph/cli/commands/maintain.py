@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import MaintainResult
 
 
-@click.command()
+@click.command(epilog=examples("maintain"))
 @graph_options(positional=True, writes=True)
 @click.option("--watch", is_flag=True, help="Go on until interrupted.")
 @click.option(

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.engines import ENGINES, spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.model import OptimizedTable
-
-ENGINES = ("local", "spark")
 
 
 @click.command(epilog=examples("optimize"))
@@ -30,7 +29,13 @@ def optimize(
     """Merge small fragments and build missing indexes; at most one commit, no row changes."""
     graph = scope.open(read_only=False)
     scope.echo("optimize")
-    result = graph.optimize(branch=branch, engine=engine, spark_conf=_options(spark_conf))
+    with stage_log(quiet=scope.quiet or as_json):
+        result = graph.optimize(
+            branch=branch,
+            actor=scope.actor,
+            engine=engine,
+            spark_conf=spark_options(spark_conf),
+        )
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return
@@ -38,14 +43,6 @@ def optimize(
         click.echo(f"{table.table_key}  {_described(table)}")
         for pending in table.pending_indexes:
             click.echo(f"  index on {pending.property} is pending: {pending.reason}")
-
-
-def _options(texts: tuple[str, ...]) -> dict[str, str]:
-    if not texts:
-        return {}
-    from omnigraph.pipeline.session import parse_options
-
-    return parse_options(texts)
 
 
 def _described(table: OptimizedTable) -> str:

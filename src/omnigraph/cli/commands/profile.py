@@ -12,6 +12,7 @@ from omnigraph.cli.config import (
     config_folder,
     read_config,
 )
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import note, print_json
 
 
@@ -20,7 +21,7 @@ def profile() -> None:
     """Look at the operator's profiles."""
 
 
-@profile.command("list")
+@profile.command("list", epilog=examples("profile list"))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(as_json: bool) -> None:
     """List the profiles; the active one is marked."""
@@ -35,7 +36,7 @@ def list_(as_json: bool) -> None:
         click.echo(f"{one['name']}  {shown}{mark}")
 
 
-@profile.command("show")
+@profile.command("show", epilog=examples("profile show"))
 @click.argument("name", required=False, shell_complete=complete_profile)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(name: str | None, as_json: bool) -> None:

@@ -8,11 +8,10 @@ import click
 
 from omnigraph.cli.answers import BINARY_FORMATS, FORMATS, write_answer
 from omnigraph.cli.completing import FILE
+from omnigraph.cli.engines import ENGINES, spark_options
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_parameters, read_query
 from omnigraph.cli.scope import Scope, graph_options
-
-ENGINES = ("local", "spark")
 
 
 @click.command(epilog=examples("query"))
@@ -56,15 +55,7 @@ def query(
     source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)
     view = scope.open(read_only=True).at(branch=branch or "main", snapshot=snapshot)
-    conf = _options(spark_conf)
+    conf = spark_options(spark_conf)
     result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
     shape = "json" if as_json else chosen or scope.config.output
     write_answer(result, shape, out, scope.config)
-
-
-def _options(texts: tuple[str, ...]) -> dict[str, str]:
-    if not texts:
-        return {}
-    from omnigraph.pipeline.session import parse_options
-
-    return parse_options(texts)

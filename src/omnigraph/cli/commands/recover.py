@@ -57,7 +57,7 @@ def recovery() -> None:
     """Look at interrupted writes."""
 
 
-@recovery.command("pending")
+@recovery.command("pending", epilog=examples("recovery pending"))
 @graph_options(positional=True, writes=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def pending(scope: Scope, as_json: bool) -> None:
@@ -65,7 +65,7 @@ def pending(scope: Scope, as_json: bool) -> None:
     _print_pending(scope, as_json=as_json)
 
 
-@recovery.command("list")
+@recovery.command("list", epilog=examples("recovery list"))
 @graph_options(positional=True, writes=False)
 @click.option("--branch", default="main", show_default=True, help="The branch to look at.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
 
 
-@click.command()
+@click.command(epilog=examples("repair"))
 @graph_options(positional=True, writes=True)
 @click.option("--confirm", is_flag=True, help="Accept what provably changed no row.")
 @click.option("--force", is_flag=True, help="With --confirm, accept whatever else there is.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
 
-@click.command()
+@click.command(epilog=examples("snapshot"))
 @graph_options(positional=True, writes=False)
 @click.option("--branch", default="main", show_default=True, help="The branch to look at.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 
-@click.command()
+@click.command(epilog=examples("version"))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def version(as_json: bool) -> None:
     """Print the release and the storage format it reads and writes."""
