@@ -242,3 +242,30 @@ def test_a_full_disk_is_told(template: Path, tmp_path: Path) -> None:
     done = run_in_shell(f"$OMNIGRAPH export {template} >/dev/full", tmp_path)
     assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert b"No space left" in done.stderr
+
+
+IN_A_FINALIZER = """
+import signal
+import sys
+import time
+from omnigraph.cli.main import raise_interrupts_again
+
+class Removed:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.unraisablehook = raise_interrupts_again
+try:
+    Removed()
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_while_an_object_is_removed_comes_right_after() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_FINALIZER], capture_output=True, text=True, timeout=50
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")

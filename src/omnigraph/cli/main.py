@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -84,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = raise_interrupts_again
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that is no UTF-8 must not end a command that only wants to repeat it.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -99,6 +101,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _flush()
     sys.exit(code)
+
+
+def raise_interrupts_again(trouble: sys.UnraisableHookArgs) -> None:
+    """Let an interrupt that met the interpreter where nothing can be raised come right after.
+
+    While an object is being removed, Python prints a trace, forgets the interrupt and goes on.
+    """
+    if isinstance(trouble.exc_value, KeyboardInterrupt):
+        again = threading.Timer(0.001, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(trouble)
 
 
 def _flush() -> bool:
