@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from bench.leftovers import leave
 from bench.outcome import Failure
 from bench.process import Request, run_prepare
 from bench.suite import JsonValue
@@ -45,9 +46,12 @@ def prepared(
 ) -> Iterator[Path | Failure]:
     """The folder that `request` fills; kept for later runs if told what its content depends on."""
     if kept_by is None:
-        with tempfile.TemporaryDirectory(prefix="bench-inputs-") as folder:
-            failure = run_prepare(request, Path(folder))
-            yield failure if failure is not None else Path(folder)
+        folder = Path(tempfile.mkdtemp(prefix="bench-inputs-"))
+        try:
+            failure = run_prepare(request, folder)
+            yield failure if failure is not None else folder
+        finally:
+            leave(folder)
     else:
         yield _kept(request, store, kept_by)
 
