@@ -113,10 +113,6 @@ def hint_for(error: OmniError) -> str | None:
             return "choose another address; nothing is ever overwritten"
         case errors.WriterBusy():
             return "OMNIGRAPH_WRITER_WAIT says how many seconds to wait"
-        case errors.StorageFailure() if "Spark" in error.message:
-            return (
-                "OMNIGRAPH_SPARK_MASTER, SPARK_REMOTE, JAVA_HOME and --spark-conf say where it runs"
-            )
         case errors.StorageFailure(kind=errors.StorageKind.CONFIGURATION):
             if "s3://" in error.message:
                 return "look at the AWS_… variables: the keys, the region, the endpoint"

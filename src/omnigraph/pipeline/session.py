@@ -185,9 +185,11 @@ def _told_plainly(master: str) -> Iterator[None]:
         half_started = SparkContext._active_spark_context
         if half_started is not None:
             half_started.stop()
-        message = f"Spark did not start with the master {master}: {reason_of(error)}"
+        # Of no kind that storage has: advice about folders and retries would mislead.
         raise StorageFailure(
-            StorageKind.CONFIGURATION, f"{message}; nothing was changed"
+            StorageKind.UNKNOWN,
+            f"Spark did not start with the master {master}: {reason_of(error)}; nothing was "
+            "changed. OMNIGRAPH_SPARK_MASTER, JAVA_HOME and --spark-conf say how it is started.",
         ) from error
 
 

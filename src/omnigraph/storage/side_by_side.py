@@ -40,7 +40,7 @@ class SideBySide:
     def start(self, call: Callable[[], Result]) -> Future[Result]:
         """What will have the result; where no more may happen at a time, it has it already."""
         if sum(not one.done() for one in self._started) >= self._others:
-            future = _called(call)
+            future = called(call)
         else:
             future = _submitted(call)
         self._started.append(future)
@@ -75,10 +75,11 @@ def _submitted(call: Callable[[], Result]) -> Future[Result]:
         return _pool().submit(call)
     except RuntimeError:
         # The interpreter is ending and starts no more threads; a last write is still welcome.
-        return _called(call)
+        return called(call)
 
 
-def _called(call: Callable[[], Result]) -> Future[Result]:
+def called(call: Callable[[], Result]) -> Future[Result]:
+    """What has the result already, for a call that is made on the spot."""
     done: Future[Result] = Future()
     done.set_result(call())
     return done

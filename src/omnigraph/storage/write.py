@@ -47,7 +47,7 @@ from omnigraph.storage.refs import find_ref
 from omnigraph.storage.side_by_side import SideBySide
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import create_branch, delete_branch
-from omnigraph.storage.tables.commit import Committing, start_commit
+from omnigraph.storage.tables.commit import CommittedVersion, start_commit
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.stage import StagedTransaction
 
@@ -287,16 +287,22 @@ def _effects(
     return published
 
 
-def _start_moving(table: StagedTable, hold: Hold, beside: SideBySide) -> Committing:
+def _start_moving(
+    table: StagedTable, hold: Hold, beside: SideBySide
+) -> Callable[[], CommittedVersion]:
+    """What gives the version once the table has moved."""
     hold.check()
     moving = start_commit(table.transaction, beside.start)
-    if beside.is_in_turn:
-        moving.finish()  # a table that cannot move keeps the next one from moving
-    return moving
+    if not beside.is_in_turn:
+        return moving.finish
+    committed = moving.finish()  # a table that cannot move keeps the next one from moving
+    return lambda: committed
 
 
-def _moved(snapshot: Snapshot, table: StagedTable, moving: Committing) -> SetVersion:
-    committed = moving.finish()
+def _moved(
+    snapshot: Snapshot, table: StagedTable, finish: Callable[[], CommittedVersion]
+) -> SetVersion:
+    committed = finish()
     snapshot.root.handles.follow(table.transaction, committed.table)
     return _shown(snapshot, table, committed.version, committed.row_count)
 

@@ -26,6 +26,7 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.side_by_side import called
 from omnigraph.storage.tables.failures import is_conflict, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
 from omnigraph.storage.tables.history import read_record
@@ -60,8 +61,7 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
         OutcomeUnknown: it may or may not have happened.
         StorageFailure: it cannot be done; nothing happened.
     """
-    started = start_commit(staged, lambda call: _done(call()))
-    return started.finish()
+    return start_commit(staged, called).finish()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,6 @@ class Committing:
     looked_at: float
     native: Future[LanceDataset | Exception] | None
     """What the substrate says; None if another writer was first, so that it was not asked."""
-
-    @property
-    def has_answer(self) -> bool:
-        return self.native is None or self.native.done()
 
     def finish(self) -> CommittedVersion:
         """What `commit_exact` gives or raises."""
@@ -116,12 +112,6 @@ def _ask(staged: StagedTransaction) -> LanceDataset | Exception:
             )
     except Exception as error:  # noqa: BLE001 - whatever it says, what counts is what is there
         return error
-
-
-def _done(answer: LanceDataset | Exception) -> Future[LanceDataset | Exception]:
-    future: Future[LanceDataset | Exception] = Future()
-    future.set_result(answer)
-    return future
 
 
 def _require_followed(staged: StagedTransaction) -> None:
