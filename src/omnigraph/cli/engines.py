@@ -10,8 +10,6 @@ from omnigraph.cli.output import note
 from omnigraph.cli.terminal import wants_progress
 from omnigraph.progress import Progress, listening
 
-ENGINES = ("local", "spark")
-
 
 def spark_options(texts: Sequence[str]) -> dict[str, str]:
     """What `--spark-conf` was given, by name; without any, nothing of Spark is loaded."""

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, ReadSetChanged
+from omnigraph.graph.engines import require_engine
 from omnigraph.graph.loading import (
-    ENGINES,
     BulkOptions,
     LoadRequest,
     Records,
@@ -129,8 +129,7 @@ def tasks_of(
     conf: Mapping[str, str] | None = None,
 ) -> Tasks:
     """Where the tasks of bulk work run: in this process, or on a Spark session."""
-    if engine not in ENGINES:
-        raise BadRequest(f"engine '{engine}' is not one of {', '.join(ENGINES)}")
+    require_engine(engine)
     if engine == "local":
         return InlineTasks()
     given: Any = session

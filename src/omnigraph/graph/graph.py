@@ -19,6 +19,7 @@ from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
 from omnigraph.execution.search.vectors import limit_vector_memory
 from omnigraph.graph import blobs, loading, mutating, opening, recovering
+from omnigraph.graph.engines import require_engine
 from omnigraph.graph.notebook import table_html
 from omnigraph.graph.pinned import GraphView as GraphView
 from omnigraph.graph.pinned import source_text
@@ -623,8 +624,7 @@ class Graph:
         """Who writes the files of maintenance; None for threads of this process."""
         if engine == "local":
             return None
-        if engine not in loading.ENGINES:
-            raise BadRequest(f"engine '{engine}' is not one of {', '.join(loading.ENGINES)}")
+        require_engine(engine)
         from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
         from omnigraph.pipeline.upkeep import TaskWorkers  # noqa: PLC0415
 

@@ -23,6 +23,7 @@ from omnigraph.errors import (
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.load import LoadMode, LoadPlan, parse_records, plan_load
 from omnigraph.execution.stage import stage_tables
+from omnigraph.graph.engines import require_engine
 from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow, prepared_on
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.view import View, Views
@@ -47,7 +48,6 @@ Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
 """Whatever can be loaded; a Spark data frame too, which is not named here."""
 
 
-ENGINES = ("spark", "local")
 ON_ERROR = ("fail", "skip")
 
 
@@ -82,8 +82,7 @@ def needs_pipeline(records: object, engine: str, options: BulkOptions) -> bool:
 
     Records in one plain file, or in memory, are loaded in one piece where that is asked for.
     """
-    if engine not in ENGINES:
-        raise BadRequest(f"engine '{engine}' is not one of {', '.join(ENGINES)}")
+    require_engine(engine)
     if engine == "spark" or not options.is_plain or is_table(records) or is_frame(records):
         return True
     if isinstance(records, list | tuple):

@@ -13,6 +13,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.read.input import Embedder, ReadInput
 from omnigraph.execution.read.run import execute
 from omnigraph.execution.read.topology import Topology
+from omnigraph.graph.engines import require_engine
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.view import View
 from omnigraph.language.source import SourceText
@@ -29,8 +30,6 @@ _FORCED = {
 }
 
 _MOST_PLANS = 128
-
-ENGINES = ("local", "spark")
 
 
 class PlanCache:
@@ -122,8 +121,7 @@ def query(
         embed=settings.embed,
         topology=settings.topology,
     )
-    if request.engine not in ENGINES:
-        raise BadRequest(f"engine '{request.engine}' is not one of {', '.join(ENGINES)}")
+    require_engine(request.engine)
     if request.engine == "spark":
         from omnigraph.graph.spark_querying import query_on_spark  # noqa: PLC0415 - loads Spark
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 import click
 
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.engines import ENGINES, spark_options, stage_log
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import on_disk, read_spec
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, graph_options
+from omnigraph.settings import LOAD_ENGINES
 
 
 @click.command(epilog=examples("embed"))
@@ -47,7 +48,7 @@ from omnigraph.cli.scope import Scope, graph_options
 @click.option("--branch", metavar="NAME", help="The branch of the graph; main by default.")
 @click.option(
     "--engine",
-    type=click.Choice(ENGINES),
+    type=click.Choice(LOAD_ENGINES),
     default="local",
     help="Where to embed: here, or in batches on Spark.",
 )

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.engines import ENGINES, spark_options, stage_log
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
+from omnigraph.settings import LOAD_ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.model import OptimizedTable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @graph_options(positional=True, writes=True)
 @click.option("--branch", default="main", show_default=True, help="Whose tables to optimize.")
 @click.option(
-    "--engine", type=click.Choice(ENGINES), default="local", help="Where files are written."
+    "--engine", type=click.Choice(LOAD_ENGINES), default="local", help="Where files are written."
 )
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
