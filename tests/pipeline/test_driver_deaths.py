@@ -14,6 +14,9 @@ import pytest
 import omnigraph
 from pipeline.driver_worker import MOMENTS
 
+pytestmark = pytest.mark.usefixtures("tables_in_turn")
+"""Only then is it known which tables have moved at a given moment."""
+
 SCHEMA = """
 node Person { name: String @key  age: I32? }
 edge Knows: Person -> Person
