@@ -44,7 +44,7 @@ class Killer:
 def main() -> None:
     place, file, mode, engine, moment = sys.argv[1:]
     install_observer(Killer(*MOMENTS[moment]))
-    graph = omnigraph.open(place)
+    graph = omnigraph.open(place, settings=omnigraph.Settings.from_environment(os.environ))
     conf = {"spark.master": "local[2]"}
     graph.load([file], mode, engine=engine, spark_conf=conf)
 
