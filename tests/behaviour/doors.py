@@ -82,13 +82,13 @@ class SdkDoor:
         return self._do(lambda g: g.schema, read_only=True)
 
     def plan_schema(self, schema: str) -> dict:
-        return self._do(lambda g: g.plan_schema(schema).json(), read_only=True)
+        return self._do(lambda g: g.plan_schema(schema).wire(), read_only=True)
 
     def explain(self, query: str) -> dict:
         return self._do(lambda g: g.at().explain_json(query), read_only=True)
 
     def lint(self, queries: str) -> dict:
-        return self._do(lambda g: g.lint(queries).json(), read_only=True)
+        return self._do(lambda g: g.lint(queries).wire(), read_only=True)
 
     def blob_stat(self, kind: str, type_name: str, entity_id: str, property: str) -> dict:
         return self._do(

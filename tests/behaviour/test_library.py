@@ -133,7 +133,7 @@ def test_streamed_rows_are_there_once_and_said_to_be_gone(graph) -> None:
 def test_queries_are_checked_without_being_run(graph) -> None:
     report = graph.lint("query a() { match { $p: Persn } return { $p.name } }\n" + COUNT)
     assert (report.status, [r.name for r in report.results]) == ("error", ["a", "q"])
-    assert report.json()["schema_source"] == {"kind": "graph", "uri": graph.uri}
+    assert report.wire()["schema_source"] == {"kind": "graph", "uri": graph.uri}
 
 
 def test_a_schema_change_is_planned(graph) -> None:

@@ -184,10 +184,23 @@ def test_an_edge_table_without_ends_is_a_mistake(new_graph):
 
 
 def test_a_table_must_say_its_type(new_graph):
-    with pytest.raises(BadRequest, match="give it"):
+    with pytest.raises(BadRequest, match="give it with type="):
         new_graph(SCHEMA).load(people_table(), "append")
     with pytest.raises(TypeNotFound, match="Nobody"):
         new_graph(SCHEMA).load(people_table(), "append", type="Nobody")
+
+
+def test_a_file_that_needs_a_type_or_has_one_too_many_names_the_argument(new_graph, tmp_path):
+    csv, lines = tmp_path / "people.csv", tmp_path / "people.jsonl"
+    csv.write_text("name\nada\n")
+    lines.write_text(LINES)
+    graph, argument = new_graph(SCHEMA), r"--type \(in Python: type=…\)"
+    with pytest.raises(BadRequest, match=rf"people\.csv holds columns; .*: give {argument}"):
+        load(graph, csv, "append", "inline")
+    with pytest.raises(BadRequest, match=f"named with the type of the rows; give {argument}"):
+        load(graph, csv, "append", "inline", columns={"name": "name"})
+    with pytest.raises(BadRequest, match=rf"people\.jsonl holds records, .* {argument}"):
+        load(graph, lines, "append", "inline", type="Person")
 
 
 def test_bad_cells_of_a_table_are_found_by_row(new_graph, tmp_path):

@@ -89,6 +89,7 @@ def test_the_result_is_a_data_frame_too(spark, graph):
     assert frame.columns == ["n", "b"]
     assert frame.where("n = 'p1'").collect()[0]["b"] == 2**64 - 2
     assert result.wire()["row_count"] == 8
+    assert repr(result) == "SparkQueryResult('q', columns=['n', 'b'], engine='spark')"
     with pytest.raises(BadRequest, match="measured by Spark"):
         result.profile()
 
@@ -104,6 +105,7 @@ def test_searches_run_in_the_driver(spark, graph, tail):
     text = f"query q() {{ {tail} }}"
     found = graph.query(text, engine="spark", session=spark)
     assert found.engine == "local"
+    assert repr(found) == "SparkQueryResult('q', columns=['a.name'], engine='local')"
     assert found.rows == graph.query(text).rows
     assert found.to_spark().count() == len(found.rows)
 
@@ -121,6 +123,8 @@ def test_parameters_branches_and_commits_reach_spark(spark, graph):
     first = graph.at(version=1)
     everyone = "query q() { match { $a: Person } return { $a.name } }"
     assert first.query(everyone, engine="spark", session=spark).rows == []
+    main = graph.branch("main")
+    assert main.query(everyone, engine="spark", session=spark).rows == graph.query(everyone).rows
 
 
 def test_a_sum_that_does_not_fit_is_refused(spark, graph):

@@ -56,11 +56,11 @@ class MigrationPlan:
         if change := self.first_unsupported:
             raise UnsupportedSchemaChange(change.entity, change.reason, change.code)
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "supported": self.supported,
             "step_count": len(self.steps),
-            "steps": [step.json() for step in self.steps],
+            "steps": [step.wire() for step in self.steps],
             "notes": [_note_json(note) for note in self.notes],
         }
 

@@ -33,7 +33,7 @@ class AddType:
     type_kind: TypeKind
     name: str
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {"kind": "add_type", "type_kind": str(self.type_kind), "name": self.name}
 
     def describe(self) -> str:
@@ -48,7 +48,7 @@ class RenameType:
     old: str
     new: str
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "kind": "rename_type",
             "type_kind": str(self.type_kind),
@@ -70,7 +70,7 @@ class AddProperty:
     property_type: PropertyType
     default: DefaultValue | None = None
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         body: Json = {
             "kind": "add_property",
             "type_kind": str(self.type_kind),
@@ -98,7 +98,7 @@ class RenameProperty:
     old: str
     new: str
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "kind": "rename_property",
             "type_kind": str(self.type_kind),
@@ -119,7 +119,7 @@ class AddConstraint:
     type_name: str
     constraint: Constraint
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "kind": "add_constraint",
             "type_kind": str(self.type_kind),
@@ -140,7 +140,7 @@ class ExtendEnum:
     property_name: str
     added_values: tuple[str, ...]
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "kind": "extend_enum",
             "type_kind": str(self.type_kind),
@@ -162,7 +162,7 @@ class UpdateTypeMetadata:
     name: str
     annotations: tuple[Annotation, ...]
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "kind": "update_type_metadata",
             "type_kind": str(self.type_kind),
@@ -187,7 +187,7 @@ class UpdatePropertyMetadata:
     property_name: str
     annotations: tuple[Annotation, ...]
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "kind": "update_property_metadata",
             "type_kind": str(self.type_kind),
@@ -209,7 +209,7 @@ class DropType:
     name: str
     mode: DropMode
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "kind": "drop_type",
             "type_kind": str(self.type_kind),
@@ -230,7 +230,7 @@ class DropProperty:
     property_name: str
     mode: DropMode
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         return {
             "kind": "drop_property",
             "type_kind": str(self.type_kind),
@@ -251,7 +251,7 @@ class UnsupportedChange:
     reason: str
     code: str | None = None
 
-    def json(self) -> Json:
+    def wire(self) -> Json:
         body: Json = {
             "kind": "unsupported_change",
             "entity": self.entity,

@@ -15,7 +15,7 @@ import click
 
 import omnigraph
 from omnigraph.cli.failures import fail_request, fail_usage, fail_with
-from omnigraph.cli.main import EXIT_INTERRUPTED
+from omnigraph.cli.interrupts import EXIT_INTERRUPTED
 from omnigraph.demo.papers import FILE_NAMES, PAPERS, Literature
 
 SCHEMA = (files("omnigraph.demo") / "papers.pg").read_text()

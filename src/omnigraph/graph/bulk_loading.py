@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ def _commit(
 
 
 def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
-    return result.measured(
+    return replace(
+        result,
         engine=measured.engine,
         spark_app_id=measured.spark_app_id,
         stages=tuple(stage.wire() for stage in measured.stages),
@@ -163,5 +165,5 @@ def _source(records: object, spool: str | None, options: BulkOptions) -> Source:
 
 def _type_name(options: BulkOptions) -> str:
     if options.type is None:
-        raise BadRequest("rows of a table do not say their type; give it")
+        raise BadRequest("rows of a table do not say their type; give it with type=…")
     return options.type

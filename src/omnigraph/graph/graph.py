@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
@@ -19,8 +19,8 @@ from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
 from omnigraph.execution.search.vectors import limit_vector_memory
 from omnigraph.graph import blobs, loading, mutating, opening, recovering
+from omnigraph.graph.branch import Branch as Branch
 from omnigraph.graph.engines import require_engine
-from omnigraph.graph.notebook import table_html
 from omnigraph.graph.pinned import GraphView as GraphView
 from omnigraph.graph.pinned import source_text
 from omnigraph.graph.query_result import QueryResult
@@ -32,6 +32,7 @@ from omnigraph.graph.results import (
     PendingWrite,
     RecoveredWrite,
     SnapshotInfo,
+    types_html,
 )
 from omnigraph.graph.type_rows import TypeRows
 from omnigraph.graph.view import View, Views
@@ -174,10 +175,8 @@ class Graph:
 
     def _repr_html_(self) -> str:
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
-        tables = [table.wire() for table in self.snapshot().tables]
-        rows = [(t["type_name"], t["entity_kind"], t["entity_count"]) for t in tables]
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
-        return table_html(("type", "kind", "rows"), rows, note)
+        return types_html(self.snapshot(), note)
 
     @property
     def uri(self) -> str:
@@ -266,13 +265,13 @@ class Graph:
         """
         return self.at(branch=branch).explain(query, name, params, analyze=analyze)
 
-    def lint(self, queries: str | SourceText) -> LintReport:
-        """Every query of a text checked against the schema, without running any.
+    def lint(self, queries: str | SourceText, *, branch: str = MAIN) -> LintReport:
+        """Every query of a text checked against the schema of a branch, without running any.
 
         >>> graph.lint("query q() { match { $p: Persn } return { $p.name } }").status
         'error'
         """
-        return self.at().lint(queries)
+        return self.at(branch=branch).lint(queries)
 
     def read_blob(
         self,
@@ -334,7 +333,14 @@ class Graph:
         expected_head: str | None = None,
         actor: str | None = None,
         engine: str = "local",
-        **bulk: Any,  # noqa: ANN401 - the fields of BulkOptions
+        format: str | None = None,
+        type: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        partial: bool = False,
+        on_error: str = "fail",
+        rejects: str | Path | None = None,
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
     ) -> LoadResult:
         """Load rows as one commit or not at all.
 
@@ -348,10 +354,15 @@ class Graph:
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
             engine: `local`, in this process, or `spark`.
-            bulk: `type` and `columns` say which type the rows of a table are of and which column
-                holds what; `format`; `partial` keeps what a record of a merge leaves out;
-                `on_error="skip"` goes on without bad rows; `rejects` is a file for them;
-                `session` and `spark_conf` choose the Spark session.
+            format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
+            type: Of which type the rows of a table are; records say it themselves.
+            columns: Which column of a table holds which property, by its name; also for `id`,
+                `from` and `to`.
+            partial: A merge keeps what a record leaves out.
+            on_error: `fail` refuses bad rows, `skip` goes on without them.
+            rejects: A file for the records that were refused.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
 
         >>> done = graph.load(
         ...     [
@@ -365,7 +376,16 @@ class Graph:
         """
         self._require_writable()
         given = loading.as_input(records)
-        options = loading.BulkOptions(**bulk)
+        options = loading.BulkOptions(
+            format=format,
+            type=type,
+            columns=columns or {},
+            partial=partial,
+            on_error=on_error,
+            rejects=rejects,
+            session=session,
+            spark_conf=spark_conf or {},
+        )
         head = (_mode(mode), branch, base, actor or self.actor, expected_head)
         if loading.needs_pipeline(given, engine, options):
             from omnigraph.graph import bulk_loading  # noqa: PLC0415 - loads the whole pipeline
@@ -440,7 +460,12 @@ class Graph:
         return [str(name) for name in list_names(self._views.root.store)]
 
     def create_branch(
-        self, name: str, *, source: str = MAIN, commit: str | None = None
+        self,
+        name: str,
+        *,
+        source: str = MAIN,
+        commit: str | None = None,
+        actor: str | None = None,
     ) -> BranchRef:
         """Create a branch from another one, or from a commit. Copies nothing.
 
@@ -449,11 +474,12 @@ class Graph:
         ('review', 'main', 'maria')
         """
         self._require_writable()
+        creator = actor or self.actor
         if commit is not None:
             view = self._views.at_commit(commit, source)
-            return branches.create(view.snapshot, name, self.actor)
+            return branches.create(view.snapshot, name, creator)
         return self._views.with_newest(
-            source, lambda view: branches.create(view.snapshot, name, self.actor)
+            source, lambda view: branches.create(view.snapshot, name, creator)
         )
 
     def delete_branch(self, name: str) -> DeletedBranch:
@@ -716,93 +742,6 @@ class Graph:
     def _require_writable(self) -> None:
         if self.read_only:
             raise BadRequest("the graph is open read-only; open it again without read_only")
-
-
-class Branch:
-    """One branch of a graph, by name: the verbs of `Graph` without their `branch`.
-
-    >>> main = graph.branch("main")
-    >>> main.query("query q() { match { $p: Person } return { count($p) as n } }").rows
-    [{'n': 2}]
-    """
-
-    def __init__(self, graph: Graph, name: str) -> None:
-        self.graph, self.name = graph, name
-
-    def __repr__(self) -> str:
-        return f"Branch({self.graph.uri!r}, {self.name!r})"
-
-    def mutate(
-        self,
-        query: str | SourceText,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-        *,
-        expected_head: str | None = None,
-    ) -> MutationResult:
-        return self.graph.mutate(query, name, params, branch=self.name, expected_head=expected_head)
-
-    def query(
-        self,
-        query: str | SourceText,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-    ) -> QueryResult:
-        return self.graph.query(query, name, params, branch=self.name)
-
-    def explain(
-        self,
-        query: str | SourceText,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-        *,
-        analyze: bool = False,
-    ) -> str:
-        return self.graph.explain(query, name, params, branch=self.name, analyze=analyze)
-
-    def read_blob(
-        self,
-        type_name: str,
-        entity_id: str,
-        property: str,
-        *,
-        kind: str | None = None,
-        start: int | None = None,
-        length: int | None = None,
-    ) -> blobs.Blob:
-        return self.graph.read_blob(
-            type_name,
-            entity_id,
-            property,
-            kind=kind,
-            branch=self.name,
-            start=start,
-            length=length,
-        )
-
-    def load(
-        self,
-        records: loading.Input,
-        mode: LoadMode | str,
-        **options: Any,  # noqa: ANN401 - those of `Graph.load`
-    ) -> LoadResult:
-        return self.graph.load(records, mode, branch=self.name, **options)
-
-    def commits(self) -> tuple[Commit, ...]:
-        return self.graph.commits(self.name)
-
-    def snapshot(self) -> SnapshotInfo:
-        return self.graph.snapshot(self.name)
-
-    def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
-        return self.graph.export(types, branch=self.name)
-
-    def at(self, *, commit: str | None = None, version: int | None = None) -> GraphView:
-        return self.graph.at(commit=commit, version=version, branch=self.name)
-
-    def delete(self) -> DeletedBranch:
-        """Delete this branch."""
-        return self.graph.delete_branch(self.name)
 
 
 def _reopened(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001

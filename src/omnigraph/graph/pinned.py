@@ -12,7 +12,7 @@ from omnigraph.execution.export import export_jsonl, export_records, export_type
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
-from omnigraph.graph.results import SnapshotInfo, TableInfo
+from omnigraph.graph.results import SnapshotInfo, TableInfo, types_html
 from omnigraph.graph.type_rows import TypeRows
 from omnigraph.graph.view import View
 from omnigraph.language.source import SourceText
@@ -36,8 +36,25 @@ class GraphView:
     def __init__(self, view: View, settings: QuerySettings, snapshot: str | None = None) -> None:
         self._view, self._settings, self._snapshot = view, settings, snapshot
 
+    def __repr__(self) -> str:
+        snapshot = self._view.snapshot
+        point = self._snapshot or snapshot.id
+        return f"GraphView({snapshot.root.uri!r}, {str(snapshot.branch)!r}, {point!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the types with how many rows each has here, and which state this is."""
+        info = self.info()
+        note = f"{self._view.snapshot.root.uri}; branch {info.graph_branch} at {info.snapshot_id}"
+        return types_html(info, note)
+
+    @property
+    def schema(self) -> str:
+        """The schema the rows of this view follow, as it was written."""
+        return self._view.snapshot.contract.source
+
     @property
     def catalog(self) -> Catalog:
+        """The same, compiled."""
         return self._view.catalog
 
     @property

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from omnigraph.errors import RowProblem
 from omnigraph.graph.notebook import table_html
@@ -87,10 +86,6 @@ class LoadResult:
     def rows_per_second(self) -> float | None:
         return round(self.rows / self.seconds, 1) if self.rows and self.seconds else None
 
-    def measured(self, **measures: Any) -> LoadResult:  # noqa: ANN401 - fields of this class
-        """The same with what the pipeline measured."""
-        return replace(self, **measures)
-
     def wire(self) -> dict[str, object]:
         return {
             "branch": self.branch,
@@ -171,6 +166,15 @@ class SnapshotInfo:
         rows = [(t.table_key, t.manifest_version, t.row_count) for t in self.tables]
         note = f"branch {self.graph_branch} at {self.snapshot_id}"
         return table_html(("table", "version", "rows"), rows, note)
+
+
+def types_html(info: SnapshotInfo, note: str) -> str:
+    """A table for notebooks: the types of a snapshot, with how many rows each has."""
+    rows = []
+    for table in info.tables:
+        kind, _, name = table.table_key.partition(":")
+        rows.append((name, kind, table.row_count))
+    return table_html(("type", "kind", "rows"), rows, note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,10 @@ class SparkQueryResult(QueryResult):
         """Who made the rows: `spark`, or `local` where the query searches."""
         return "spark" if isinstance(self._read, SparkRead) else "local"
 
+    def __repr__(self) -> str:
+        name, columns = self.query_name, self.columns
+        return f"SparkQueryResult({name!r}, columns={columns}, engine={self.engine!r})"
+
     def to_spark(self) -> DataFrame:
         """The rows as a data frame; unsigned numbers and vectors as Spark can hold them."""
         if isinstance(self._read, SparkRead):

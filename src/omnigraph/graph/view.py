@@ -53,6 +53,10 @@ class View:
     snapshot: Snapshot
     catalog: Catalog
 
+    def __repr__(self) -> str:
+        at = self.snapshot
+        return f"View({at.root.uri!r}, {str(at.branch)!r}, {at.id!r})"
+
 
 class Views:
     """Gives views of a graph's branches; safe to share between threads."""
@@ -63,6 +67,9 @@ class Views:
         self._warm: dict[str | None, ManifestVersion] = {}
         self._histories: dict[str | None, History] = {}
         self._catalogs: dict[SchemaContract, Catalog] = {}
+
+    def __repr__(self) -> str:
+        return f"Views({self.root.uri!r})"
 
     def newest(self, branch: str) -> View:
         """The branch as it is now."""

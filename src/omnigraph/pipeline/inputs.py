@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 32 << 20
 _S3 = "s3://"
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+_TYPE = "--type (in Python: type=…)"
+_GIVE_TYPE = f"give {_TYPE}"
 _ENDS = {"from": "src", "to": "dst", "src": "src", "dst": "dst"}
 
 
@@ -123,7 +125,7 @@ def table_mapping(
     """How the rows of a table become rows of a type; None for records that say it themselves."""
     if type_name is None:
         if columns:
-            raise BadRequest("columns can only be named together with the type of the rows")
+            raise BadRequest(f"columns can only be named with the type of the rows; {_GIVE_TYPE}")
         return None
     type_ = _type(catalog, type_name)
     named = {_ENDS.get(name, name): column for name, column in columns.items()}
@@ -157,9 +159,9 @@ def _input_file(
     if options.columns:
         mapping = table_mapping(catalog, options.type_name, options.columns)
     if format is not Format.JSONL and mapping is None:
-        raise BadRequest(f"{given} holds columns; say which type its rows are of")
+        raise BadRequest(f"{given} holds columns; say which type its rows are of: {_GIVE_TYPE}")
     if format is Format.JSONL and options.type_name is not None:
-        raise BadRequest(f"{given} holds records, which say their types themselves")
+        raise BadRequest(f"{given} holds records, which say their types; leave out {_TYPE}")
     size = file_size(found, aws)
     return InputFile(found, found, size, format, compression, mapping)
 

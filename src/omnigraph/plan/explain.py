@@ -45,10 +45,10 @@ class Step:
     facts: Mapping[str, object]
     children: tuple[Step, ...] = ()
 
-    def json(self) -> dict[str, object]:
+    def wire(self) -> dict[str, object]:
         body: dict[str, object] = {"operator": self.operator, **self.facts}
         if self.children:
-            body["children"] = [child.json() for child in self.children]
+            body["children"] = [child.wire() for child in self.children]
         return body
 
     def lines(self) -> list[str]:
@@ -86,7 +86,7 @@ def explain_text(plan: Plan) -> str:
 
 
 def explain_json(plan: Plan) -> dict[str, object]:
-    steps = [step.json() for step in describe(plan)]
+    steps = [step.wire() for step in describe(plan)]
     body: dict[str, object] = {
         "name": plan.name,
         "kind": "read" if isinstance(plan, ReadPlan) else "mutation",

@@ -35,7 +35,7 @@ class QueryResult:
     def status(self) -> str:
         return "ok" if self.error is None else "error"
 
-    def json(self) -> JsonObject:
+    def wire(self) -> JsonObject:
         body: JsonObject = {"name": self.name, "kind": self.kind, "status": self.status}
         if self.warnings:
             body["warnings"] = list(self.warnings)
@@ -77,7 +77,7 @@ class LintReport:
     def exit_code(self) -> int:
         return 1 if self.status == "error" else 0
 
-    def json(self) -> JsonObject:
+    def wire(self) -> JsonObject:
         counts = self.counts
         return {
             "status": self.status,
@@ -87,8 +87,8 @@ class LintReport:
             "errors": counts[Severity.ERROR],
             "warnings": counts[Severity.WARNING],
             "infos": counts[Severity.INFO],
-            "results": [result.json() for result in self.results],
-            "findings": [finding.json() for finding in self.findings],
+            "results": [result.wire() for result in self.results],
+            "findings": [finding.wire() for finding in self.findings],
         }
 
     def lines(self) -> list[str]:

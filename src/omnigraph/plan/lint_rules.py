@@ -40,7 +40,7 @@ class Finding:
     property: str | None = None
     query_names: tuple[str, ...] = ()
 
-    def json(self) -> JsonObject:
+    def wire(self) -> JsonObject:
         body: JsonObject = {
             "severity": str(self.severity),
             "code": self.code,

@@ -21,10 +21,10 @@ def test_a_plan_leads_to_a_catalog_with_the_accepted_identity_domain():
     plan = plan_migration(created("node A { x: String }"), draft("node A { x: String  y: I32? }"))
     assert plan.catalog.identity_domain == "D"
     assert plan.catalog.nodes["A"].property("y").id == 4
-    assert plan.json() == {
+    assert plan.wire() == {
         "supported": True,
         "step_count": 1,
-        "steps": [plan.steps[0].json()],
+        "steps": [plan.steps[0].wire()],
         "notes": [],
     }
     plan.require_supported()
@@ -33,7 +33,7 @@ def test_a_plan_leads_to_a_catalog_with_the_accepted_identity_domain():
 def test_a_plan_tells_what_is_worth_knowing_before_taking_it():
     accepted = created("node A { x: String  y: I32? }")
     plan = plan_migration(accepted, draft('node A @rename_from("B") { x: String @uniqe }'))
-    assert [(n["severity"], n["code"]) for n in plan.json()["notes"]] == [
+    assert [(n["severity"], n["code"]) for n in plan.wire()["notes"]] == [
         ("warning", "S190"),
         ("warning", "S185"),
         ("info", "OG-DS-104"),
@@ -77,7 +77,7 @@ def test_a_default_that_changes_only_its_json_type_is_a_change():
     whole = replace(number, default=DefaultValue(1))
     accepted = replace(accepted, nodes={"Doc": replace(doc, properties=(whole,))})
     (step,) = plan_migration(accepted, draft(text)).steps
-    assert step.json()["annotations"] == [{"name": "default", "value": "1.0"}]
+    assert step.wire()["annotations"] == [{"name": "default", "value": "1.0"}]
 
 
 def test_every_kind_of_constraint_has_a_json_form_and_a_spelling():
@@ -98,7 +98,7 @@ def test_every_kind_of_constraint_has_a_json_form_and_a_spelling():
     ]
     for constraint, as_json, spelled in kinds:
         step = AddConstraint(TypeKind.NODE, "Doc", constraint)
-        assert step.json()["constraint"] == constraint_json(constraint) == as_json
+        assert step.wire()["constraint"] == constraint_json(constraint) == as_json
         assert spell(constraint) == spelled
 
 
@@ -106,6 +106,6 @@ def test_an_annotation_with_keywords_shows_them():
     accepted = created("node Doc { a: String? }")
     desired = draft('node Doc { a: String? @description("x", lang="en") }')
     (step,) = plan_migration(accepted, desired).steps
-    assert step.json()["annotations"] == [
+    assert step.wire()["annotations"] == [
         {"name": "description", "value": "x", "kwargs": {"lang": "en"}}
     ]

@@ -28,7 +28,7 @@ def simplified(plan: MigrationPlan, case: Case) -> list[object]:
             text = wanted[2] if isinstance(wanted, tuple) and wanted[2] in step.reason else None
             told.append((step.entity, step.code, text or step.reason))
         else:
-            told.append(step.json())
+            told.append(step.wire())
     return told
 
 
@@ -61,8 +61,8 @@ def test_every_drop_of_stored_data_has_a_coded_note(case):
     drops = [
         step.describe()
         for step in plan.steps
-        if step.json()["kind"] in ("drop_type", "drop_property")
-        and step.json()["type_kind"] != "interface"
+        if step.wire()["kind"] in ("drop_type", "drop_property")
+        and step.wire()["type_kind"] != "interface"
     ]
     notes = [n for n in plan.notes if n.code.startswith("OG-DS-")]
     assert [n.message.partition(":")[0] for n in notes] == drops

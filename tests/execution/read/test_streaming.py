@@ -118,7 +118,7 @@ def test_the_profile_has_the_shape_of_the_plan(uri):
     scan = nodes_of(result.profile.root, NodeScan)[0]
     assert result.profile.of(scan).rows == len([i for i in range(PEOPLE) if i % 70 == 7])
     assert result.profile.own_seconds(scan) == result.profile.of(scan).seconds
-    assert "rows" in step.json()
+    assert "rows" in step.wire()
 
 
 def test_counted_paths_are_reported_as_the_rows_they_stand_for(uri):

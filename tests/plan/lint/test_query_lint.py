@@ -20,7 +20,7 @@ def findings(text: str, schema: str = "music.pg") -> list[tuple[str, str, str]]:
 
 def test_a_clean_file_is_ok():
     report = lint("query all() { match { $a: Artist } return { $a.name } }")
-    assert report.json() == {
+    assert report.wire() == {
         "status": "ok",
         "schema_source": SCHEMA,
         "query_path": "q.gq",
@@ -47,7 +47,7 @@ def test_a_clean_file_is_ok():
 
 def test_a_file_that_does_not_parse_has_no_results():
     report = lint("query one() { match { } return { 1 } }\nquery two( { }")
-    body = report.json()
+    body = report.wire()
     assert body["status"] == "error"
     assert body["results"] == []
     assert body["queries_processed"] == 0
@@ -61,7 +61,7 @@ def test_a_type_error_is_told_with_its_query():
         """query good() { match { $a: Artist } return { $a } }
 query bad() { match { $a: Artist $a flies $b } return { $a.nom } }"""
     )
-    good, bad = report.json()["results"]
+    good, bad = report.wire()["results"]
     assert good["status"] == "ok"
     assert bad == {
         "name": "bad",
@@ -75,12 +75,12 @@ query bad() { match { $a: Artist $a flies $b } return { $a.nom } }"""
 
 def test_a_mutation_without_parameters_is_warned_about():
     report = lint('query seed() { insert Artist { slug: "a", name: "A" } }')
-    (result,) = report.json()["results"]
+    (result,) = report.wire()["results"]
     assert result["status"] == "ok"
     assert result["warnings"] == [
         "mutation 'seed' declares no params: hardcoded mutations are easy to miss"
     ]
-    assert (report.status, report.json()["warnings"]) == ("ok", 1)
+    assert (report.status, report.wire()["warnings"]) == ("ok", 1)
 
 
 def test_properties_no_update_sets_are_listed_with_the_queries():
@@ -92,7 +92,7 @@ def test_properties_no_update_sets_are_listed_with_the_queries():
         query d($s: String) { update Nope set { bio: $s } where slug = $s }
         """
     )
-    unset = [f for f in report.json()["findings"] if f["code"] == "L201"]
+    unset = [f for f in report.wire()["findings"] if f["code"] == "L201"]
     assert unset == [
         {
             "severity": "warning",

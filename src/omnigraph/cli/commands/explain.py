@@ -63,7 +63,7 @@ def explain(
     view = scope.open(read_only=True).at(branch=branch or "main", snapshot=snapshot)
     if analyze:
         steps = view.query(source, name, parameters).profile()
-        _print(steps.json() if as_json else "\n".join(steps.lines()))
+        _print(steps.wire() if as_json else "\n".join(steps.lines()))
     else:
         _print(view.explain_json(source, name) if as_json else view.explain(source, name))
 

@@ -36,7 +36,7 @@ def lint(scope: Scope | None, query_path: str, schema_path: str | None, as_json:
     catalog, origin = _schema(scope, schema_path)
     report = lint_queries(read_source(query_path), catalog, origin)
     if as_json:
-        print_json(report.json())
+        print_json(report.wire())
     else:
         for line in report.lines():
             click.echo(line)

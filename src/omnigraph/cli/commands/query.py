@@ -46,7 +46,10 @@ def query(
     as_json: bool,
     out: str | None,
 ) -> None:
-    """Run read query NAME; a text with one query needs no name."""
+    """Run read query NAME; a text with one query needs no name.
+
+    A query that ranks or looks for words runs in this process even with --engine spark.
+    """
     if branch is not None and snapshot is not None:
         raise click.UsageError("give a branch or a snapshot, not both")
     if chosen is not None and as_json:

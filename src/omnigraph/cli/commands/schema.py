@@ -65,7 +65,7 @@ def plan(
         desired = compile_schema(read_source(schema_path))
         migration = plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
     if as_json:
-        print_json({**origin, **migration.json()})
+        print_json({**origin, **migration.wire()})
         return
     for step in migration.steps:
         click.echo(f"- {step.describe()}")
