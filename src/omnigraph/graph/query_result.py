@@ -31,8 +31,8 @@ class QueryResult:
     >>> result = graph.query("query q() { match { $p: Person } return { $p.name, $p.age } }")
     >>> result.columns, len(result), next(iter(result))
     (['p.name', 'p.age'], 2, {'p.name': 'Ada', 'p.age': 36})
-    >>> result.to_arrow().column_names
-    ['p.name', 'p.age']
+    >>> result.to_arrow().column_names, result.engine
+    (['p.name', 'p.age'], 'local')
 
     Rows are made as they are asked for: `batches()` streams a result of any size once, every
     other form holds all of it and can be asked for again.
@@ -52,6 +52,11 @@ class QueryResult:
     @property
     def query_name(self) -> str:
         return self.plan.name
+
+    @property
+    def engine(self) -> str:
+        """Who made the rows: `local`, or `spark` for a query that ran there."""
+        return "local"
 
     @property
     def columns(self) -> list[str]:
