@@ -7,10 +7,11 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.hashing import hash_rows
+from bench.hashing import Row, canonical, hash_rows
 
 # Python runs a module of this name at every start. This one has the program write down its own
 # peak as it ends: seen from outside, the peak includes that of the process which started it.
@@ -25,32 +26,41 @@ atexit.register(write_peak)
 
 
 def run(spec: dict[str, Any]) -> dict[str, Any]:
-    """Run `parameters.command` several times; `{python}` and `{scripts}` name this environment.
+    """Run `parameters.command` several times; `{python}` and `{scripts}` name this environment."""
+    command = [_filled_in(word) for word in spec["parameters"]["command"]]
+    # Commands have no answer in common but this: every one of them succeeded.
+    return measured(spec, command, lambda _: [["exit status", 0]])
+
+
+def measured(
+    spec: dict[str, Any], command: list[str], answer: Callable[[str], Sequence[Row]]
+) -> dict[str, Any]:
+    """A sample of `parameters.repetitions` runs; `answer` finds the rows in what they print.
 
     The first run is not timed: it leaves the files it reads, and their bytecode, within reach.
     """
-    root, parameters = Path(spec["root"]), spec["parameters"]
-    command = [_filled_in(word) for word in parameters["command"]]
     environment = _environment()
-    _run_once(command, environment)
-    walls = [_run_once(command, environment) for _ in range(parameters["repetitions"])]
-    # Commands have no answer in common but this: every one of them succeeded.
-    result_hash = hash_rows([["exit status", 0]])
+    printed, _ = _run_once(command, environment)
+    rows = answer(printed)
+    repetitions = int(spec["parameters"]["repetitions"])
+    walls = [_run_once(command, environment)[1] for _ in range(repetitions)]
     return {
         "timings": {"wall": walls},
-        "result_hash": result_hash,
-        **_peak_memory(command, environment, root),
+        "result_hash": hash_rows(rows),
+        "preview": canonical(rows[:3]),
+        **_peak_memory(command, environment, Path(spec["root"])),
     }
 
 
-def _run_once(command: list[str], environment: dict[str, str]) -> float:
+def _run_once(command: list[str], environment: dict[str, str]) -> tuple[str, float]:
+    """What a run prints, and the seconds it takes."""
     start = time.perf_counter()
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     elapsed = time.perf_counter() - start
     if run.returncode != 0:
         last_words = (run.stderr.strip() or run.stdout.strip() or "no output").splitlines()[-1]
         raise RuntimeError(f"exit status {run.returncode}: {last_words}")
-    return elapsed
+    return run.stdout, elapsed
 
 
 def _peak_memory(command: list[str], environment: dict[str, str], root: Path) -> dict[str, int]:

@@ -85,6 +85,7 @@ def test_every_suite_of_the_acceptance_has_its_targets():
     assert (GrowthTarget, "all commits") in promised["writers"]
     assert (Target, "load") in promised["load"]
     assert (Target, "wall") in promised["startup"]
+    assert (Target, "wall") in promised["startup_query"]
     assert (Target, "q1–q7") in promised["social"]
     assert {(Target, "1 hop"), (Target, "2 hops"), (Target, "point")} <= promised["neighbourhoods"]
     assert (Target, "hybrid") in promised["retrieval"]
