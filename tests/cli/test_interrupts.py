@@ -244,28 +244,95 @@ def test_a_full_disk_is_told(template: Path, tmp_path: Path) -> None:
     assert b"No space left" in done.stderr
 
 
-IN_A_FINALIZER = """
-import signal
+WHERE_NOTHING_CAN_BE_RAISED = """
 import sys
 import time
-from omnigraph.cli.main import raise_interrupts_again
+from omnigraph.cli.interrupts import forget_interrupt, is_interrupt, raise_interrupts
 
 class Removed:
     def __del__(self):
         raise KeyboardInterrupt
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.unraisablehook = raise_interrupts_again
+raise_interrupts()
 try:
-    Removed()
+    {meet}
     time.sleep(60)
 except KeyboardInterrupt:
-    print("interrupted")
+    pass
+assert is_interrupt(ImportError("it did not load"))
+forget_interrupt()
+assert not is_interrupt(ImportError("it is not there"))
+print("interrupted")
 """
 
 
-def test_an_interrupt_while_an_object_is_removed_comes_right_after() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", IN_A_FINALIZER], capture_output=True, text=True, timeout=50
-    )
+@pytest.mark.parametrize(
+    "meet",
+    ["Removed()", "sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)"],
+    ids=["an object is removed", "native code prints what it cannot raise"],
+)
+def test_an_interrupt_where_nothing_can_be_raised_comes_right_after(meet: str) -> None:
+    code = WHERE_NOTHING_CAN_BE_RAISED.format(meet=meet)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
+AT_THE_EDGES = """
+import io
+import signal
+import sys
+from omnigraph.cli.__main__ import main
+
+class Stream(io.TextIOWrapper):
+    def {call}(self, *args, **options):
+        signal.raise_signal(signal.SIGINT)
+        super().{call}(*args, **options)
+
+sys.stdout = Stream(sys.stdout.buffer)
+main(["version"])
+"""
+
+
+@pytest.mark.parametrize("call", ["reconfigure", "flush"])
+def test_an_interrupt_before_and_after_the_command_is_quiet(call: str) -> None:
+    code = AT_THE_EDGES.format(call=call)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stderr.strip()) in ((130, ""), (130, "interrupted"))
+
+
+def test_an_error_behind_an_interrupt_is_told_as_one() -> None:
+    from omnigraph.cli.interrupts import is_interrupt
+    from omnigraph.errors import OutcomeUnknown
+
+    broken = RuntimeError("a callback failed")
+    broken.__context__ = KeyboardInterrupt()
+    assert is_interrupt(broken)
+    assert not is_interrupt(RuntimeError("a callback failed"))
+    unknown = OutcomeUnknown("load", "the connection was closed")
+    unknown.__context__ = KeyboardInterrupt()
+    assert not is_interrupt(unknown), "what became of a write is news"
+
+
+def test_an_interrupt_ends_a_command_whose_reader_does_not_read(
+    template: Path, tmp_path: Path
+) -> None:
+    # More than a pipe holds, so without a reader it never comes to its end.
+    process = start("export", str(template), cwd=tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.read(10)
+    process.send_signal(signal.SIGINT)
+    code = process.wait(60)
+    _, err = process.communicate(timeout=60)
+    assert (code, b"Traceback" in err) == (130, False)
+
+
+def test_a_pipe_with_a_name_is_written_to_and_not_replaced(template: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "rows"
+    os.mkfifo(pipe)
+    line = f"$OMNIGRAPH query {template} -e '{COUNT}' --format csv --out rows & cat rows; wait"
+    done = run_in_shell(line, tmp_path)
+    assert (done.stdout, done.stderr) == (b"n\n%d\n" % ROWS, b"")
+    assert pipe.is_fifo()
+    refused = run_in_shell(f"$OMNIGRAPH query {template} -e '{COUNT}' --out .", tmp_path)
+    assert (refused.returncode, b"cannot write .: Is a directory" in refused.stderr) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows"]

@@ -62,7 +62,7 @@ def fail_request(message: str, *, wants_json: bool) -> int:
     return fail(body, f"error: {message}", wants_json=wants_json)
 
 
-def fail_with(error: Exception, *, wants_json: bool) -> int:
+def fail_with(error: BaseException, *, wants_json: bool) -> int:
     """An error of the engine, of a file, or of nobody's making."""
     from omnigraph.errors import OmniError
 
@@ -171,7 +171,7 @@ def _remedy(command: click.Command, flag: str) -> str:
     return "this command needs no graph"
 
 
-def _fail_unexpectedly(error: Exception, *, wants_json: bool) -> int:
+def _fail_unexpectedly(error: BaseException, *, wants_json: bool) -> int:
     """Something nobody thought of: one line, and the way to see more."""
     from omnigraph.errors import BadRequest
     from omnigraph.settings import TRACEBACK

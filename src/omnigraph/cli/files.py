@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -137,19 +137,21 @@ def open_output(out: str | None) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     target = Path(out)
-    scratch: Path | None = None
+    # The name is known before the file is there, so no interrupt can leave the file behind.
+    scratch = target.parent / f".{target.name}.{os.urandom(4).hex()}"
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        scratch = Path(name)
-        with os.fdopen(descriptor, "wb") as file:
+        if target.exists() and not target.is_file():  # a device or a pipe is there to be written to
+            with target.open("wb") as file:
+                yield file
+            return
+        with scratch.open("xb") as file:
             yield file
-        scratch.chmod(0o666 & ~_mask())
         scratch.replace(target)
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from error
     finally:
-        if scratch is not None:
-            scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
 
 
 def write_whole(out: str | None, blocks: Iterable[bytes]) -> None:
@@ -157,10 +159,3 @@ def write_whole(out: str | None, blocks: Iterable[bytes]) -> None:
     with open_output(out) as file:
         for block in blocks:
             file.write(block)
-
-
-def _mask() -> int:
-    """The permissions new files do not get; asking for it means setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

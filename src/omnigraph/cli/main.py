@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TextIO
 
 import click
 
 from omnigraph.cli.arguments import rewritten
 from omnigraph.cli.failures import EXIT_FAILURE, fail_request, fail_usage, fail_with
+from omnigraph.cli.interrupts import (
+    EXIT_INTERRUPTED,
+    ignore_interrupts,
+    is_interrupt,
+    raise_interrupts,
+)
 from omnigraph.cli.lazy import Entry, LazyGroup
 from omnigraph.cli.terminal import make_room, shown_progress
 from omnigraph.version import __version__
-
-EXIT_INTERRUPTED = 130
 
 _COMMANDS = "omnigraph.cli.commands"
 
@@ -83,37 +86,35 @@ def omnigraph() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
-    argv = list(sys.argv[1:] if arguments is None else arguments)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.unraisablehook = raise_interrupts_again
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name that is no UTF-8 must not end a command that only wants to repeat it.
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        code = _finish(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        # One more, while the command was being ended: nothing is left to be ended in order.
+        os._exit(EXIT_INTERRUPTED)
+    sys.exit(code)
+
+
+def _finish(argv: Sequence[str]) -> int:
+    """The code of a command; no interrupt changes it while the interpreter ends."""
+    raise_interrupts()
+    try:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A name that is no UTF-8 must not end a command that only wants to repeat it.
+            sys.stdout.reconfigure(errors="backslashreplace")
         with shown_progress(quiet="--quiet" in argv):
             code = run(argv)
-        code = code if _flush() else code or EXIT_FAILURE
+        if code != EXIT_INTERRUPTED and not _flush():
+            code = code or EXIT_FAILURE
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
         code = EXIT_FAILURE
-    # The command is over: what its code says must not change while the interpreter ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_interrupts()
+    if code == EXIT_INTERRUPTED:
+        # What is left to be printed could wait for a reader, and nobody could end that any more.
+        _drop(sys.stdout)
     _flush()
-    sys.exit(code)
-
-
-def raise_interrupts_again(trouble: sys.UnraisableHookArgs) -> None:
-    """Let an interrupt that met the interpreter where nothing can be raised come right after.
-
-    While an object is being removed, Python prints a trace, forgets the interrupt and goes on.
-    """
-    if isinstance(trouble.exc_value, KeyboardInterrupt):
-        again = threading.Timer(0.001, os.kill, (os.getpid(), signal.SIGINT))
-        again.daemon = True
-        again.start()
-    else:
-        sys.__unraisablehook__(trouble)
+    return code
 
 
 def _flush() -> bool:
@@ -125,9 +126,15 @@ def _flush() -> bool:
                 stream.flush()
         except (OSError, ValueError):
             arrived = False
-            with suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            _drop(stream)
     return arrived
+
+
+def _drop(stream: TextIO | None) -> None:
+    """Let what is printed there, now and when the interpreter ends, go nowhere."""
+    if stream is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def run(argv: Sequence[str]) -> int:
@@ -141,12 +148,21 @@ def run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
-        make_room()
-        click.echo("interrupted", err=True)
-        return EXIT_INTERRUPTED
+        return _say_interrupted()
     except BrokenPipeError:
         return EXIT_FAILURE
     except click.ClickException as error:
         return fail_request(error.format_message(), wants_json=wants_json)
-    except Exception as error:  # noqa: BLE001 - the one place where nothing may pass
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the one place where nothing may pass
+        # A panic of native code is no `Exception`.
+        if is_interrupt(error):
+            return _say_interrupted()
         return fail_with(error, wants_json=wants_json)
+
+
+def _say_interrupted() -> int:
+    make_room()
+    click.echo("interrupted", err=True)
+    return EXIT_INTERRUPTED

@@ -12,6 +12,7 @@ import click
 from omnigraph.cli.answers import answer_lines, mutation_line
 from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
 from omnigraph.cli.failures import described
+from omnigraph.cli.interrupts import forget_interrupt, is_interrupt
 from omnigraph.cli.output import json_text, note
 from omnigraph.cli.shell_input import Completer, as_query, statements, words_of
 from omnigraph.errors import OmniError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.query_result import QueryResult
 
 PROMPT, MORE = "omnigraph> ", "       ...> "
+INTERRUPTED = "\ninterrupted"  # behind the ^C that the terminal shows
 
 
 class _Quit(Exception):
@@ -52,6 +54,8 @@ class Shell:
             else:
                 self._query(as_query(statement))
         except OmniError as error:
+            if is_interrupt(error):
+                raise KeyboardInterrupt from error
             note(described(error))
             return False
         except click.ClickException as error:
@@ -156,13 +160,17 @@ COMMANDS = {
 
 def run_interactively(shell: Shell, read_line: Callable[[str], str] = input) -> None:
     """Prompt until the person leaves. An interrupt drops what is being typed or run."""
-    note(f"{shell.graph.uri} on {shell.branch}; .help for help")
+    notice = f"{shell.graph.uri} on {shell.branch}; .help for help"
     while True:
         try:
+            note(notice)  # in here, for another interrupt may come while it is said
+            forget_interrupt()
+            notice = ""
             for statement in statements(_typed(read_line)):
+                notice = INTERRUPTED
                 shell.run(statement)
+                notice = ""
         except KeyboardInterrupt:
-            click.echo("", err=True)
             continue
         except _Quit:
             pass
