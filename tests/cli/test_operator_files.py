@@ -201,11 +201,63 @@ def test_a_token_typed_at_a_terminal_is_not_shown(tmp_path: Path) -> None:
     assert read_token(tmp_path / "credentials", "lab") == "hidden-token"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+# How each shell says: for this command, ask that function; and what the function must tell us.
+REGISTERED = {
+    "bash": (
+        "complete -o nosort -F _omnigraph_completion omnigraph",
+        'COMP_WORDS="${COMP_WORDS[*]}"',
+    ),
+    "zsh": ("compdef _omnigraph_completion omnigraph", 'COMP_WORDS="${words[*]}"'),
+    "fish": (
+        'complete --no-files --command omnigraph --arguments "(_omnigraph_completion)"',
+        "COMP_WORDS=(commandline -cp)",
+    ),
+}
+
+
+@pytest.mark.parametrize("shell", REGISTERED)
 def test_shells_get_code_to_complete_with(command, shell: str) -> None:
     done = command("completion", shell)
     assert done.returncode == 0, done.stderr
     assert f"_OMNIGRAPH_COMPLETE={shell}_complete" in done.stdout
+    for part in REGISTERED[shell]:
+        assert part in done.stdout
+    assert done.stdout.count("{") == done.stdout.count("}")
+
+
+def test_zsh_finds_the_code_in_a_folder_of_functions_too(command) -> None:
+    code = command("completion", "zsh").stdout
+    assert code.startswith("#compdef omnigraph\n"), "a file is only looked at if it starts so"
+    assert "loadautofunc" in code
+
+
+def test_fish_keeps_the_commas_of_a_description(command) -> None:
+    assert 'string split --max 1 ","' in command("completion", "fish").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "zsh", "fish"),
+    [
+        (
+            ["omnigraph", "bra"],
+            "plain\nbranch\nCreate, list and delete branches.\n",
+            "plain,branch\tCreate, list and delete branches.\n",
+        ),
+        (["omnigraph", "snapshot", "gra"], "dir\ngra\n_\n", "dir,gra\n"),
+        (["omnigraph", "lint", "--schema", "no"], "file\nno\n_\n", "file,no\n"),
+        (["omnigraph", "completion", "z"], "plain\nzsh\n_\n", "plain,zsh\n"),
+    ],
+)
+def test_zsh_and_fish_are_answered_in_their_own_way(
+    command, words: list[str], zsh: str, fish: str
+) -> None:
+    line = " ".join(words)
+    asked = {"zsh": str(len(words) - 1), "fish": words[-1]}
+    for shell, expected in (("zsh", zsh), ("fish", fish)):
+        done = command(
+            _OMNIGRAPH_COMPLETE=f"{shell}_complete", COMP_WORDS=line, COMP_CWORD=asked[shell]
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
 @pytest.mark.parametrize(

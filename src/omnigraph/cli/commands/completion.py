@@ -13,11 +13,18 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(epilog=examples("completion"))
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the code that lets SHELL complete commands and options.
+    """Print the code that lets SHELL complete commands, options, files and names.
 
-    For bash: eval "$(omnigraph completion bash)" in ~/.bashrc.
-    """
+    \b
+    bash  in ~/.bashrc: eval "$(omnigraph completion bash)"
+    zsh   in ~/.zshrc, after compinit: eval "$(omnigraph completion zsh)"
+    fish  once: omnigraph completion fish > ~/.config/fish/completions/omnigraph.fish
+    """  # noqa: D301 - click keeps the lines behind this character as they are
     kind = get_completion_class(shell)
     assert kind is not None, "click knows these shells"
     root = click.get_current_context().find_root().command
-    click.echo(kind(root, {}, "omnigraph", "_OMNIGRAPH_COMPLETE").source())
+    code = kind(root, {}, "omnigraph", "_OMNIGRAPH_COMPLETE").source()
+    if shell == "fish":
+        # Only the first comma ends a field: descriptions have commas of their own.
+        code = code.replace('string split ","', 'string split --max 1 ","')
+    click.echo(code)
