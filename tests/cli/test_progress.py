@@ -7,6 +7,8 @@ import json
 import threading
 from pathlib import Path
 
+import pytest
+
 import omnigraph as library
 from cli.children import run_command
 from cli.terminals import on_a_terminal
@@ -96,6 +98,28 @@ def test_a_line_is_drawn_over_and_taken_away() -> None:
     assert screen.getvalue() == drawn
 
 
+def test_a_line_without_news_counts_the_seconds_while_it_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen, now = Screen(), [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    line = ProgressLine(screen)
+    line.count_on()
+    assert screen.getvalue() == "", "there is nothing to count for"
+    line(Progress("starting Spark", 0, None, ""))
+    now[0] += 0.5
+    line.count_on()
+    assert "1 s" not in screen.getvalue(), "it was drawn a moment ago"
+    now[0] += 2.5
+    line.count_on()
+    assert screen.getvalue().endswith("\rstarting Spark, 3 s")
+    line.clear()
+    drawn = screen.getvalue()
+    now[0] += 2.0
+    line.count_on()
+    assert screen.getvalue() == drawn, "something else has been printed there"
+
+
 def test_only_terminals_that_can_draw_are_drawn_on() -> None:
     assert wants_progress(Screen(), {"TERM": "xterm"})
     assert not wants_progress(Screen(), {"TERM": "dumb"})
@@ -118,6 +142,20 @@ def test_a_load_draws_on_a_terminal_and_leaves_only_what_it_did(tmp_path: Path) 
     with on_a_terminal(*command, "--mode", "merge", *flags[2:], "--quiet", home=tmp_path) as quiet:
         assert quiet.end() == 0
     assert quiet.seen.startswith(b"loaded 2000 nodes")
+
+
+def test_records_printed_on_a_terminal_have_it_to_themselves(tmp_path: Path) -> None:
+    graph = library.init(tmp_path / "g.omni", "node A { k: String @key }")
+    graph.load([{"type": "A", "data": {"k": "k1"}}], "append")
+    with on_a_terminal("export", str(tmp_path / "g.omni"), home=tmp_path) as terminal:
+        assert terminal.end() == 0
+    assert terminal.seen.startswith(b'{"type"')
+    assert terminal.seen.count(b"\n") == 1
+    command = ("export", str(tmp_path / "g.omni"), "--out", str(tmp_path / "a.jsonl"))
+    with on_a_terminal(*command, home=tmp_path) as terminal:
+        assert terminal.end() == 0
+    assert b"exporting: 0 of 1 records" in terminal.seen
+    assert screen(terminal.seen.decode()) == []
 
 
 def test_where_nothing_is_drawn_the_stages_are_told_one_by_one(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from omnigraph.cli.output import note
 from omnigraph.cli.terminal import wants_progress
-from omnigraph.progress import Progress, listening
+from omnigraph.progress import Progress, listening, working
 
 
 def spark_options(texts: Sequence[str]) -> dict[str, str]:
@@ -18,6 +18,16 @@ def spark_options(texts: Sequence[str]) -> dict[str, str]:
     from omnigraph.pipeline.session import parse_options
 
     return parse_options(texts)
+
+
+@contextmanager
+def starting(engine: str) -> Iterator[None]:
+    """Say on the progress line that Spark is being started, until it has news of its own."""
+    if engine != "spark":
+        yield
+        return
+    with working("starting Spark"):
+        yield
 
 
 @contextmanager

@@ -8,27 +8,40 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from omnigraph.progress import Progress, listening
 
 SECONDS_BETWEEN = 0.1
+SECONDS_WITHOUT_NEWS = 1.0
 
 
 class ProgressLine:
-    """Draws progress over itself, at most ten times a second, and leaves nothing behind."""
+    """Draws progress over itself, at most ten times a second, and leaves nothing behind.
+
+    Without news it goes on counting the seconds, so that waiting does not look like hanging.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._lock = stream, threading.Lock()
         self._width, self._drawn_at, self._began = 0, 0.0, time.monotonic()
+        self._news: Progress | None = None
 
     def __call__(self, news: Progress) -> None:
         with self._lock:
+            self._news = news
             if news.is_over:
                 self._draw("")
             elif time.monotonic() - self._drawn_at >= SECONDS_BETWEEN:
                 self._draw(describe(news, time.monotonic() - self._began))
+
+    def count_on(self) -> None:
+        """Draw the last news with the seconds of now, if it is still to be seen."""
+        with self._lock:
+            is_old = time.monotonic() - self._drawn_at >= SECONDS_WITHOUT_NEWS
+            if self._width and is_old and self._news is not None:
+                self._draw(describe(self._news, time.monotonic() - self._began))
 
     def clear(self) -> None:
         """Make room for something that stays."""
@@ -77,12 +90,21 @@ def shown_progress(*, quiet: bool) -> Iterator[None]:
         yield
         return
     _line = ProgressLine(sys.stderr)
+    is_over = threading.Event()
+    threading.Thread(target=_keep_counting, args=(_line, is_over), daemon=True).start()
     try:
         with listening(_line):
             yield
     finally:
+        is_over.set()
         _line.clear()
         _line = None
+
+
+def _keep_counting(line: ProgressLine, is_over: threading.Event) -> None:
+    with suppress(OSError, ValueError):  # the terminal is gone, and so is whoever watched it
+        while not is_over.wait(SECONDS_WITHOUT_NEWS):
+            line.count_on()
 
 
 def make_room() -> None:

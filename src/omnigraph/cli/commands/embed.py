@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.engines import spark_options, stage_log
+from omnigraph.cli.engines import spark_options, stage_log, starting
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import on_disk, read_spec
 from omnigraph.cli.output import note, print_json
@@ -79,7 +79,7 @@ def embed(
     conf = spark_options(spark_conf)
     if scope is not None:
         scope.echo("embed")
-        with stage_log(quiet=scope.quiet or as_json):
+        with stage_log(quiet=scope.quiet or as_json), starting(engine):
             filled = scope.open(read_only=False).embed(
                 types,
                 spec=read_spec(spec),
@@ -102,7 +102,11 @@ def embed(
     _check_streams((input_path, output_path), engine, resume=resume, as_json=as_json)
     from omnigraph.graph.embedding import embed as run
 
-    with on_disk(input_path, output_path) as (source, target), stage_log(quiet=as_json):
+    with (
+        on_disk(input_path, output_path) as (source, target),
+        stage_log(quiet=as_json),
+        starting(engine),
+    ):
         done = run(
             seed=seed,
             input=source,

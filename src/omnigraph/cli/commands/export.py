@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import click
 
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.engines import spark_options, stage_log
+from omnigraph.cli.engines import spark_options, stage_log, starting
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import write_whole
 from omnigraph.cli.output import print_json
@@ -56,7 +57,7 @@ def export(
     if format_ is not None or engine is not None:
         if out is None or out == "-":
             raise click.UsageError("files are written to a folder: give it with --out")
-        with stage_log(quiet=scope.quiet or as_json):
+        with stage_log(quiet=scope.quiet or as_json), starting(engine or "local"):
             result = view.export_files(
                 out,
                 format=format_ or "jsonl",
@@ -76,7 +77,10 @@ def export(
         if not types or table["type_name"] in types
     )
     written = _Written()
-    write_whole(out, written.counting(view.export_jsonl(types or None), total))
+    blocks = written.counting(view.export_jsonl(types or None))
+    if out not in (None, "-") or sys.stdout is None or not sys.stdout.isatty():
+        blocks = _told(blocks, total)  # on a terminal the records themselves are to be seen
+    write_whole(out, blocks)
     if as_json:
         rows, size = written.rows, written.size
         print_json({"out": out, "format": "jsonl", "rows": rows, "bytes": size})
@@ -89,11 +93,15 @@ class _Written:
     rows: int = 0
     size: int = 0
 
-    def counting(self, blocks: Iterable[bytes], total: int) -> Iterator[bytes]:
-        """The same blocks, and how far they have come."""
-        with working("exporting", total=total, unit="records") as work:
-            for block in blocks:
-                yield block
-                lines = block.count(b"\n")
-                self.rows, self.size = self.rows + lines, self.size + len(block)
-                work.advance(lines)
+    def counting(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        for block in blocks:
+            yield block
+            self.rows, self.size = self.rows + block.count(b"\n"), self.size + len(block)
+
+
+def _told(blocks: Iterable[bytes], total: int) -> Iterator[bytes]:
+    """The same blocks, and how far they have come."""
+    with working("exporting", total=total, unit="records") as work:
+        for block in blocks:
+            yield block
+            work.advance(block.count(b"\n"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.engines import spark_options, stage_log
+from omnigraph.cli.engines import spark_options, stage_log, starting
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_stdin
 from omnigraph.cli.output import note, print_json
@@ -108,14 +108,15 @@ def load(
         consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo(f"load ({mode})")
-    with stage_log(quiet=scope.quiet or as_json):
+    engine = engine or graph.settings.load_engine
+    with stage_log(quiet=scope.quiet or as_json), starting(engine):
         result = graph.load(
             _records(places),
             mode,
             branch=branch,
             base=base,
             expected_head=expected,
-            engine=engine or graph.settings.load_engine,
+            engine=engine,
             format=format_,
             type=type_name,
             columns=_columns(columns),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.engines import spark_options, stage_log
+from omnigraph.cli.engines import spark_options, stage_log, starting
 from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
@@ -30,7 +30,7 @@ def optimize(
     """Merge small fragments and build missing indexes; at most one commit, no row changes."""
     graph = scope.open(read_only=False)
     scope.echo("optimize")
-    with stage_log(quiet=scope.quiet or as_json):
+    with stage_log(quiet=scope.quiet or as_json), starting(engine):
         result = graph.optimize(
             branch=branch,
             actor=scope.actor,

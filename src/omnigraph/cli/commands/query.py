@@ -8,7 +8,7 @@ import click
 
 from omnigraph.cli.answers import BINARY_FORMATS, FORMATS, write_answer
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.engines import spark_options
+from omnigraph.cli.engines import spark_options, starting
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_parameters, read_query
 from omnigraph.cli.scope import Scope, graph_options
@@ -60,6 +60,7 @@ def query(
     parameters = read_parameters(params, params_file)
     view = scope.open(read_only=True).at(branch=branch or "main", snapshot=snapshot)
     conf = spark_options(spark_conf)
-    result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
+    with starting(engine):
+        result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
     shape = "json" if as_json else chosen or scope.config.output
     write_answer(result, shape, out, scope.config)
