@@ -11,7 +11,7 @@ from typing import Any
 
 import omnigraph
 from crash.cuts import Cut
-from crash.town import INIT, OPEN, OPERATIONS, SCHEMA
+from crash.town import DELETE_MEANWHILE, INIT, OPEN, OPERATIONS, SCHEMA
 from crash.tracer import install
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import Settings
@@ -40,5 +40,7 @@ def _work(operation: str, place: str, settings: Settings) -> Callable[[], object
         return lambda: omnigraph.init(place, SCHEMA, actor="maker", settings=settings)
     if operation == OPEN:
         return lambda: omnigraph.open(place, actor="opener", settings=settings)
-    graph = omnigraph.open(place, actor="worker", settings=settings)
+    was_open_before = operation == DELETE_MEANWHILE
+    graph = omnigraph.open(place, actor="worker", settings=settings, read_only=was_open_before)
+    graph.read_only = False
     return lambda: OPERATIONS[operation].run(graph)

@@ -15,7 +15,7 @@ from crash.checks import check, content_of
 from crash.grounds import GROUNDS
 from crash.harness import side_by_side
 from crash.stories import fresh, tell, writes_of
-from crash.town import OPEN
+from crash.town import DELETE_MEANWHILE, OPEN
 from omnigraph.storage.manifest.commits import RecoveryKind
 from places import open_graph
 
@@ -164,9 +164,9 @@ def test_a_write_on_a_branch_and_the_deletion_of_the_branch_cut_anywhere(
     old, new = stories.allowed["old"], stories.allowed["new"]
     stories.allowed = {"old": old, "new": new, "gone": {"main": old["main"]}}
     told = [
-        [(FORKS, first), ("delete_branch", second)]
+        [(FORKS, first), (DELETE_MEANWHILE, second)]
         for first in range(len(stories.writes) + 1)
-        for second in (1, 2, 4, 6, 9, None)
+        for second in (0, 1, 2, 4, 6, 9, None)
     ]
     found = side_by_side(stories.end, told)
     assert set(found) == {"old", "new", "gone"}
@@ -182,7 +182,7 @@ def test_discarding_the_write_of_a_deleted_branch_cut_anywhere(
     stories.allowed = {"gone": {"main": stories.allowed["old"]["main"]}}
     at = Recovery(FORKS, ("commit", "/nodes/", 1), None).cut(stories.writes)
     # Deleting dies right after the name is gone, so the announcement stays.
-    before = [(FORKS, at), ("delete_branch", 1)]
+    before = [(FORKS, at), (DELETE_MEANWHILE, 1)]
     place = stories.told(before)
     cuts = range(len(writes_of(place, OPEN)) + 1)
     audits = open_graph(place).recovery_list()

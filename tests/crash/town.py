@@ -218,6 +218,8 @@ WRITES: Mapping[str, Operation] = {
 LOAD_INTO_NEW_BRANCH = "load_into_new_branch"
 CLEANUP = "cleanup"
 REPAIR = "repair"
+DELETE_MEANWHILE = "delete_branch_meanwhile"
+"""By a process that had the graph open before, and so has settled nothing that came later."""
 OPERATIONS: Mapping[str, Operation] = WRITES | {
     # Two visible steps: the branch, then its rows.
     LOAD_INTO_NEW_BRANCH: Operation(
@@ -226,6 +228,7 @@ OPERATIONS: Mapping[str, Operation] = WRITES | {
     # Nothing visible at all: only what nobody can reach goes.
     CLEANUP: Operation(lambda g: g.cleanup(keep=1, confirm=True), _with_old_versions),
     REPAIR: Operation(lambda g: g.repair(confirm=True), _with_foreign_compaction),
+    DELETE_MEANWHILE: Operation(lambda g: g.delete_branch("dev"), _with_written_branch),
 }
 
 INIT = "init"

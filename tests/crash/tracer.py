@@ -18,6 +18,7 @@ import select
 import signal
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 WRITES = {"write": 1, "pwrite64": 18, "writev": 20, "pwritev": 296, "ftruncate": 77}
@@ -125,7 +126,8 @@ def supervise(listener: int, root: str, after: int | None) -> list[tuple[str, st
         path = _path(pid, number, arguments)
         if path.startswith(root):
             if after is not None and len(changes) >= after:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # another thread of it asked before
+                    os.kill(pid, signal.SIGKILL)
                 continue
             changes.append((_NAMES[number], path))
         try:
