@@ -127,7 +127,7 @@ class EntityType:
     def kind(self) -> EntityKind:
         raise AssertionError("a type is a node type or an edge type")
 
-    @property
+    @cached_property
     def table_key(self) -> TableKey:
         return table_key(self.kind, self.name)
 

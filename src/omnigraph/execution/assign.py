@@ -45,13 +45,13 @@ def assigned_columns(
     assignments: tuple[Assignment, ...],
     parameters: Mapping[str, object],
     now: datetime.datetime,
-) -> dict[str, pa.Scalar]:
-    """The assigned columns, each as one Arrow value of the column's type."""
+) -> dict[str, pa.Array]:
+    """The assigned columns, each as one value of the column's type."""
     columns = {}
     for one in assignments:
         where = f"{type_.name}.{one.column}"
         value = as_stored(assigned_value(one.value, parameters, now), one.type, where)
-        columns[one.column] = pa.scalar(value, arrow_type(one.type))
+        columns[one.column] = pa.array([value], arrow_type(one.type))
     return columns
 
 

@@ -89,10 +89,7 @@ def _insert(
         id = pa.array([given.ids.next()])
     else:
         assert isinstance(type_, NodeType), "only nodes have keys"
-        members = {
-            m.name: pa.array([assigned[m.name].as_py()], assigned[m.name].type) for m in type_.key
-        }
-        id = key_ids(type_, members)
+        id = key_ids(type_, assigned)
     base = None
     if statement.mode is InsertMode.PARTIAL:
         base = _stored(type_, id, pending, committed)
@@ -113,29 +110,29 @@ def _stored(
 def _row(
     type_: NodeType | EdgeType,
     id: pa.Array,
-    assigned: Mapping[str, pa.Scalar],
+    assigned: Mapping[str, pa.Array],
     base: pa.Table | None,
 ) -> pa.Table:
     """One whole row: what is assigned, what is kept, and defaults for the rest."""
-    columns = []
-    for field in logical_schema(type_):
-        if field.name == "id":
+    columns, schema = [], logical_schema(type_)
+    for name in schema.names:
+        if name == "id":
             columns.append(id)
-        elif field.name in assigned:
-            columns.append(pa.array([assigned[field.name].as_py()], field.type))
+        elif name in assigned:
+            columns.append(assigned[name])
         elif base is not None:
-            columns.append(column(base, field.name))
+            columns.append(column(base, name))
         else:
-            value = _left_out(type_, field.name)
-            columns.append(pa.array([value.as_py()], field.type))
-    return pa.table(columns, schema=logical_schema(type_))
+            columns.append(_left_out(type_, name))
+    return pa.table(columns, schema=schema)
 
 
-def _left_out(type_: NodeType | EdgeType, name: str) -> pa.Scalar:
+def _left_out(type_: NodeType | EdgeType, name: str) -> pa.Array:
     property_ = type_.by_name[name]
     if property_.default is None and not property_.type.nullable:
         raise BadRequest(f"missing required property '{name}' of {type_.name}")
-    return default_value(property_, f"{type_.name}.{name}")
+    default = default_value(property_, f"{type_.name}.{name}")
+    return pa.array([default.as_py()], default.type)
 
 
 def _update(
@@ -153,9 +150,7 @@ def _update(
         return
     for name, value in assigned.items():
         index = rows.schema.get_field_index(name)
-        repeated = pa.array([value.as_py()], rows.schema.field(index).type).take(
-            pa.array([0] * rows.num_rows)
-        )
+        repeated = value if rows.num_rows == 1 else value.take(pa.array([0] * rows.num_rows))
         rows = rows.set_column(index, rows.schema.field(index), repeated)
     pending.put(rows, are_new=False)
     run.count(type_, rows.num_rows)

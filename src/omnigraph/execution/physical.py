@@ -27,6 +27,7 @@ def no_rows(type_: EntityTypes) -> pa.Table:
     return logical_schema(type_).empty_table()
 
 
+@lru_cache(maxsize=1024)
 def table_schema(type_: EntityTypes) -> pa.Schema:
     """The columns of the stored table."""
     return pa.schema([_stored_field(field) for field in logical_schema(type_)])
@@ -45,12 +46,14 @@ def to_stored(rows: pa.Table, type_: EntityTypes) -> pa.Table:
     Raises:
         ExternalBlobPolicy: a blob is given as an address; no address is allowed.
     """
-    columns, stored = [], []
+    stored = table_schema(type_)
+    if rows.schema.equals(stored):
+        return rows  # no blobs
+    columns = []
     for field in logical_schema(type_):
         values = rows.column(field.name)
         columns.append(_stored_blobs(values) if field.type == BLOB else values)
-        stored.append(_stored_field(field))
-    return pa.table(columns, schema=pa.schema(stored))
+    return pa.table(columns, schema=stored)
 
 
 def _stored_blobs(values: pa.ChunkedArray) -> pa.Array:

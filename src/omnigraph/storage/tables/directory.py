@@ -31,6 +31,7 @@ FEW_FRAGMENTS = 4
 """Rows of so many fragments are taken by their position, of more by one scan."""
 
 _ROW_ID, _ROW_ADDRESS = "_rowid", "_rowaddr"
+_NUMBERS = {name: pa.field(name, pa.uint64()) for name in (_ROW_ID, _ROW_ADDRESS)}
 _OFFSET_BITS = 32
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 
@@ -188,14 +189,9 @@ class RowDirectory:
 def _rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> pa.Table:
     places = hits.places
     if set(columns) <= {KEY, _ROW_ID, _ROW_ADDRESS}:
-        found = {
-            KEY: pa.array(list(places), keys.type),
-            _ROW_ID: pa.array([place.row_id for place in places.values()], pa.uint64()),
-            _ROW_ADDRESS: pa.array([place.address for place in places.values()], pa.uint64()),
-        }
-        fields = {KEY: table.schema.field(KEY)}
-        schema = pa.schema([fields.get(name, pa.field(name, pa.uint64())) for name in columns])
-        return pa.table([found[name] for name in columns], schema=schema)
+        fields = [_NUMBERS.get(name) or table.schema.field(name) for name in columns]
+        known = [_known(places, field) for field in fields]
+        return pa.table(known, schema=pa.schema(fields))
     if not places:
         return table.scan(columns, limit=0)
     taken = _taken(table, hits, columns) if len(hits.ranks) <= FEW_FRAGMENTS else None
@@ -203,6 +199,14 @@ def _rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> 
         return taken
     wanted = pa.array(list(places), keys.type)
     return table.scan(columns, one_of(KEY, wanted), fragments=sorted(hits.ranks))
+
+
+def _known(places: Mapping[str, RowPlace], field: pa.Field) -> pa.Array:
+    if field.name == _ROW_ID:
+        return pa.array([place.row_id for place in places.values()], field.type)
+    if field.name == _ROW_ADDRESS:
+        return pa.array([place.address for place in places.values()], field.type)
+    return pa.array(list(places), field.type)
 
 
 def _taken(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | None:

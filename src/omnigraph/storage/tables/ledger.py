@@ -70,9 +70,7 @@ def stage_ledger(
     if table_exists(location):
         raise AlreadyExists(f"there is already a table at {location}")
     marked = schema.append(_MARK)
-    rows = pa.concat_tables(
-        [_with_mark(state, is_state=True), _with_mark(lineage, is_state=False)]
-    ).cast(marked)
+    rows = _marked(state, lineage).cast(marked)
     written = write_uncommitted(location, rows)
     return stage_first_version(location, marked, written, uuid=uuid, properties=properties)
 
@@ -91,8 +89,11 @@ def read_state(table: Table) -> LedgerState:
 
 def written_state(table: Table, rows: pa.Table, recent: pa.Table) -> LedgerState:
     """The state a publish has just written, known without reading it back."""
+    newest = table.newest_fragment()
+    assert newest is not None, f"{table!r} has lost its state"
+    ids = [newest.id] if _is_marked(table, newest) else _state_fragments(table)
     # In one piece: pieces would add up over the publishes of a handle, and each costs time.
-    return LedgerState(table, rows, tuple(_state_fragments(table)), recent.combine_chunks())
+    return LedgerState(table, rows, tuple(ids), recent.combine_chunks())
 
 
 def recent_after(
@@ -130,8 +131,7 @@ def stage_manifest(
     """Replace the state and add lineage rows, in one version that no other publish shares."""
     assert state.num_rows, "a ledger cannot lose its state"
     table, recent = base.table, recent_after(base, lineage, recent_lineage)
-    marked = [_with_mark(state, is_state=True), _with_mark(recent, is_state=False)]
-    added = write_uncommitted(table, _held_columns(pa.concat_tables(marked).combine_chunks()))
+    added = write_uncommitted(table, _held_columns(_marked(state, recent)))
     if not recent.num_rows and (base.recent.num_rows or lineage.num_rows):
         added += write_uncommitted(table, pa.concat_tables([base.recent, lineage]))
     operation = strict_update(
@@ -191,12 +191,13 @@ def is_ledger(table: Table) -> bool:
 
 def _state_fragments(table: Table) -> list[int]:
     """The fragments whose files have the mark column, from metadata alone."""
+    every = (fragment.metadata for fragment in table.native.get_fragments())
+    return [fragment.id for fragment in every if _is_marked(table, fragment)]
+
+
+def _is_marked(table: Table, fragment: FragmentMetadata) -> bool:
     mark = table.columns.ids.get(STATE_MARK)
-    return [
-        fragment.fragment_id
-        for fragment in table.native.get_fragments()
-        if any(mark in file.fields for file in fragment.metadata.files)
-    ]
+    return any(mark in file.fields for file in fragment.files)
 
 
 def _metadata(table: Table, id: int) -> FragmentMetadata:
@@ -212,6 +213,8 @@ def _held_columns(rows: pa.Table) -> pa.Table:
     )
 
 
-def _with_mark(rows: pa.Table, *, is_state: bool) -> pa.Table:
-    value = pa.scalar(True if is_state else None, pa.bool_())
-    return rows.append_column(_MARK, pa.repeat(value, rows.num_rows))
+def _marked(state: pa.Table, lineage: pa.Table) -> pa.Table:
+    """Both in one piece, with the mark that tells them apart."""
+    mark = pa.array([True] * state.num_rows + [None] * lineage.num_rows, _MARK.type)
+    rows = pa.concat_tables([state, lineage]).combine_chunks()
+    return rows.append_column(_MARK, mark)

@@ -411,6 +411,8 @@ def _whole_rows(table: Table, rows: pa.Table | None) -> pa.Table:
     names = table.schema.names
     if rows is None:
         return table.schema.empty_table()
+    if rows.schema.names == names:
+        return rows
     if set(rows.schema.names) != set(names):
         raise BadRequest(
             f"rows for {table.location} have the columns {sorted(rows.schema.names)}, "

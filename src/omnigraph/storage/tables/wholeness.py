@@ -70,7 +70,7 @@ def require_whole_rows(
             place = f"{root}/data/{file._path}"
             if file.file_size_bytes is not None:
                 _require_size(place, file.file_size_bytes)
-            found += _blob_bytes(place)
+            found += _blob_bytes(place) if blob_bytes else 0
     if blob_bytes is not None and found != blob_bytes:
         raise _cut_short(f"{root}/data", f"its new blob files hold {found} bytes", blob_bytes)
 
