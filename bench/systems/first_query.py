@@ -12,13 +12,11 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import omnigraph
-from bench.generators.files import write_jsonl
-from bench.generators.social import social_graph
 from bench.systems import bare_traversal
 from bench.systems.command import measured
+from bench.systems.social_ours import GRAPH, load_network
 
-_GRAPH, _TABLES = "graph", "tables.json"
+_TABLES = "tables.json"
 _NEEDED = ("edge:Follows", "node:Person")
 _PERSON = "7"
 _QUESTION = """query followed($id: String) {
@@ -29,15 +27,10 @@ _QUESTION = """query followed($id: String) {
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
     """The social network as a graph, and where its tables are."""
-    root, parameters = Path(spec["root"]), spec["parameters"]
-    network = social_graph(parameters["seed"], parameters["persons"])
-    lines = root / "network.jsonl"
-    write_jsonl(network, lines)
-    graph = omnigraph.init(root / _GRAPH, network.schema_text)
-    graph.load(lines, "append", engine="local")
-    graph.ensure_indices()
+    graph = load_network(spec)
     tables = {one.table_key: one for one in graph.snapshot().tables}
-    (root / _TABLES).write_text(json.dumps([tables[key].table_path for key in _NEEDED]))
+    places = [tables[key].table_path for key in _NEEDED]
+    (Path(spec["root"]) / _TABLES).write_text(json.dumps(places))
     return {}
 
 
@@ -61,4 +54,4 @@ def run_bare(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _graph(spec: dict[str, Any]) -> Path:
-    return Path(spec["inputs"]) / _GRAPH
+    return Path(spec["inputs"]) / GRAPH

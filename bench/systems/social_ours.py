@@ -15,22 +15,27 @@ from bench.generators.social import social_graph
 from bench.systems.neighbourhoods import Ask, ask_around
 from bench.systems.questions import PARAMETERS, AskByName, Given, Rows, ask_all, texts
 
-_GRAPH = "graph"
+GRAPH = "graph"
 # The library imports these when it first needs them, which is no part of opening a graph.
 _IMPORTED_BEFORE = (lance, polars)
 
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
-    """Load the network as one commit, with every check, and build the indices it declares."""
+    load_network(spec)
+    return {}
+
+
+def load_network(spec: dict[str, Any]) -> omnigraph.Graph:
+    """The network as one commit, with every check, and the indices it declares."""
     root, parameters = Path(spec["root"]), spec["parameters"]
     network = social_graph(parameters["seed"], parameters["persons"])
     lines = root / "network.jsonl"
     write_jsonl(network, lines)
-    graph = omnigraph.init(root / _GRAPH, network.schema_text)
+    graph = omnigraph.init(root / GRAPH, network.schema_text)
     graph.load(lines, "append", engine="local")
     graph.ensure_indices()
     lines.unlink()
-    return {}
+    return graph
 
 
 def run_questions(spec: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +68,7 @@ def _text(question: str) -> str:
 
 
 def _open(spec: dict[str, Any]) -> omnigraph.Graph:
-    return omnigraph.open(Path(spec["store"]) / _GRAPH, read_only=True)
+    return omnigraph.open(Path(spec["store"]) / GRAPH, read_only=True)
 
 
 def _rows(graph: omnigraph.Graph, text: str, parameters: Given | None) -> Rows:

@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 
-LOAD_ENGINES = ("spark", "local")
+ENGINES = ("spark", "local")
 
 
 class FenceMode(StrEnum):
@@ -111,8 +111,8 @@ def _whole_number(value: str, least: int, accepted: str) -> int:
 
 def _parse_load_engine(value: str) -> str:
     word = value.lower()
-    if word not in LOAD_ENGINES:
-        raise ValueError(" or ".join(LOAD_ENGINES))
+    if word not in ENGINES:
+        raise ValueError(" or ".join(ENGINES))
     return word
 
 

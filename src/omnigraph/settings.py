@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from omnigraph import environment as variables
 from omnigraph.environment import BEARER_TOKEN as BEARER_TOKEN
+from omnigraph.environment import ENGINES as ENGINES
 from omnigraph.environment import GEMINI_API_KEY as GEMINI_API_KEY
 from omnigraph.environment import LOAD_ENGINE as LOAD_ENGINE
-from omnigraph.environment import LOAD_ENGINES as LOAD_ENGINES
 from omnigraph.environment import OPENAI_API_KEY as OPENAI_API_KEY
 from omnigraph.environment import OPENROUTER_API_KEY as OPENROUTER_API_KEY
 from omnigraph.environment import SETTINGS as SETTINGS

@@ -31,15 +31,16 @@ def starting(engine: str) -> Iterator[None]:
 
 
 @contextmanager
-def stage_log(*, quiet: bool) -> Iterator[None]:
-    """One line on stderr when a stage ends, where no progress line is drawn."""
+def stage_log(engine: str, *, quiet: bool) -> Iterator[None]:
+    """`starting`, and one line on stderr when a stage ends, where no progress line is drawn."""
     if quiet or wants_progress(sys.stderr):
-        yield
+        with starting(engine):
+            yield
         return
 
     def log(news: Progress) -> None:
         if news.is_over and news.unit == "tasks":
             note(f"{news.what}: {news.total or news.done} tasks")
 
-    with listening(log):
+    with listening(log), starting(engine):
         yield

@@ -139,7 +139,9 @@ def look_back(graph: omnigraph.Graph, loaded: omnigraph.LoadResult) -> None:
     for label, tables in (("now", graph.snapshot().tables), ("then", past.info().tables)):
         authors = next(t.row_count for t in tables if t.table_key == "node:Author")
         say(f"{label}: {authors:,} authors")
-    for commit in graph.commits("review"):
+    with step("listed the history of 'review', which begins on main"):
+        history = graph.commits("review")
+    for commit in history:
         say(f"{commit.commit_id}  {commit.branch:<7} by {commit.actor_id or 'nobody'}")
 
 

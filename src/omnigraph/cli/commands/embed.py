@@ -7,12 +7,12 @@ from dataclasses import replace
 import click
 
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.engines import spark_options, stage_log, starting
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import on_disk, read_spec
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, graph_options
-from omnigraph.settings import LOAD_ENGINES
+from omnigraph.settings import ENGINES
 
 
 @click.command(epilog=examples("embed"))
@@ -48,7 +48,7 @@ from omnigraph.settings import LOAD_ENGINES
 @click.option("--branch", metavar="NAME", help="The branch of the graph; main by default.")
 @click.option(
     "--engine",
-    type=click.Choice(LOAD_ENGINES),
+    type=click.Choice(ENGINES),
     default="local",
     help="Where to embed: here, or in batches on Spark.",
 )
@@ -79,7 +79,7 @@ def embed(
     conf = spark_options(spark_conf)
     if scope is not None:
         scope.echo("embed")
-        with stage_log(quiet=scope.quiet or as_json), starting(engine):
+        with stage_log(engine, quiet=scope.quiet or as_json):
             filled = scope.open(read_only=False).embed(
                 types,
                 spec=read_spec(spec),
@@ -102,11 +102,7 @@ def embed(
     _check_streams((input_path, output_path), engine, resume=resume, as_json=as_json)
     from omnigraph.graph.embedding import embed as run
 
-    with (
-        on_disk(input_path, output_path) as (source, target),
-        stage_log(quiet=as_json),
-        starting(engine),
-    ):
+    with on_disk(input_path, output_path) as (source, target), stage_log(engine, quiet=as_json):
         done = run(
             seed=seed,
             input=source,

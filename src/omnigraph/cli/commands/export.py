@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import click
 
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.engines import spark_options, stage_log, starting
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import write_whole
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
-from omnigraph.progress import working
-from omnigraph.settings import LOAD_ENGINES
+from omnigraph.progress import Work, working
+from omnigraph.settings import ENGINES
 
 
 @click.command(epilog=examples("export"))
@@ -29,7 +30,7 @@ from omnigraph.settings import LOAD_ENGINES
 @click.option(
     "--format", "format_", type=click.Choice(("jsonl", "parquet")), help="A folder of such files."
 )
-@click.option("--engine", type=click.Choice(LOAD_ENGINES), help="Where a folder is written.")
+@click.option("--engine", type=click.Choice(ENGINES), help="Where a folder is written.")
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--jsonl", is_flag=True, hidden=True, help="What is written anyway.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written with --out.")
@@ -57,12 +58,13 @@ def export(
     if format_ is not None or engine is not None:
         if out is None or out == "-":
             raise click.UsageError("files are written to a folder: give it with --out")
-        with stage_log(quiet=scope.quiet or as_json), starting(engine or "local"):
+        engine = engine or "local"
+        with stage_log(engine, quiet=scope.quiet or as_json):
             result = view.export_files(
                 out,
                 format=format_ or "jsonl",
                 types=types or None,
-                engine=engine or "local",
+                engine=engine,
                 spark_conf=spark_options(spark_conf),
             )
         if as_json:
@@ -77,10 +79,11 @@ def export(
         if not types or table["type_name"] in types
     )
     written = _Written()
-    blocks = written.counting(view.export_jsonl(types or None))
-    if out not in (None, "-") or sys.stdout is None or not sys.stdout.isatty():
-        blocks = _told(blocks, total)  # on a terminal the records themselves are to be seen
-    write_whole(out, blocks)
+    # On a terminal the records themselves are to be seen.
+    are_seen = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
+    told = nullcontext() if are_seen else working("exporting", total=total, unit="records")
+    with told as work:
+        write_whole(out, written.counting(view.export_jsonl(types or None), work))
     if as_json:
         rows, size = written.rows, written.size
         print_json({"out": out, "format": "jsonl", "rows": rows, "bytes": size})
@@ -93,15 +96,11 @@ class _Written:
     rows: int = 0
     size: int = 0
 
-    def counting(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    def counting(self, blocks: Iterable[bytes], work: Work | None) -> Iterator[bytes]:
+        """The same blocks; whoever watches the work is told how far they have come."""
         for block in blocks:
             yield block
-            self.rows, self.size = self.rows + block.count(b"\n"), self.size + len(block)
-
-
-def _told(blocks: Iterable[bytes], total: int) -> Iterator[bytes]:
-    """The same blocks, and how far they have come."""
-    with working("exporting", total=total, unit="records") as work:
-        for block in blocks:
-            yield block
-            work.advance(block.count(b"\n"))
+            lines = block.count(b"\n")
+            self.rows, self.size = self.rows + lines, self.size + len(block)
+            if work is not None:
+                work.advance(lines)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.completing import FILE
-from omnigraph.cli.engines import spark_options, stage_log, starting
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_stdin
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
-from omnigraph.settings import LOAD_ENGINES
+from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.graph.results import LoadResult
@@ -55,7 +55,7 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
 @click.option(
     "--engine",
-    type=click.Choice(LOAD_ENGINES),
+    type=click.Choice(ENGINES),
     help="On Spark, unless OMNIGRAPH_LOAD_ENGINE says otherwise, or in this process.",
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="By the name otherwise.")
@@ -109,7 +109,7 @@ def load(
     graph = scope.open(read_only=False)
     scope.echo(f"load ({mode})")
     engine = engine or graph.settings.load_engine
-    with stage_log(quiet=scope.quiet or as_json), starting(engine):
+    with stage_log(engine, quiet=scope.quiet or as_json):
         result = graph.load(
             _records(places),
             mode,

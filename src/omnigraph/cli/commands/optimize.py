@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.engines import spark_options, stage_log, starting
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
-from omnigraph.settings import LOAD_ENGINES
+from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.model import OptimizedTable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @graph_options(positional=True, writes=True)
 @click.option("--branch", default="main", show_default=True, help="Whose tables to optimize.")
 @click.option(
-    "--engine", type=click.Choice(LOAD_ENGINES), default="local", help="Where files are written."
+    "--engine", type=click.Choice(ENGINES), default="local", help="Where files are written."
 )
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -30,10 +30,9 @@ def optimize(
     """Merge small fragments and build missing indexes; at most one commit, no row changes."""
     graph = scope.open(read_only=False)
     scope.echo("optimize")
-    with stage_log(quiet=scope.quiet or as_json), starting(engine):
+    with stage_log(engine, quiet=scope.quiet or as_json):
         result = graph.optimize(
             branch=branch,
-            actor=scope.actor,
             engine=engine,
             spark_conf=spark_options(spark_conf),
         )

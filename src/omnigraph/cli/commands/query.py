@@ -12,7 +12,7 @@ from omnigraph.cli.engines import spark_options, starting
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_parameters, read_query
 from omnigraph.cli.scope import Scope, graph_options
-from omnigraph.settings import LOAD_ENGINES
+from omnigraph.settings import ENGINES
 
 
 @click.command(epilog=examples("query"))
@@ -26,7 +26,7 @@ from omnigraph.settings import LOAD_ENGINES
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @click.option("--branch", metavar="NAME", help="The branch to read; main by default.")
 @click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
-@click.option("--engine", type=click.Choice(LOAD_ENGINES), default="local", help="Where it runs.")
+@click.option("--engine", type=click.Choice(ENGINES), default="local", help="Where it runs.")
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--format", "chosen", type=click.Choice(FORMATS), help="How to write rows.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
