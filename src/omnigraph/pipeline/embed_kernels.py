@@ -30,7 +30,8 @@ from omnigraph.execution.embed.open import open_embedder
 from omnigraph.execution.physical import logical_schema
 from omnigraph.execution.read.arrays import Flags
 from omnigraph.pipeline.inputs import ColumnMapping, open_filesystem, store_path
-from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, stage_partition
+from omnigraph.pipeline.kernels.partition import Partition
+from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
 from omnigraph.pipeline.source.scan import TableScan, scan_rows
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.types.arrow import arrow_type
@@ -40,7 +41,7 @@ _ANSWERS = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32()))]
 _SUFFIX = ".arrow"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """Who is asked for vectors, how often, and where answers are written down."""
 
@@ -153,7 +154,7 @@ class _Answers:
 # --- records of a file ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
     """Some lines of the input, and the number of the first."""
 
@@ -163,7 +164,7 @@ class Piece:
     first_line: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:
     """What every task of a file needs: the request, and a folder for pieces."""
 
@@ -237,7 +238,7 @@ class Filled:
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowTask:
     """Fragments of a type, and which of its vectors are filled; all of them, if asked for."""
 
@@ -248,7 +249,7 @@ class RowTask:
     replaces: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowWork:
     """What every task of a graph needs; dimensions are those of the properties."""
 
@@ -256,7 +257,7 @@ class RowWork:
     asking: Asking
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedRows:
     """The rows of one task that got a vector, staged as whole rows."""
 
@@ -280,8 +281,9 @@ def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
         changed, count = changed | got, count + int(got.sum())
     kept = rows.take(pa.array(np.flatnonzero(changed)))
     mapping = ColumnMapping(task.scan.table_key, {}, is_exact=False)
-    split = stage_partition((work.stage, mapping), (task.number, iter(kept.to_batches())))
-    return EmbeddedRows(split, count)
+    spec, rows_kept = FrameSpec(work.stage, mapping), iter(kept.to_batches())
+    split = stage_partition(spec, Partition(task.number, rows_kept))
+    return EmbeddedRows(split=split, vectors=count)
 
 
 def _texts(task: RowTask, fill: Filled, rows: pa.Table) -> list[str | None]:
