@@ -14,7 +14,7 @@ from typing import TypeVar
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
 from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
-from omnigraph.execution.embed.files import EmbedRequest, EmbedSummary, check_request
+from omnigraph.execution.embed.files import EmbedRequest, EmbedSummary, LineRange, check_request
 from omnigraph.execution.embed.open import chosen_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec
 from omnigraph.execution.physical import logical_schema
@@ -119,18 +119,19 @@ def _folders(pieces: Path, answers: Path, *, is_kept: bool) -> Iterator[None]:
 
 def _pieces(source: Path) -> Iterator[Piece]:
     """The input cut between lines."""
-    number, start, first, end, line = 0, 0, 1, 0, 0
+    number, start, first, end = 0, 0, 1, 0
     try:
         with source.open("rb") as file:
             for line, text in enumerate(file, start=1):
                 end += len(text)
                 if line - first + 1 == _LINES_PER_PIECE:
-                    yield Piece(number=number, start=start, end=end, first_line=first)
+                    lines = LineRange(start=start, end=end, first_line=first)
+                    yield Piece(number=number, lines=lines)
                     number, start, first = number + 1, end, line + 1
     except OSError as error:
         raise BadRequest(f"cannot read {source}: {error.strerror}") from None
     if end > start:
-        yield Piece(number=number, start=start, end=end, first_line=first)
+        yield Piece(number=number, lines=LineRange(start=start, end=end, first_line=first))
 
 
 def _gather(output: Path, parts: Sequence[Path]) -> None:

@@ -7,7 +7,6 @@ each request, and writes every answer down before it goes on. A run that starts 
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +16,11 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.errors import BadRequest, EmbeddingFailed
+from omnigraph.errors import EmbeddingFailed
 from omnigraph.execution.embed.files import (
     EmbedRequest,
     EmbedSummary,
+    LineRange,
     embed_file,
     embedded_text,
     rendered,
@@ -156,12 +156,10 @@ class _Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Some lines of the input, and the number of the first."""
+    """Some lines of the input, and the number of their piece."""
 
     number: int
-    start: int
-    end: int
-    first_line: int
+    lines: LineRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,12 +176,9 @@ class FileWork:
 
 def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
     """The records of one piece, with their vectors, in a file of their own."""
-    source = work.folder / f"{piece.number:06}.in"
-    with work.request.input.open("rb") as file:
-        file.seek(piece.start)
-        source.write_bytes(file.read(piece.end - piece.start))
-    request = replace(work.request, input=source, output=work.output(piece.number))
-    request = replace(request, is_resumable=False)
+    request = replace(
+        work.request, lines=piece.lines, output=work.output(piece.number), is_resumable=False
+    )
     try:
         gathered = _Gathering()
         embed_file(request, gathered)
@@ -191,17 +186,6 @@ def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
         return embed_file(request, ready)
     except EmbeddingFailed as failure:
         return Failed(failure.message)
-    except BadRequest as refused:
-        raise BadRequest(_in_whole_file(refused.message, source, work, piece)) from None
-
-
-def _in_whole_file(message: str, source: Path, work: FileWork, piece: Piece) -> str:
-    """A message about a line of a piece as one about a line of the input."""
-
-    def place(found: re.Match[str]) -> str:
-        return f"{work.request.input}:{int(found[1]) + piece.first_line - 1}:"
-
-    return re.sub(re.escape(str(source)) + r":(\d+):", place, message)
 
 
 @dataclass
