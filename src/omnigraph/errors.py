@@ -52,7 +52,7 @@ one mapping to the JSON error body, `http_status` to HTTP and `exit_code` to the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import ClassVar
 
@@ -260,9 +260,14 @@ class Violation:
     kind: ViolationKind
     type_key: str
     message: str
+    _: KW_ONLY
     id: str | None = None
     file: str | None = None
     line: int | None = None
+    position: int | None = None
+    """Where the row stands in the input of a load, as long as file and line are not known."""
+    source: str | None = None
+    """The node whose edges were counted, where the rule is about their number."""
 
     def wire(self) -> dict[str, JsonValue]:
         entity_kind, _, type_name = self.type_key.partition(":")

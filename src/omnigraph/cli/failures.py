@@ -114,10 +114,9 @@ def hint_for(error: OmniError) -> str | None:
         case errors.WriterBusy():
             return "OMNIGRAPH_WRITER_WAIT says how many seconds to wait"
         case errors.StorageFailure(kind=errors.StorageKind.CONFIGURATION):
-            if "s3://" in error.message:
-                return "look at the AWS_… variables: the keys, the region, the endpoint"
             return (
-                "look at who owns the folder, what may be written there and how much room is left"
+                "look at who owns the folder, what may be written there and how much room is "
+                "left; for s3://, at the AWS_… variables: the keys, the region, the endpoint"
             )
         case errors.StorageFailure(kind=errors.StorageKind.TRANSIENT):
             return "it may work when tried again"

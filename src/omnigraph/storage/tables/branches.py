@@ -16,7 +16,7 @@ from lance import LanceDataset
 from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, StorageFailure
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables import probes
-from omnigraph.storage.tables.failures import translate, translated
+from omnigraph.storage.tables.failures import says_not_found, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.location import TableLocation, assert_flat_name
 
@@ -79,7 +79,7 @@ def _listed(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
             with translated(f"listing branches of {location.uri}"):
                 return main.native.branches.list()
         except StorageFailure as failure:
-            if "not found" not in failure.message.lower() or attempt + 1 == _LOOKS:
+            if not says_not_found(failure) or attempt + 1 == _LOOKS:
                 raise
     raise AssertionError("the last look returns or raises")
 

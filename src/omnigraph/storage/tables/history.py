@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lance import LanceOperation
 from lance.dataset import Transaction
 
-from omnigraph.storage.tables.failures import translate
+from omnigraph.storage.tables.failures import is_unreadable_rewrite, translate
 from omnigraph.storage.tables.handle import Table, open_newest
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import version_exists
@@ -46,7 +46,7 @@ def read_record(table: Table, version: int) -> VersionRecord:
     try:
         transaction = table.native.read_transaction(version)
     except TypeError as error:
-        if "RewrittenIndex" not in str(error):
+        if not is_unreadable_rewrite(error):
             raise
         return VersionRecord(version, "Rewrite")
     except Exception as error:
