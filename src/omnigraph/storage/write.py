@@ -55,6 +55,8 @@ LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
 MAINTENANCE = "maintenance"
 """What changed when tables were only rearranged. No row did: any write may be redone."""
+BRANCH_IDENTIFIER = "branch_identifier:"
+"""Before the name of a branch that was deleted and made again: no write follows it there."""
 SHORTEST_GRACE_S = 60.0
 """However short the time is that unreferenced files are spared, a write may take this long."""
 LONGEST_S = 6 * 86_400.0
@@ -231,7 +233,7 @@ def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> Man
     if ref is None:
         raise BranchNotFound(snapshot.branch)
     if ref.incarnation != snapshot.ref.incarnation:
-        member = f"branch_identifier:{snapshot.branch}"
+        member = f"{BRANCH_IDENTIFIER}{snapshot.branch}"
         raise ReadSetChanged(member, snapshot.ref.incarnation, ref.incarnation)
     now = Snapshot(snapshot.root, ref, read_newest(snapshot.manifest.location, snapshot.manifest))
     if expected_head is not None and now.head != expected_head:
