@@ -10,7 +10,7 @@ from omnigraph.graph.view import Views
 from omnigraph.pipeline.source.access import StagedWrite
 from omnigraph.pipeline.source.staged import StagedLoad
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.write import Ticket
+from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import Prepared, View
 from omnigraph.writer.driver import Writer
 

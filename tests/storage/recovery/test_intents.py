@@ -144,8 +144,8 @@ def test_a_format_this_build_does_not_know_is_refused(version):
 
 
 def test_a_newer_format_is_refused_before_anything_else_of_it_is_read():
-    with pytest.raises(ManifestCorrupt, match="newer than the maximum 1"):
-        decode({"schema_version": 2, "shape": "unheard of"})
+    with pytest.raises(ManifestCorrupt, match="newer than the maximum 2"):
+        decode({"schema_version": 3, "shape": "unheard of"})
 
 
 @pytest.mark.parametrize("member", [f.name for f in fields(Intent) if f.default is MISSING])

@@ -28,10 +28,10 @@ from omnigraph.storage.recovery.settle import contract_hash, examine, settle, se
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import open_writable
 from omnigraph.storage.tables.commit import commit_exact, restore
 from omnigraph.storage.tables.handle import latest_version
 from omnigraph.storage.tables.stage import StagedTransaction, stage_changes
-from omnigraph.storage.write import open_writable
 
 PERSON, CITY = "node:Person", "node:City"
 
