@@ -19,7 +19,7 @@ from omnigraph.plan.nodes import MutationPlan
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.write import Ticket
+from omnigraph.storage.staged import Ticket
 from omnigraph.types.parameters import coerce_parameters
 from omnigraph.writer.change import Prepared, View
 from omnigraph.writer.driver import Writer
