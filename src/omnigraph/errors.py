@@ -42,6 +42,7 @@ Sorted by what the caller can do next:
         ├── RecoveryRequired        an interrupted write must be settled first
         ├── InitializationCommitted, InitializationIndeterminate
         ├── ManifestCorrupt         an invariant of the manifest does not hold
+        ├── LinkInGraph             a symbolic link where the graph would write or delete
         ├── ExternalBlobSource, BlobIntegrity
         └── EmbeddingFailed         the embedding provider did not answer properly
 
@@ -796,6 +797,19 @@ class InitializationIndeterminate(StorageError):
 
 class ManifestCorrupt(StorageError):
     code = "manifest_corrupt"
+
+
+class LinkInGraph(StorageError):
+    """Nothing is written or deleted through a link inside a graph: it may lead anywhere."""
+
+    code = "link_in_graph"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} is a symbolic link, and nothing inside a graph is written or deleted through "
+            "links; replace it with the files it points to, if the graph is yours"
+        )
+        self.path = path
 
 
 class ExternalBlobSource(StorageError):

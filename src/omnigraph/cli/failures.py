@@ -173,18 +173,19 @@ def _remedy(command: click.Command, flag: str) -> str:
 def _fail_unexpectedly(error: BaseException, *, wants_json: bool) -> int:
     """Something nobody thought of: one line, and the way to see more."""
     from omnigraph.errors import BadRequest
-    from omnigraph.settings import TRACEBACK
+    from omnigraph.settings import CommandLineSettings
 
     first = str(error).strip().splitlines()[:1]
     said = f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
     try:
-        is_wanted = TRACEBACK.read(os.environ)
+        is_wanted = CommandLineSettings.from_environment(os.environ).traceback
     except BadRequest:  # one complaint at a time
         is_wanted = True
     if is_wanted:
         make_room()
         traceback.print_exception(error, file=sys.stderr)
-    hint = "" if is_wanted else f"\nhint: this should not happen; {TRACEBACK.name}=1 shows where"
+    variable = CommandLineSettings.variable("traceback")
+    hint = "" if is_wanted else f"\nhint: this should not happen; {variable}=1 shows where"
     body: dict[str, object] = {"error": f"unexpected: {said}", "code": "internal"}
     return fail(body, f"error: unexpected: {said}{hint}", wants_json=wants_json)
 

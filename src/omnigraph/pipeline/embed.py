@@ -40,6 +40,7 @@ from omnigraph.pipeline.tasks import Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.layout import staging_path
+from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 
 Result = TypeVar("Result")
@@ -253,7 +254,7 @@ class GraphEmbedding:
         asking = Asking(
             settings=self.settings,
             dimension=0,
-            answers=answers_folder(snapshot),
+            answers=answers_folder(snapshot.root),
             aws=aws,
             per_minute=share,
         )
@@ -287,9 +288,9 @@ class GraphEmbedding:
         return (AnyOf(tuple(IsNull(vector) for vector in vectors)),)
 
 
-def forget_answers(snapshot: Snapshot) -> None:
+def forget_answers(root: GraphRoot) -> None:
     """Remove what the provider answered, once it is part of the graph."""
-    folder, aws = answers_folder(snapshot), snapshot.root.settings.aws
+    folder, aws = answers_folder(root), root.settings.aws
     store = open_filesystem(folder, aws)
     try:
         store.delete_dir(store_path(folder))
@@ -297,7 +298,7 @@ def forget_answers(snapshot: Snapshot) -> None:
         return  # nothing was asked, or it is garbage and harms nobody
 
 
-def answers_folder(snapshot: Snapshot) -> str:
+def answers_folder(root: GraphRoot) -> str:
     """Where the answers for a graph wait until they are part of it."""
-    place = snapshot.root.location(staging_path("embed-answers")).native_uri
+    place = root.location(staging_path("embed-answers")).native_uri
     return place.removeprefix("file://")

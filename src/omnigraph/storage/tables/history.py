@@ -42,7 +42,10 @@ def read_history(
 
 
 def read_record(table: Table, version: int) -> VersionRecord:
-    """The record of one version of a table; any handle of the table will do."""
+    """The record of one version of a table.
+
+    Any handle of the table will do that no other thread uses: the substrate borrows it exclusively.
+    """
     try:
         transaction = table.native.read_transaction(version)
     except TypeError as error:
