@@ -23,6 +23,7 @@ from omnigraph.pipeline.load import LoadJob, LoadOptions
 from omnigraph.pipeline.tasks import InlineTasks
 from pipeline.differential import compare
 from pipeline.engines import load
+from pipeline.fault_kernels import refuse
 from pipeline.random_loads import normal
 
 SCHEMA = """
@@ -451,7 +452,7 @@ def test_a_large_file_goes_through_the_tasks_by_itself(graph, tmp_path, monkeypa
 def test_errors_of_kernels_arrive_as_they_were():
     error = omnigraph.errors.ExternalBlobPolicy("s3://b/k", "not on the list")
     with pytest.raises(omnigraph.errors.ExternalBlobPolicy) as raised:
-        InlineTasks().run("pipeline.fault_kernels:refuse", [error.args], ("s3://b/k", "why"))
+        InlineTasks().run(refuse, [error.args], ("s3://b/k", "why"))
     assert (
         raised.value.details() == omnigraph.errors.ExternalBlobPolicy("s3://b/k", "why").details()
     )

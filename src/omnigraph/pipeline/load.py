@@ -26,8 +26,16 @@ from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import SIZES, Checks, Sizes
 from omnigraph.pipeline.inputs import InputOptions, Inputs, plan_inputs, table_mapping
 from omnigraph.pipeline.kernels.completing import NO_ADDRESS
-from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, TablePiece
-from omnigraph.pipeline.kernels.write import Filled, FillTask
+from omnigraph.pipeline.kernels.stage import (
+    FrameSpec,
+    StagedSplit,
+    StageSpec,
+    TablePiece,
+    stage_partition,
+    stage_split,
+    stage_table,
+)
+from omnigraph.pipeline.kernels.write import FillTask, PlacedProblem, fill_rows
 from omnigraph.pipeline.report import (
     Left,
     Origin,
@@ -60,8 +68,6 @@ from omnigraph.storage.tables.handle import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_KERNELS = "omnigraph.pipeline.kernels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class FrameSource:
 Source = FileSource | TableSource | FrameSource
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What a load did, for its report."""
 
@@ -156,13 +162,13 @@ class LoadJob:
 
     def measured(self) -> Measured:
         return Measured(
-            self._tasks.engine,
-            self._tasks.application,
-            tuple(self._tasks.times),
-            sum(self.counts.values()),
-            sum(split.bytes for split in self._splits),
-            time.monotonic() - self._began,
-            self._left,
+            engine=self._tasks.engine,
+            spark_app_id=self._tasks.application,
+            stages=tuple(self._tasks.times),
+            rows=sum(self.counts.values()),
+            bytes=sum(split.bytes for split in self._splits),
+            seconds=time.monotonic() - self._began,
+            left=self._left,
         )
 
     # --- reading ---------------------------------------------------------------------------------
@@ -181,18 +187,18 @@ class LoadJob:
         self._left = self._unreadable()
         staged = {key: one for key, one in self._staged.items() if self._is_touched(key)}
         checks = Checks(
-            self._tasks,
-            self._area,
-            self._schema(),
-            catalog,
-            self._options.mode,
-            self._options.skip,
-            snapshot,
-            self._places,
-            self._minted(),
-            self._options.sizes,
-            self._left,
-            self._area.fresh("ruled-out") if self._options.rejects is not None else None,
+            tasks=self._tasks,
+            area=self._area,
+            ir=self._schema(),
+            catalog=catalog,
+            mode=self._options.mode,
+            skip=self._options.skip,
+            snapshot=snapshot,
+            places=self._places,
+            minted=self._minted(),
+            sizes=self._options.sizes,
+            left=self._left,
+            rejects=self._area.fresh("ruled-out") if self._options.rejects is not None else None,
         )
         touched = sorted({*staged, *(k for s in self._splits for k in s.mismatch_counts)})
         try:
@@ -231,9 +237,9 @@ class LoadJob:
         locations = {key: self._area.table_location(key) for key in catalog.by_table_key}
         rejects = self._area.location("rejects") if self._options.rejects is not None else None
         spec = StageSpec(
-            ir,
-            locations,
-            self._root.settings.aws,
+            ir=ir,
+            locations=locations,
+            aws=self._root.settings.aws,
             partial=self._options.partial,
             skip=self._options.skip,
             rejects=rejects,
@@ -261,8 +267,7 @@ class LoadJob:
 
     def _read_files(self, source: FileSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
         inputs: Inputs = plan_inputs(source.places, source.options, catalog, spec.aws)
-        kernel = f"{_KERNELS}.stage:stage_split"
-        self._splits = self._tasks.run(kernel, inputs.splits, spec, stage="read")
+        self._splits = self._tasks.run(stage_split, inputs.splits, spec, stage="read")
         return [
             Origin(split.file.name if source.name == "" else source.name, split.start == 0)
             for split in inputs.splits
@@ -278,19 +283,20 @@ class LoadJob:
         pieces = []
         if table is not None and plain.num_rows:
             pieces = [
-                TablePiece(number, table, (fragment.id,), mapping)
+                TablePiece(number=number, table=table, fragments=(fragment.id,), mapping=mapping)
                 for number, fragment in enumerate(table.fragments())
             ]
-        kernel = f"{_KERNELS}.stage:stage_table"
-        self._splits = self._tasks.run(kernel, pieces, spec, stage="read") if pieces else []
+        self._splits = self._tasks.run(stage_table, pieces, spec, stage="read") if pieces else []
         return [Origin() for _ in pieces]
 
     def _read_frame(self, source: FrameSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
         mapping = table_mapping(catalog, source.type_name, source.columns)
         if not isinstance(self._tasks, SparkTasks):
             raise BadRequest("a Spark data frame is loaded on Spark; use engine='spark'")
-        kernel = f"{_KERNELS}.stage:stage_partition"
-        self._splits = self._tasks.map_rows(source.frame, kernel, (spec, mapping), stage="read")
+        assert mapping is not None, "a type was named"
+        self._splits = self._tasks.map_rows(
+            source.frame, stage_partition, FrameSpec(spec, mapping), stage="read"
+        )
         for place, split in enumerate(self._splits):
             assert split.split == place, "every partition answers once, in order"
         return [Origin() for _ in self._splits]
@@ -318,9 +324,7 @@ class LoadJob:
             problems, _ = mismatches(self._splits, key, self._places)
             self._left.add(problems)
             found = checks.keys.get(key, ())
-            repeated: list[RowProblem] = [
-                violation_problem(v) for v in repeated_keys(found, self._places)
-            ]
+            repeated = [violation_problem(v) for v in repeated_keys(found, self._places)]
             self._left.add([*repeated, *taken_problems(found, self._places)])
 
     def _count_left(self, checks: Checks) -> None:
@@ -372,13 +376,18 @@ class LoadJob:
         targets = {key: self._area.fresh("whole") for key in staged}
         drops = {key: self._area.fresh("drops") for key in staged} if self._options.skip else {}
         tasks = [
-            FillTask(key, one, fragment.id, checks.base(key), targets[key], drops.get(key))
+            FillTask(
+                table_key=key,
+                staged=one,
+                fragment=fragment.id,
+                base=checks.base(key),
+                target=targets[key],
+                drop_to=drops.get(key),
+            )
             for key, one in staged.items()
             for fragment in one.table.fragments()
         ]
-        found: list[Filled] = self._tasks.run(
-            f"{_KERNELS}.write:fill_rows", tasks, self._schema(), stage="fill"
-        )
+        found = self._tasks.run(fill_rows, tasks, self._schema(), stage="fill")
         total = sum(one.problem_count for one in found)
         shown = [self._located(p) for one in found for p in one.problems][:100]
         if total and not self._options.skip:
@@ -395,15 +404,6 @@ class LoadJob:
             result[key] = replace(one, table=table).with_fates(fates)
         return result
 
-    def _located(self, problem: RowProblem) -> RowProblem:
-        assert problem.line is not None
-        file, line = self._places.of(problem.line)
-        return RowProblem(
-            problem.reason,
-            problem.code,
-            file,
-            line,
-            problem.type_key,
-            problem.id,
-            problem.property,
-        )
+    def _located(self, placed: PlacedProblem) -> RowProblem:
+        file, line = self._places.of(placed.position)
+        return replace(placed.problem, file=file, line=line)

@@ -25,6 +25,7 @@ from omnigraph.errors import ConflictError, OmniError
 from omnigraph.storage.fence.hold import Hold, Holder
 from omnigraph.storage.fence.lock_file import close_lock_file, is_at, open_lock_file, try_lock
 from omnigraph.storage.layout import AT_WORK, at_work_path
+from omnigraph.storage.objects.beneath import require_no_links
 from omnigraph.storage.objects.failures import translated_os_errors
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.root import GraphRoot
@@ -76,6 +77,7 @@ def begin_work(root: GraphRoot) -> AtWork:
     """A note that files are about to be written; `end` it when they are visible or given up."""
     path, now = at_work_path(root.ids.next()), root.now_us()
     if root.store.kind is StoreKind.LOCAL and root.fence.spans_processes:
+        require_no_links(root.store.uri, (AT_WORK,))
         return _LockedNote(Path(root.store.uri) / path, now)
     return _BeatingNote.left(root.store, path, now, BEAT_S)
 
@@ -268,8 +270,10 @@ def bury(store: ObjectStore, note: Note, hold: Hold, is_silent: Callable[[Note],
             return False
         hold.check()
         store.delete(note.path)
-    elif not _remove_unlocked(Path(store.uri) / note.path):
-        return False
+    else:
+        require_no_links(store.uri, (AT_WORK,))
+        if not _remove_unlocked(Path(store.uri) / note.path):
+            return False
     # Had the fence been lost by now, its author might just have found the note and gone on.
     hold.check()
     return True

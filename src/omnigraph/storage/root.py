@@ -15,7 +15,7 @@ from omnigraph.storage.fence.open import open_fence
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.objects.open import open_store
-from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.handles import TableHandles
 from omnigraph.storage.tables.location import TableLocation
@@ -54,7 +54,10 @@ class GraphRoot:
         return self.fence.acquire(self.settings.writer_wait_s)
 
     def location(self, path: str, branch: str | None = None) -> TableLocation:
-        return TableLocation(self.store.uri_of(path), branch, self.store.storage_options)
+        folder = self.store.uri if self.store.kind is StoreKind.LOCAL else None
+        return TableLocation(
+            self.store.uri_of(path), branch, self.store.storage_options, graph_folder=folder
+        )
 
     def manifest(self, branch: str | None = None) -> TableLocation:
         """The manifest table on one of its physical branches; None is the branch of `main`."""

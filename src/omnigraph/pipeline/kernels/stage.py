@@ -22,6 +22,7 @@ from omnigraph.pipeline.inputs import (
     store_path,
 )
 from omnigraph.pipeline.kernels.completing import whole_rows
+from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.tabular import resolve_columns, table_rows
 from omnigraph.pipeline.staging import REJECTS, catalog_of, position
 from omnigraph.settings import AwsSettings
@@ -36,7 +37,7 @@ ROWS_AT_ONCE = 1 << 17
 SHOWN_BYTES = 2000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpec:
     """What every task of the stage needs to know."""
 
@@ -95,7 +96,7 @@ def stage_split(spec: StageSpec, split: Split) -> StagedSplit:
         gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TablePiece:
     """Some fragments of a table that was handed over as a whole."""
 
@@ -113,12 +114,18 @@ def stage_table(spec: StageSpec, piece: TablePiece) -> StagedSplit:
     return stager.result
 
 
-def stage_partition(spec: tuple[StageSpec, ColumnMapping], task: object) -> StagedSplit:
+@dataclass(frozen=True, slots=True)
+class FrameSpec:
+    """How the rows of a data frame are staged."""
+
+    stage: StageSpec
+    mapping: ColumnMapping
+
+
+def stage_partition(spec: FrameSpec, task: Partition) -> StagedSplit:
     """The rows of one partition of a data frame."""
-    assert isinstance(task, tuple)
-    number, batches = task
-    stager = _Stager(spec[0], number)
-    _stage_batches(stager, batches, spec[1], "the data frame")
+    stager = _Stager(spec.stage, task.number)
+    _stage_batches(stager, task.batches, spec.mapping, "the data frame")
     return stager.result
 
 

@@ -19,7 +19,8 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.load import LoadMode
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import ColumnMapping, table_mapping
-from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, stage_partition
+from omnigraph.pipeline.kernels.partition import Partition
+from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
 from omnigraph.pipeline.source.access import StagedWrite, graph_access
 from omnigraph.pipeline.source.columns import whole_numbers
 from omnigraph.pipeline.source.options import SourceOptions
@@ -63,12 +64,18 @@ class _Target:
         place = StagingArea(self._root(self.settings), area)
         key = TableKey(self.mapping.table_key)
         locations = {key: place.table_location(key)}
-        spec = StageSpec(self.ir, locations, self.settings.aws, partial=self.options.partial)
+        spec = StageSpec(
+            ir=self.ir,
+            locations=locations,
+            aws=self.settings.aws,
+            partial=self.options.partial,
+        )
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
+        task = Partition(number, map(_read_back, batches))
         # Hours may lie between the first task and the commit, and no process lives as long.
         with share_work(place.root, place.note):
-            return stage_partition((spec, self.mapping), (number, map(_read_back, batches)))
+            return stage_partition(FrameSpec(spec, self.mapping), task)
 
     def commit(
         self, area: str, splits: Sequence[StagedSplit], origin: str | None = None

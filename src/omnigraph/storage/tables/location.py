@@ -29,6 +29,8 @@ class TableLocation:
     uri: str
     branch: str | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+    graph_folder: str | None = field(default=None, repr=False, compare=False)
+    """The folder of the graph the table belongs to; None where it is on an object store."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "uri", self.uri.rstrip("/"))
