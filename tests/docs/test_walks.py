@@ -85,7 +85,7 @@ WALKS = {
 
 def written(name: str) -> list[str]:
     text = PAGE.read_text()
-    block = re.search(rf"\*\*{name}\*\*.*?```text\n(.*?)```", text, re.S | re.I)
+    block = re.search(rf"\*\*{name}\b.*?```text\n(.*?)```", text, re.S | re.I)
     assert block, f"{PAGE.name} has no walk '{name}'"
     return re.split(r"[\s→]+", block[1].strip())
 
