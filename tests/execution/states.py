@@ -20,16 +20,11 @@ from omnigraph.storage.manifest.changes import Publication, SetVersion
 from omnigraph.storage.publish import publish
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.tables.stage import stage_fragments
-from omnigraph.storage.write import (
-    StagedTable,
-    WriteRequest,
-    commit_write,
-    mint_ticket,
-    open_writable,
-)
+from omnigraph.storage.write import WriteRequest, commit_write
 from substrate_upkeep import compact
 
 EntityTypes = NodeType | EdgeType

@@ -48,11 +48,12 @@ from omnigraph.storage.at_work import at_work, made_at_ms
 from omnigraph.storage.layout import SIGHTINGS, STAGING
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import clock_us
+from omnigraph.storage.staged import mint_ticket, open_writable
 from omnigraph.storage.tables import commit
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.reclaim import list_versions
 from omnigraph.storage.tables.stage import stage_overwrite
-from omnigraph.storage.write import WriteRequest, commit_write, mint_ticket, open_writable
+from omnigraph.storage.write import WriteRequest, commit_write
 
 DAY = datetime.timedelta(days=1)
 

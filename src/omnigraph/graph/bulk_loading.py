@@ -38,7 +38,7 @@ from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_execu
 from omnigraph.settings import Settings
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.write import Ticket
+from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import Prepared, View
 from omnigraph.writer.driver import Writer
 
@@ -61,7 +61,8 @@ def bulk_load(
             actor=request.actor_id,
             expected_head=request.expected_head,
         )
-        plain = load_result(change.job.counts, request, published, created=created)
+        commit = published.commit if published else None
+        plain = load_result(change.job.counts, request, commit, created=created)
         return _with_measures(plain, change.job.measured())
 
 

@@ -23,7 +23,7 @@ from omnigraph.pipeline.staging import StagingArea
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.write import Ticket
+from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import Prepared, View
 from omnigraph.writer.driver import Writer
 

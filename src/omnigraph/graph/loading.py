@@ -27,11 +27,11 @@ from omnigraph.graph.engines import require_engine
 from omnigraph.graph.results import LoadResult
 from omnigraph.identity import EntityKind, TableKey
 from omnigraph.storage import branches
+from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import find_ref
-from omnigraph.storage.write import Ticket
+from omnigraph.storage.staged import Ticket
 from omnigraph.types.jsonl import ParsedLines
 from omnigraph.writer.change import Branches, Prepared, View
 from omnigraph.writer.driver import Writer
@@ -163,7 +163,8 @@ def load(writer: Writer, request: LoadRequest) -> LoadResult:
         actor=request.actor_id,
         expected_head=request.expected_head,
     )
-    return load_result(change.counts, request, published, created=created)
+    commit = published.commit if published else None
+    return load_result(change.counts, request, commit, created=created)
 
 
 class _Load:
@@ -229,12 +230,11 @@ def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
 def load_result(
     loaded: Mapping[TableKey, int],
     request: LoadRequest,
-    published: Published | None,
+    commit: Commit | None,
     *,
     created: bool,
 ) -> LoadResult:
-    assert published is not None, "a load always commits"
-    assert published.commit is not None, "and says so in the history"
+    assert commit is not None, "a load always commits"
     counts: dict[EntityKind, dict[str, int]] = {EntityKind.NODE: {}, EntityKind.EDGE: {}}
     for key, count in loaded.items():
         kind, _, name = key.partition(":")
@@ -248,5 +248,5 @@ def load_result(
         nodes=counts[EntityKind.NODE],
         edges=counts[EntityKind.EDGE],
         actor_id=request.actor_id,
-        commit=published.commit,
+        commit=commit,
     )

@@ -9,8 +9,10 @@ from omnigraph.execution.load import LoadMode
 from omnigraph.graph.view import Views
 from omnigraph.pipeline.source.access import StagedWrite
 from omnigraph.pipeline.source.staged import StagedLoad
+from omnigraph.pipeline.staging import StagingArea
+from omnigraph.storage.at_work import continue_work
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.write import Ticket
+from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import Prepared, View
 from omnigraph.writer.driver import Writer
 
@@ -19,15 +21,16 @@ def commit_rows(views: Views, write: StagedWrite) -> str | None:
     """The new commit; None where the branch has a commit of the same origin already.
 
     Raises:
-        PreconditionFailed: the branch is not at the commit the write expects.
+        ConflictError: cleanup has taken the tasks that staged them for dead.
     """
+    note = continue_work(views.root, StagingArea(views.root, write.area).note)
     with closing(StagedLoad(views.root, write)) as job:
-        published = Writer(views).write(
-            _StagedRows(views, job, write),
-            branch=write.branch,
-            actor=write.actor,
-            expected_head=write.expected_head,
-        )
+        try:
+            published = Writer(views).write(
+                _StagedRows(views, job, write), branch=write.branch, actor=write.actor, note=note
+            )
+        finally:
+            note.end()
     return None if published is None or published.commit is None else published.commit.commit_id
 
 

@@ -51,12 +51,12 @@ from omnigraph.storage.recovery.settle import settle_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket, Writable
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.handle import latest_version, open_newest, open_table
 from omnigraph.storage.tables.ledger import compact_lineage
 from omnigraph.storage.tables.maintain import stage_without_auto_cleanup
 from omnigraph.storage.tables.orders import Order, is_gone
-from omnigraph.storage.write import StagedTable, Ticket, Writable
 from omnigraph.writer.change import Branches, Prepared, View
 from omnigraph.writer.driver import Writer
 

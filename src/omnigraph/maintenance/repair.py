@@ -24,9 +24,9 @@ from omnigraph.storage.recovery.settle import settle_all
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import Ticket
 from omnigraph.storage.tables.handle import latest_version, open_table
 from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, VersionRecord, read_history
-from omnigraph.storage.write import Ticket
 from omnigraph.writer.change import Branches, Prepared, View
 from omnigraph.writer.driver import Writer
 

@@ -62,9 +62,9 @@ from omnigraph.pipeline.tasks import SparkTasks, StageTime, Tasks
 from omnigraph.pipeline.writing import Outputs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.write import StagedTable, Ticket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

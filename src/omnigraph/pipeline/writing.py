@@ -24,13 +24,13 @@ from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables.stage import (
     NO_DELETIONS,
     Deletions,
     StagedTransaction,
     stage_fragments,
 )
-from omnigraph.storage.write import StagedTable, Ticket, Writable, drop_fork, open_writable
 
 
 @dataclass(kw_only=True)

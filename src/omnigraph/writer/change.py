@@ -15,7 +15,7 @@ from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.write import StagedTable, Ticket
+from omnigraph.storage.staged import StagedTable, Ticket
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,13 @@ from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.settle import settle_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import forks_dropped_on_failure, mint_ticket
 from omnigraph.storage.write import (
+    BRANCH_IDENTIFIER,
     MAINTENANCE,
     NO_ROW_CHANGED,
     WriteRequest,
     commit_write,
-    forks_dropped_on_failure,
-    mint_ticket,
     revalidate,
 )
 from omnigraph.writer.change import Branches, Change, View
@@ -169,6 +169,8 @@ class _Attempt:
     def may_retry(self, cause: ReadSetChanged) -> bool:
         if cause.member in NO_ROW_CHANGED:
             return True
+        if cause.member.startswith(BRANCH_IDENTIFIER):
+            return False
         return self.expected_head is None and self.change.may_retry(cause)
 
 

@@ -16,6 +16,7 @@ from omnigraph.errors import ReadSetChanged
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket, Writable
 from omnigraph.storage.tables.blobs import is_blob
 from omnigraph.storage.tables.compaction import (
     stage_rewrite,
@@ -24,7 +25,6 @@ from omnigraph.storage.tables.compaction import (
 )
 from omnigraph.storage.tables.handle import Fragment
 from omnigraph.storage.tables.indices import Layout, describe_layout
-from omnigraph.storage.write import StagedTable, Ticket, Writable
 from omnigraph.writer.change import Prepared, View
 
 SMALL_FRAGMENT_ROWS = 1_024

@@ -27,6 +27,7 @@ from omnigraph.pipeline.source.columns import whole_numbers
 from omnigraph.pipeline.source.options import SourceOptions
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.settings import Settings
+from omnigraph.storage.at_work import end_shared_work, share_work
 from omnigraph.storage.root import GraphRoot
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -73,7 +74,9 @@ class _Target:
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         task = Partition(number, map(_read_back, batches))
-        return stage_partition(FrameSpec(spec, self.mapping), task)
+        # Hours may lie between the first task and the commit, and no process lives as long.
+        with share_work(place.root, place.note):
+            return stage_partition(FrameSpec(spec, self.mapping), task)
 
     def commit(
         self, area: str, splits: Sequence[StagedSplit], origin: str | None = None
@@ -93,7 +96,9 @@ class _Target:
         return graph_access().commit_staged(write, self.settings)
 
     def forget(self, area: str) -> None:
-        StagingArea(self._root(self.settings), area).remove()
+        place = StagingArea(self._root(self.settings), area)
+        end_shared_work(place.root, place.note)
+        place.remove()
 
     def _root(self, settings: Settings) -> GraphRoot:
         return GraphRoot.at(self.options.pin.uri, settings)
