@@ -18,6 +18,7 @@ from omnigraph.maintenance.declared import stored_indexes
 from omnigraph.maintenance.mark import Place, table_paths
 from omnigraph.maintenance.model import Branches, Finding, Seen, VerifyResult
 from omnigraph.maintenance.verify_rows import dangling_ends, verify_rows
+from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
@@ -115,6 +116,7 @@ def _has_moved(branches: Branches, seen: Seen) -> bool:
 def _verify_seen(seen: Seen, report: Report, *, deep: bool) -> None:
     snapshot = seen.snapshot
     report.checked["branches"] += 1
+    _verify_schema(snapshot, report)
     _verify_history(snapshot, report)
     entries = snapshot.entries.values()
     fresh = [e for e in entries if (e.path, e.owner_branch, e.version) not in report.tables]
@@ -123,6 +125,14 @@ def _verify_seen(seen: Seen, report: Report, *, deep: bool) -> None:
         list(pool.map(lambda entry: _verify_table(seen, entry, report, deep=deep), fresh))
     if deep:
         _guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report))
+
+
+def _verify_schema(snapshot: Snapshot, report: Report) -> None:
+    """The schema text, its compiled form and what vouches for both say the same."""
+    try:
+        check_schema(snapshot.contract)
+    except OmniError as error:
+        report.wrong("schema", error.message, snapshot.branch)
 
 
 def _verify_history(snapshot: Snapshot, report: Report) -> None:
