@@ -6,7 +6,7 @@ needed: the newest version, the versions branches start at, and tagged ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,12 +171,16 @@ def _local_size(location: TableLocation, path: str) -> int:
     return 0
 
 
-def remove_unreferenced(location: TableLocation, files: Iterable[UnreferencedFile]) -> int:
-    """Delete these files if no version has come to name them meanwhile; gives their bytes."""
+def remove_unreferenced(
+    location: TableLocation, files: Iterable[UnreferencedFile], check: Callable[[], None]
+) -> int:
+    """Delete these files if no version has come to name them meanwhile; gives their bytes.
+
+    To be called under the fence; `check` raises if it was lost while the table was looked at.
+    """
     wanted = {file.path: file for file in files}
-    if not wanted:
-        return 0
     still = [file for file in unreferenced_files(location) if file.path in wanted]
+    check()
     probes.remove_files(location, [file.path for file in still])
     return sum(file.size_bytes for file in still)
 
