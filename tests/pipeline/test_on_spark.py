@@ -15,7 +15,6 @@ import omnigraph
 from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, StorageFailure
 from omnigraph.pipeline.checks import Sizes
 from omnigraph.pipeline.kernels.probe import describe
-from omnigraph.pipeline.load import LoadOptions
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
 from pipeline import test_bad_records as bad
 from pipeline.differential import compare
@@ -78,10 +77,7 @@ def test_the_same_rows_are_left_out_on_spark(paired_templates, tmp_path, spark):
 
 def test_keys_divided_among_workers_are_all_looked_at(templates, tmp_path, spark, monkeypatch):
     tiny = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
-    monkeypatch.setattr(
-        "omnigraph.graph.bulk_loading.LoadOptions",
-        lambda *given, **more: LoadOptions(*given, **more, sizes=tiny),
-    )
+    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", tiny)
     for seed in range(300, 303):
         compare(templates, tmp_path, seed, ("small", "spark"))
 

@@ -19,7 +19,7 @@ from omnigraph.errors import (
 from omnigraph.pipeline.checks import Sizes
 from omnigraph.pipeline.kernels.fresh_ids import fresh_ids
 from omnigraph.pipeline.kernels.hashing import string_hashes
-from omnigraph.pipeline.load import LoadJob, LoadOptions
+from omnigraph.pipeline.load import LoadJob
 from omnigraph.pipeline.tasks import InlineTasks
 from pipeline.differential import compare
 from pipeline.engines import load
@@ -341,10 +341,7 @@ def test_hashes_divide_keys_evenly():
 @pytest.mark.parametrize("block", range(2))
 def test_work_divided_into_many_buckets_ends_the_same_way(templates, tmp_path, monkeypatch, block):
     tiny = Sizes(keys_per_task=2, keys_worth_a_task=1, rows_per_task=2)
-    monkeypatch.setattr(
-        "omnigraph.graph.bulk_loading.LoadOptions",
-        lambda *given, **more: LoadOptions(*given, **more, sizes=tiny),
-    )
+    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", tiny)
     for seed in range(300 + block * 15, 315 + block * 15):
         compare(templates, tmp_path, seed, ("small", "inline"))
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.errors import BadRequest, ReadSetChanged
+from omnigraph.errors import ReadSetChanged
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.loading import (
-    BulkOptions,
     LoadRequest,
     Records,
+    RunsOn,
     ensure_branch,
     is_frame,
     is_table,
@@ -24,12 +24,10 @@ from omnigraph.graph.loading import (
     read_records,
 )
 from omnigraph.graph.results import LoadResult, SkippedRows
-from omnigraph.pipeline.inputs import InputOptions
 from omnigraph.pipeline.load import (
     FileSource,
     FrameSource,
     LoadJob,
-    LoadOptions,
     Measured,
     Source,
     TableSource,
@@ -49,16 +47,14 @@ def bulk_load(
     writer: Writer,
     records: Records | pa.Table | object,
     request: LoadRequest,
-    engine: str,
-    options: BulkOptions,
+    runs_on: RunsOn,
 ) -> LoadResult:
     """Load every row or none, through the pipeline."""
-    options.checked()
     root = writer.branches.root
     created = ensure_branch(writer.branches, request)
-    tasks = _tasks(root.settings, engine, options, records)
+    tasks = _tasks(root.settings, runs_on, records)
     with ExitStack() as resources:
-        change = _BulkLoad(root, tasks, records, request, options, resources)
+        change = _BulkLoad(root, tasks, records, request, resources)
         published = writer.write(
             change,
             branch=request.branch,
@@ -78,7 +74,6 @@ class _BulkLoad:
     tasks: Tasks
     records: object
     request: LoadRequest
-    options: BulkOptions
     resources: ExitStack
     kind = WriterKind.LOAD
     is_costly = True
@@ -87,16 +82,9 @@ class _BulkLoad:
     def job(self) -> LoadJob:
         """Made when it is first prepared: what is written down for it needs protection."""
         spool = self.resources.enter_context(spooled(self.root, _in_memory(self.records)))
-        options = LoadOptions(
-            self.request.mode,
-            partial=self.options.partial,
-            skip=self.options.on_error == "skip",
-            rejects=self.options.rejects,
-        )
-        source = _source(self.records, spool, self.options)
-        return self.resources.enter_context(
-            closing(LoadJob(self.root, self.tasks, source, options))
-        )
+        source = _source(self.records, spool)
+        job = LoadJob(self.root, self.tasks, source, self.request.options)
+        return self.resources.enter_context(closing(job))
 
     def prepare(self, view: View, ticket: Ticket) -> Prepared:
         return Prepared(self.job.prepare(view.snapshot, view.catalog, ticket))
@@ -118,11 +106,11 @@ def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
     )
 
 
-def _tasks(settings: Settings, engine: str, options: BulkOptions, records: object) -> Tasks:
+def _tasks(settings: Settings, runs_on: RunsOn, records: object) -> Tasks:
     frame: Any = records
-    session = options.session or (frame.sparkSession if is_frame(records) else None)
-    chosen = "spark" if is_frame(records) else engine
-    return tasks_of(chosen, settings, session, options.spark_conf)
+    session = runs_on.session or (frame.sparkSession if is_frame(records) else None)
+    chosen = "spark" if is_frame(records) else runs_on.engine
+    return tasks_of(chosen, settings, session, runs_on.spark_conf)
 
 
 def tasks_of(
@@ -151,20 +139,13 @@ def _in_memory(records: object) -> bytes | None:
     return data
 
 
-def _source(records: object, spool: str | None, options: BulkOptions) -> Source:
+def _source(records: object, spool: str | None) -> Source:
     if is_table(records):
         table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
-        return TableSource(table, _type_name(options), options.columns)
+        return TableSource(table)
     if is_frame(records):
-        return FrameSource(records, _type_name(options), options.columns)  # type: ignore[arg-type]
-    inputs = InputOptions(options.format, options.type, options.columns)
+        return FrameSource(records)  # type: ignore[arg-type]
     if spool is not None:
-        return FileSource((spool,), inputs, name=None)
+        return FileSource((spool,), name=None)
     places = records if isinstance(records, list | tuple) else [records]
-    return FileSource(tuple(places), inputs)  # type: ignore[arg-type]
-
-
-def _type_name(options: BulkOptions) -> str:
-    if options.type is None:
-        raise BadRequest("rows of a table do not say their type; give it with type=…")
-    return options.type
+    return FileSource(tuple(places))  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
@@ -15,6 +16,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.model import query_embedder
 from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
 from omnigraph.execution.search.vectors import limit_vector_memory
@@ -376,24 +378,29 @@ class Graph:
         """
         self._require_writable()
         given = loading.as_input(records)
-        options = loading.BulkOptions(
+        options = LoadOptions(
+            mode=_mode(mode),
             format=format,
             type=type,
             columns=columns or {},
             partial=partial,
             on_error=on_error,
             rejects=rejects,
-            session=session,
-            spark_conf=spark_conf or {},
         )
-        head = (_mode(mode), branch, base, actor or self.actor, expected_head)
+        request = loading.LoadRequest(
+            options=options,
+            branch=branch,
+            base=base,
+            actor_id=actor or self.actor,
+            expected_head=expected_head,
+        )
         if loading.needs_pipeline(given, engine, options):
             from omnigraph.graph import bulk_loading  # noqa: PLC0415 - loads the whole pipeline
 
-            request = loading.LoadRequest(b"", None, *head)
-            return bulk_loading.bulk_load(self._writer, given, request, engine, options)
+            runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
+            return bulk_loading.bulk_load(self._writer, given, request, runs_on)
         data, file = loading.read_records(given)
-        return loading.load(self._writer, loading.LoadRequest(data, file, *head))
+        return loading.load(self._writer, replace(request, data=data, file=file))
 
     def embed(
         self,

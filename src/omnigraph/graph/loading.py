@@ -21,6 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.load import LoadMode, LoadPlan, parse_records, plan_load
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.stage import stage_tables
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.results import LoadResult
@@ -47,36 +48,17 @@ Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
 """Whatever can be loaded; a Spark data frame too, which is not named here."""
 
 
-ON_ERROR = ("fail", "skip")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsOn:
+    """Where the tasks of a load run."""
 
-
-@dataclass(frozen=True, slots=True)
-class BulkOptions:
-    """What only the pipeline can do; the defaults ask for none of it."""
-
-    format: str | None = None
-    type: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    partial: bool = False
-    on_error: str = "fail"
-    rejects: str | Path | None = None
+    engine: str = "local"
     session: object | None = None
     """A Spark session of the caller's."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
-    def checked(self) -> BulkOptions:
-        if self.on_error not in ON_ERROR:
-            raise BadRequest(f"on_error '{self.on_error}' is not one of {', '.join(ON_ERROR)}")
-        return self
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether a load needs nothing but records in one piece."""
-        plain = BulkOptions(session=self.session, spark_conf=self.spark_conf)
-        return self == plain
-
-
-def needs_pipeline(records: object, engine: str, options: BulkOptions) -> bool:
+def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
     """Whether the input goes through the tasks of the pipeline, wherever they run.
 
     Records in one plain file, or in memory, are loaded in one piece where that is asked for.
@@ -137,15 +119,21 @@ def is_frame(records: object) -> bool:
     return type(records).__module__.startswith("pyspark.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    data: bytes
-    file: str | None
-    mode: LoadMode
+    """One load: how, to which branch, and for whom; the input too, where it is in one piece."""
+
+    options: LoadOptions
     branch: str
-    base: str | None
-    actor_id: str | None
-    expected_head: str | None
+    base: str | None = None
+    actor_id: str | None = None
+    expected_head: str | None = None
+    data: bytes = b""
+    file: str | None = None
+
+    @property
+    def mode(self) -> LoadMode:
+        return self.options.mode
 
     @property
     def is_repeatable(self) -> bool:

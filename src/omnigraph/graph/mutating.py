@@ -15,7 +15,7 @@ from omnigraph.execution.stage import Placement, stage_tables
 from omnigraph.graph.results import MutationResult
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.nodes import InsertEntity, MutationPlan
+from omnigraph.plan.nodes import MutationPlan
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
@@ -64,12 +64,10 @@ class _Mutation:
     def __init__(self, request: MutationRequest) -> None:
         self._request = request
         self._given: MutationInput | None = None
-        self._only_inserts = False
         self.done: tuple[MutationPlan, MutationRun] | None = None
 
     def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
         plan = _plan(view, self._request)
-        self._only_inserts = all(isinstance(s, InsertEntity) for s in plan.statements)
         if self._given is None:
             # Taken once: a retry must not see another moment or other parameters.
             self._given = _input(view.snapshot.root, plan, self._request)
@@ -85,8 +83,12 @@ class _Mutation:
         return Prepared(staged) if staged else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """One that read rows to change them may not: what it read may be what changed."""
-        return self._only_inserts
+        """Always: run on what is there now, it does what it would have done a moment later.
+
+        It carries nothing over from the state it was first run on. Who decided by an earlier read
+        says so with an expected head.
+        """
+        return True
 
 
 def _plan(view: View, request: MutationRequest) -> MutationPlan:

@@ -17,7 +17,9 @@ from typing import Any, TypeAlias
 from omnigraph.catalog.model import Catalog, ConstraintKind, EdgeType
 from omnigraph.constraints.values import value_rules
 from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import EntityKind, TableKey, table_key
+from omnigraph.pipeline.inputs import SPLIT_BYTES
 from omnigraph.pipeline.kernels.cardinality import CardinalityTask, check_cardinality
 from omnigraph.pipeline.kernels.edges import EndTask, check_ends
 from omnigraph.pipeline.kernels.keys import KeyFindings, KeySpec, KeyTask, check_keys
@@ -41,6 +43,8 @@ class Sizes:
     keys_worth_a_task: int = 1 << 18
     """With fewer keys, another task costs more than it saves."""
     rows_per_task: int = 1 << 20
+    split_bytes: int = SPLIT_BYTES
+    """So much of a file is read by one task, where a file can be cut."""
 
 
 SIZES = Sizes()
@@ -58,8 +62,7 @@ class Checks:
     area: StagingArea
     ir: str
     catalog: Catalog
-    mode: LoadMode
-    skip: bool
+    options: LoadOptions
     snapshot: Snapshot
     places: Places
     minted: frozenset[TableKey]
@@ -80,7 +83,7 @@ class Checks:
 
     def staying(self, key: TableKey, staged: Mapping[TableKey, Staged]) -> Table | None:
         """The committed rows of a type that the load does not replace as a whole."""
-        replaced = self.mode is LoadMode.OVERWRITE and key in staged
+        replaced = self.options.mode is LoadMode.OVERWRITE and key in staged
         return None if replaced else self.base(key)
 
     # --- ids -------------------------------------------------------------------------------------
@@ -100,7 +103,7 @@ class Checks:
             if key not in self.minted
             for bucket in self._buckets(one.rows)
         ]
-        spec = KeySpec(ir=self.ir, mode=self.mode, skip=self.skip, rejects=self.rejects)
+        spec = KeySpec(ir=self.ir, options=self.options, rejects=self.rejects)
         found = self.tasks.run(check_keys, tasks, spec, stage="keys")
         result = dict(staged)
         self.keys = {key: [] for key in staged}
@@ -125,7 +128,7 @@ class Checks:
         """
         broken = Broken(self.places)
         current = dict(staged)
-        if self.skip:
+        if self.options.skips:
             self._leave_out(current, broken)
         else:
             # In the order in which what they find is reported.
@@ -147,7 +150,7 @@ class Checks:
             dropped = self._drops_by(self._unique, staged, broken)
             dropped += self._drops_by(self._ends, staged, broken)
             edges = self._drops_by(self._cardinality, staged, helpless)
-            is_settled = not edges and not (dropped and self.mode is LoadMode.MERGE)
+            is_settled = not edges and not (dropped and self.options.mode is LoadMode.MERGE)
         self._run_one(self._orphans(staged, broken))
         broken.absorb(helpless)
 
@@ -160,7 +163,7 @@ class Checks:
         """Leave out what breaks a rule; gives how many rows that were, at most."""
         before = self.dropped.total()
         self._run_one(rule(staged, broken))
-        if self.mode is LoadMode.OVERWRITE:
+        if self.options.mode is LoadMode.OVERWRITE:
             self._forget_empty(staged)
         return self.dropped.total() - before
 
@@ -272,7 +275,7 @@ class Checks:
         """Committed edges that stay while the nodes at their ends are replaced."""
         tasks: list[EndTask] = []
         kept = [edge for edge in self.catalog.edges.values() if edge.table_key not in staged]
-        for edge in kept if self.mode is LoadMode.OVERWRITE else ():
+        for edge in kept if self.options.mode is LoadMode.OVERWRITE else ():
             base = self.base(edge.table_key)
             for end, nodes in _ends(edge):
                 if base is None or nodes not in staged:
@@ -306,12 +309,12 @@ class Checks:
         tasks: list[CardinalityTask] = []
         for edge in edges:
             key, nodes = edge.table_key, table_key(EntityKind.NODE, edge.from_type)
-            replaced = staged.get(nodes) if self.mode is LoadMode.OVERWRITE else None
+            replaced = staged.get(nodes) if self.options.mode is LoadMode.OVERWRITE else None
             node_base = self.base(nodes) if replaced is not None else None
             for bucket in self._buckets(staged[key].rows):
                 task = CardinalityTask(
                     table_key=key,
-                    mode=self.mode,
+                    mode=self.options.mode,
                     staged=staged[key],
                     base=self.base(key),
                     nodes=replaced,
@@ -348,10 +351,10 @@ class Checks:
     # --- leaving out -----------------------------------------------------------------------------
 
     def _drop_places(self, keys: Iterable[TableKey]) -> dict[TableKey, TableLocation]:
-        return {key: self.area.fresh("drops") for key in keys} if self.skip else {}
+        return {key: self.area.fresh("drops") for key in keys} if self.options.skips else {}
 
     def _note(self, broken: Broken, found: list[Findings]) -> None:
-        if not self.skip:
+        if not self.options.skips:
             broken.add(found)
             return
         self.left.add(map(as_problem, Broken(self.places).add(found)))

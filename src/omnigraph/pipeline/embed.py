@@ -17,6 +17,8 @@ from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
 from omnigraph.execution.embed.files import EmbedRequest, EmbedSummary, LineRange, check_request
 from omnigraph.execution.embed.open import chosen_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec
+from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.physical import logical_schema
 from omnigraph.execution.read.resolve import Given
 from omnigraph.pipeline.embed_kernels import (
@@ -258,7 +260,9 @@ class GraphEmbedding:
             aws=aws,
             per_minute=share,
         )
-        work = RowWork(stage=StageSpec(ir=ir, locations=locations, aws=aws), asking=asking)
+        options = LoadOptions(mode=LoadMode.MERGE)
+        stage = StageSpec(ir=ir, locations=locations, aws=aws, options=options)
+        work = RowWork(stage=stage, asking=asking)
         return _successes(self.tasks.run(embed_rows, rows, work, stage="embed"))
 
     def _tasks_of(self, snapshot: Snapshot, ir: str) -> Iterator[RowTask]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,10 +21,10 @@ import pyarrow as pa
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest, ExternalBlobPolicy, RowProblem, RowsRejected
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.checks import SIZES, Checks, Sizes
-from omnigraph.pipeline.inputs import InputOptions, Inputs, plan_inputs, table_mapping
+from omnigraph.pipeline.checks import SIZES, Checks
+from omnigraph.pipeline.inputs import ColumnMapping, plan_inputs, table_mapping
 from omnigraph.pipeline.kernels.completing import NO_ADDRESS
 from omnigraph.pipeline.kernels.stage import (
     FrameSpec,
@@ -71,25 +71,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How a load treats its input."""
-
-    mode: LoadMode
-    partial: bool = False
-    """Whether records of a merge keep what they leave out."""
-    skip: bool = False
-    """Whether bad rows are left out instead of refusing the load."""
-    rejects: str | Path | None = None
-    """A file for every refused record."""
-    sizes: Sizes = SIZES
-
-
-@dataclass(frozen=True, slots=True)
 class FileSource:
-    """Files, folders and patterns; `names` is what reports call them instead, if anything."""
+    """Files, folders and patterns."""
 
     places: tuple[str | Path, ...]
-    options: InputOptions = field(default_factory=InputOptions)
     name: str | None = ""
     """What reports call the input; empty for the names of its files."""
 
@@ -99,8 +84,6 @@ class TableSource:
     """A table in memory."""
 
     table: pa.Table
-    type_name: str
-    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +91,6 @@ class FrameSource:
     """A Spark data frame."""
 
     frame: DataFrame
-    type_name: str
-    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 Source = FileSource | TableSource | FrameSource
@@ -132,16 +113,15 @@ class LoadJob:
     """One load. Stage once, then prepare on a snapshot as often as needed."""
 
     def __init__(self, root: GraphRoot, tasks: Tasks, source: Source, options: LoadOptions) -> None:
-        if options.partial and options.mode is not LoadMode.MERGE:
-            raise BadRequest("only a merge can be partial")
         self._root, self._tasks, self._source, self._options = root, tasks, source, options
+        self._sizes = SIZES
         self._area = StagingArea(root, uuid4().hex)
         self._began = time.monotonic()
         self._ir: str | None = None
         self._splits: list[StagedSplit] = []
         self._staged: dict[TableKey, Staged] = {}
         self._places = Places((), ())
-        self._outputs = Outputs(root, tasks, options.mode, options.sizes, reusable=not options.skip)
+        self._outputs = Outputs(root, tasks, options.mode, self._sizes, reusable=not options.skips)
         self._left = Left()
         self._left_of_type: Counter[TableKey] = Counter()
         """How many readable rows of each type were left out."""
@@ -191,12 +171,11 @@ class LoadJob:
             area=self._area,
             ir=self._schema(),
             catalog=catalog,
-            mode=self._options.mode,
-            skip=self._options.skip,
+            options=self._options,
             snapshot=snapshot,
             places=self._places,
             minted=self._minted(),
-            sizes=self._options.sizes,
+            sizes=self._sizes,
             left=self._left,
             rejects=self._area.fresh("ruled-out") if self._options.rejects is not None else None,
         )
@@ -207,12 +186,12 @@ class LoadJob:
             if self._options.partial:
                 staged = self._fill(staged, checks, catalog)
             staged = checks.check(staged)
-            if not self._options.skip:
+            if not self._options.skips:
                 self._raise_taken(checks, sorted(staged))
         finally:
             self._write_rejects(checks)
         written = self._outputs.write(snapshot, ticket, staged, self._schema())
-        if self._options.skip:
+        if self._options.skips:
             self._count_left(checks)
         return written
 
@@ -240,8 +219,7 @@ class LoadJob:
             ir=ir,
             locations=locations,
             aws=self._root.settings.aws,
-            partial=self._options.partial,
-            skip=self._options.skip,
+            options=self._options,
             rejects=rejects,
         )
         origins = self._read(spec, catalog)
@@ -266,7 +244,8 @@ class LoadJob:
                 return self._read_frame(self._source, spec, catalog)
 
     def _read_files(self, source: FileSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
-        inputs: Inputs = plan_inputs(source.places, source.options, catalog, spec.aws)
+        split_bytes = self._sizes.split_bytes
+        inputs = plan_inputs(source.places, self._options, catalog, spec.aws, split_bytes)
         self._splits = self._tasks.run(stage_split, inputs.splits, spec, stage="read")
         return [
             Origin(split.file.name if source.name == "" else source.name, split.start == 0)
@@ -274,8 +253,7 @@ class LoadJob:
         ]
 
     def _read_table(self, source: TableSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
-        mapping = table_mapping(catalog, source.type_name, source.columns)
-        assert mapping is not None
+        mapping = self._mapping(catalog)
         location = self._area.location("input")
         plain = pa.table(source.table.columns, names=source.table.column_names)
         rows = write_fragments(location, plain, rows_per_file=1 << 18)
@@ -290,10 +268,9 @@ class LoadJob:
         return [Origin() for _ in pieces]
 
     def _read_frame(self, source: FrameSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
-        mapping = table_mapping(catalog, source.type_name, source.columns)
+        mapping = self._mapping(catalog)
         if not isinstance(self._tasks, SparkTasks):
             raise BadRequest("a Spark data frame is loaded on Spark; use engine='spark'")
-        assert mapping is not None, "a type was named"
         self._splits = self._tasks.map_rows(
             source.frame, stage_partition, FrameSpec(spec, mapping), stage="read"
         )
@@ -301,12 +278,17 @@ class LoadJob:
             assert split.split == place, "every partition answers once, in order"
         return [Origin() for _ in self._splits]
 
+    def _mapping(self, catalog: Catalog) -> ColumnMapping:
+        mapping = table_mapping(catalog, self._options.need_type(), self._options.columns)
+        assert mapping is not None, "a type was named"
+        return mapping
+
     # --- deciding --------------------------------------------------------------------------------
 
     def _unreadable(self) -> Left:
         """Raise for records that cannot be read, or note that they are left out."""
         left = Left()
-        if self._options.skip:
+        if self._options.skips:
             left.add(first_problems(self._splits, self._places))
             return left
         try:
@@ -317,7 +299,7 @@ class LoadJob:
         return left
 
     def _raise_or_leave(self, checks: Checks, touched: Sequence[TableKey]) -> None:
-        if not self._options.skip:
+        if not self._options.skips:
             raise_repeated(self._splits, checks.keys, touched, self._places)
             return
         for key in touched:
@@ -374,7 +356,7 @@ class LoadJob:
     ) -> dict[TableKey, Staged]:
         """Partial records made whole with what the graph holds."""
         targets = {key: self._area.fresh("whole") for key in staged}
-        drops = {key: self._area.fresh("drops") for key in staged} if self._options.skip else {}
+        drops = {key: self._area.fresh("drops") for key in staged} if self._options.skips else {}
         tasks = [
             FillTask(
                 table_key=key,
@@ -390,7 +372,7 @@ class LoadJob:
         found = self._tasks.run(fill_rows, tasks, self._schema(), stage="fill")
         total = sum(one.problem_count for one in found)
         shown = [self._located(p) for one in found for p in one.problems][:100]
-        if total and not self._options.skip:
+        if total and not self._options.skips:
             raise RowsRejected(shown, total)
         self._left.add(shown)
         result = {}

@@ -48,6 +48,8 @@ LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
 MAINTENANCE = "maintenance"
 """What changed when tables were only rearranged. No row did: any write may be redone."""
+BRANCH_IDENTIFIER = "branch_identifier:"
+"""Before the name of a branch that was deleted and made again: no write follows it there."""
 LONGEST_S = 6 * 86_400.0
 """However long files are spared by us, the substrate removes them after a week."""
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE})
@@ -128,7 +130,7 @@ def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> Man
     if ref is None:
         raise BranchNotFound(snapshot.branch)
     if ref.incarnation != snapshot.ref.incarnation:
-        member = f"branch_identifier:{snapshot.branch}"
+        member = f"{BRANCH_IDENTIFIER}{snapshot.branch}"
         raise ReadSetChanged(member, snapshot.ref.incarnation, ref.incarnation)
     now = Snapshot(snapshot.root, ref, read_newest(snapshot.manifest.location, snapshot.manifest))
     if expected_head is not None and now.head != expected_head:

@@ -30,6 +30,7 @@ from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import forks_dropped_on_failure, mint_ticket
 from omnigraph.storage.write import (
+    BRANCH_IDENTIFIER,
     MAINTENANCE,
     NO_ROW_CHANGED,
     WriteRequest,
@@ -168,6 +169,8 @@ class _Attempt:
     def may_retry(self, cause: ReadSetChanged) -> bool:
         if cause.member in NO_ROW_CHANGED:
             return True
+        if cause.member.startswith(BRANCH_IDENTIFIER):
+            return False
         return self.expected_head is None and self.change.may_retry(cause)
 
 

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Constraint, EdgeType, NodeType
+from omnigraph.constraints.distinct import all_differ
 from omnigraph.constraints.keys import unique_groups
 from omnigraph.constraints.model import column
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.reading import (
     Bucket,
@@ -31,9 +33,7 @@ from omnigraph.storage.tables.location import TableLocation
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySpec:
     ir: str
-    mode: LoadMode
-    skip: bool
-    """Whether rows that cannot be loaded are left out instead of refusing the load."""
+    options: LoadOptions
     rejects: TableLocation | None = None
 
 
@@ -98,31 +98,35 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
     if again.num_rows and is_keyed:
         repeated_keys = counted(_key_violations(type_, again))
         drops = column(again, ROW_ADDRESS)
-    elif again.num_rows and spec.mode is LoadMode.MERGE:
+    elif again.num_rows and spec.options.mode is LoadMode.MERGE:
         drops = column(repeats.filter(pc.invert(column(repeats, "is_last"))), ROW_ADDRESS)
         superseded = len(drops)
     elif again.num_rows:
         conflict = _first_repeat(repeats)
         drops = column(again, ROW_ADDRESS)
-    skips = again.num_rows if spec.skip and (is_keyed or spec.mode is not LoadMode.MERGE) else 0
+    skips = (
+        again.num_rows
+        if spec.options.skips and (is_keyed or spec.options.mode is not LoadMode.MERGE)
+        else 0
+    )
     rows = rows.filter(pc.invert(pc.is_in(rows.column(ROW_ADDRESS), value_set=drops)))
     met = _meet(rows, task.base, type_)
     taken = None
     fates = [dropped(drops)]
-    if spec.mode is LoadMode.APPEND and met.num_rows:
+    if spec.options.mode is LoadMode.APPEND and met.num_rows:
         taken = _first_taken(met)
         # The load will be refused for them, but not before every other rule was looked at: then
         # they count as what they would have been, replacements.
-        fates.append(dropped(column(met, ROW_ADDRESS)) if spec.skip else _replacing(met))
-        skips += met.num_rows if spec.skip else 0
+        fates.append(dropped(column(met, ROW_ADDRESS)) if spec.options.skips else _replacing(met))
+        skips += met.num_rows if spec.options.skips else 0
     elif met.num_rows:
         fates.append(_replacing(met))
     refused = pa.concat_tables([again.select(["id", AT]), met.select(["id", AT])])
-    is_update = not is_keyed and spec.mode is LoadMode.MERGE
-    if spec.mode is LoadMode.MERGE:
+    is_update = not is_keyed and spec.options.mode is LoadMode.MERGE
+    if spec.options.mode is LoadMode.MERGE:
         refused = refused.slice(0, 0 if is_update else again.num_rows)
     written = write_fates(task.fates, pa.concat_tables(fates)) if _counts(spec, conflict) else ()
-    left = counted(_refusals(type_, refused))[1] if spec.skip else ()
+    left = counted(_refusals(type_, refused))[1] if spec.options.skips else ()
     return KeyFindings(
         table_key=task.table_key,
         repeated_keys=repeated_keys[0],
@@ -132,7 +136,7 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
         skipped=skips,
         left=left,
         superseded=superseded,
-        replaced=met.num_rows if spec.mode is LoadMode.MERGE else 0,
+        replaced=met.num_rows if spec.options.mode is LoadMode.MERGE else 0,
         touched=_fragments_met(met),
         dropped=len(drops),
         fates=written,
@@ -148,14 +152,14 @@ def _refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]
 
 
 def _counts(spec: KeySpec, conflict: Conflict | None) -> bool:
-    return spec.skip or conflict is None
+    return spec.options.skips or conflict is None
 
 
 def _repeats(rows: pa.Table) -> pa.Table:
     """The rows whose id stands more than once, with whether it stood before, or not again."""
     ids = column(rows, "id")
     empty = rows.slice(0, 0)
-    if pc.count_distinct(ids).as_py() == len(ids):
+    if all_differ(ids):
         found = empty
     else:
         counts = pc.value_counts(ids)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from omnigraph.errors import BadRequest, RowProblem
 from omnigraph.execution.load import type_specs
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import (
     ColumnMapping,
@@ -44,9 +45,7 @@ class StageSpec:
     ir: str
     locations: Mapping[TableKey, TableLocation]
     aws: AwsSettings = field(repr=False)
-    partial: bool = False
-    skip: bool = False
-    """Whether bad rows are left out, instead of refusing the load once all were looked at."""
+    options: LoadOptions
     limit: int = 100
     rejects: TableLocation | None = None
     """Where all refused records go, if they are wanted."""
@@ -136,7 +135,9 @@ class _Stager:
         self.spec, self.result = spec, StagedSplit(number)
         self.catalog = catalog_of(spec.ir)
         keep = spec.limit if spec.rejects is None else 1 << 62
-        self.options = ReadOptions(partial=spec.partial, with_presence=True, max_problems=keep)
+        self.options = ReadOptions(
+            partial=spec.options.partial, with_presence=True, max_problems=keep
+        )
         self.types: tuple[TypeSpec, ...] = type_specs(self.catalog)
 
     def add(self, parsed: ParsedLines, records: Iterable[bytes] | None = None) -> None:
@@ -150,8 +151,8 @@ class _Stager:
                 self.catalog.by_table_key[key],
                 rows,
                 result.split,
-                partial=self.spec.partial,
-                skip=self.spec.skip,
+                partial=self.spec.options.partial,
+                skip=self.spec.options.skips,
             )
             self._note_mismatches(key, whole.problems)
             refused += whole.problems

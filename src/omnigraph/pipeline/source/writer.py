@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import ColumnMapping, table_mapping
 from omnigraph.pipeline.kernels.partition import Partition
@@ -68,7 +69,7 @@ class _Target:
             ir=self.ir,
             locations=locations,
             aws=self.settings.aws,
-            partial=self.options.partial,
+            options=LoadOptions(mode=self.mode, partial=self.options.partial),
         )
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
