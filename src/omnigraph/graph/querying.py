@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,44 +27,6 @@ _FORCED = {
     TraversalMode.CSR: Traversal.ADJACENCY,
 }
 
-_MOST_PLANS = 128
-
-
-class PlanCache:
-    """The plans of queries that are asked again while the graph stays as it was.
-
-    A plan is chosen by the row counts of its snapshot, so all go when the manifest or the schema
-    is another one. Safe to share between threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._made_for: View | None = None
-        self._plans: OrderedDict[tuple[SourceText, str | None], ReadPlan] = OrderedDict()
-
-    def get(self, view: View, source: SourceText, name: str | None) -> ReadPlan:
-        """The plan of a read against this view, made now unless it is at hand."""
-        with self._lock:
-            self._forget_unless_made_for(view)
-            plan = self._plans.get((source, name))
-            if plan is not None:
-                self._plans.move_to_end((source, name))
-                return plan
-        plan = plan_query(view, source, name)
-        with self._lock:
-            self._forget_unless_made_for(view)
-            self._plans[source, name] = plan
-            if len(self._plans) > _MOST_PLANS:
-                self._plans.popitem(last=False)
-        return plan
-
-    def _forget_unless_made_for(self, view: View) -> None:
-        known = self._made_for
-        is_same = known is not None and known.snapshot.manifest is view.snapshot.manifest
-        if known is None or not is_same or known.catalog is not view.catalog:
-            self._plans.clear()
-            self._made_for = view
-
 
 @dataclass(frozen=True)
 class QuerySettings:
@@ -75,7 +35,6 @@ class QuerySettings:
     topology: Topology
     embed: Embedder | None
     traversal: TraversalSettings
-    plans: PlanCache = field(default_factory=PlanCache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +51,7 @@ class QueryRequest:
 
 def statistics(view: View) -> Statistics:
     """The row counts the manifest knows; choosing an order by them costs no read."""
-    return Statistics({str(key): entry.row_count for key, entry in view.snapshot.entries.items()})
+    return Statistics(view.snapshot.state.row_counts)
 
 
 def plan_query(view: View, source: SourceText, name: str | None) -> ReadPlan:
@@ -110,7 +69,7 @@ def query(
     target: Mapping[str, str | None],
 ) -> QueryResult:
     """Run one read query on the view's snapshot."""
-    plan = settings.plans.get(view, request.source, request.name)
+    plan = plan_query(view, request.source, request.name)
     declared = [(p.name, p.type) for p in plan.parameters]
     given = ReadInput(
         parameters=coerce_parameters(declared, request.parameters),
