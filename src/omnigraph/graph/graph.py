@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.model import Catalog
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, StorageFailure, StorageKind
 from omnigraph.execution.embed.model import query_embedder
 from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.load import LoadMode
@@ -105,8 +105,12 @@ def open(
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.require_graph(root)
-    return Graph(root, read_only=read_only, actor=actor)
+    try:
+        return Graph(root, read_only=read_only, actor=actor)
+    except StorageFailure as failure:
+        if failure.kind is StorageKind.NOT_FOUND:
+            opening.require_graph(root)
+        raise
 
 
 def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None = None) -> str:

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.codec import check_contract
-from omnigraph.catalog.identify import identify_first
+from omnigraph.catalog.codec import find_vouched
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import (
     BadRequest,
@@ -24,8 +22,7 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.identity import BranchName, CommitId
-from omnigraph.language.source import SourceText
-from omnigraph.storage.layout import SCHEMA_SOURCE
+from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import (
     History,
@@ -38,6 +35,7 @@ from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.location import Generation
 from omnigraph.writer.change import View as View
 
 T = TypeVar("T")
@@ -52,6 +50,7 @@ class Views:
     def __init__(self, root: GraphRoot) -> None:
         self.root = root
         self._lock = threading.Lock()
+        self._generation: Generation | None = None
         self._warm: dict[str | None, ManifestVersion] = {}
         self._histories: dict[str | None, History] = {}
         self._catalogs: dict[SchemaContract, Catalog] = {}
@@ -73,9 +72,17 @@ class Views:
     def remember(self, ref: BranchRef, manifest: ManifestVersion) -> None:
         """Keep a manifest that was just published, so that the next look need not read it."""
         with self._lock:
+            self._forget_unless_of(manifest.generation)
             known = self._warm.get(ref.incarnation)
             if known is None or known.version <= manifest.version:
                 self._warm[ref.incarnation] = manifest
+
+    def _forget_unless_of(self, generation: Generation) -> None:
+        """Forget what is known of the graph that was here before, should there be another."""
+        if generation != self._generation:
+            self._generation = generation
+            self._warm.clear()
+            self._histories.clear()
 
     def _newest_of(self, branch: BranchName) -> tuple[BranchRef, ManifestVersion]:
         """The branch and its newest manifest, even while others delete and create it again."""
@@ -138,7 +145,7 @@ class Views:
         """Every commit the branch can see, newest first."""
         ref, newest = self._newest_of(normalize_branch(branch))
         with self._while_alive(ref):
-            return self._history(ref).commits(newest)
+            return self._history(ref, newest).commits(newest)
 
     def commit(self, commit_id: str, branch: str) -> Commit:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
@@ -147,7 +154,7 @@ class Views:
             try:
                 ref, newest = self._newest_of(name)
                 with self._while_alive(ref):
-                    found = self._history(ref).find_commit(newest, wanted)
+                    found = self._history(ref, newest).find_commit(newest, wanted)
             except BranchNotFound:
                 if name == bound:
                     raise
@@ -158,10 +165,11 @@ class Views:
 
     def history(self, branch: BranchName) -> tuple[History, ManifestVersion]:
         ref, newest = self._newest_of(branch)
-        return self._history(ref), newest
+        return self._history(ref, newest), newest
 
-    def _history(self, ref: BranchRef) -> History:
+    def _history(self, ref: BranchRef, newest: ManifestVersion) -> History:
         with self._lock:
+            self._forget_unless_of(newest.generation)
             return self._histories.setdefault(ref.incarnation, History())
 
     def _authoring_ref(self, commit: Commit) -> BranchRef:
@@ -183,9 +191,9 @@ class Views:
         if known is not None:
             check_tables(known, state)
             return known
-        draft = compile_schema(SourceText(contract.source, SCHEMA_SOURCE))
-        compiled = identify_first(draft, "comparison")
-        catalog = check_contract(contract.ir, contract.state, compiled)
+        catalog = find_vouched(contract.source, contract.ir, contract.state)
+        if catalog is None:
+            catalog = check_schema(contract)
         check_tables(catalog, state)
         with self._lock:
             self._catalogs[contract] = catalog

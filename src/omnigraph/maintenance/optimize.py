@@ -199,7 +199,7 @@ def owned_entries(snapshot: Snapshot) -> list[TableEntry]:
 def _heads(snapshot: Snapshot, entries: Iterable[TableEntry]) -> list[int]:
     root = snapshot.root
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-        places = (root.location(e.path, e.owner_branch) for e in entries)
+        places = (snapshot.location(entry) for entry in entries)
         return list(pool.map(latest_version, places))
 
 
@@ -253,7 +253,7 @@ def _is_done(run: _Run, key: TableKey) -> bool:
 def _plan_table(run: _Run, seen: View, entry: TableEntry) -> StripSettings | Order | None:
     table, type_ = run.tables[entry.table_key], seen.catalog.by_table_key[entry.table_key]
     try:
-        opened = open_table(run.root.location(entry.path, entry.owner_branch), entry.version)
+        opened = open_table(seen.snapshot.location(entry), entry.version)
         plan = plan_next(opened, type_, indexes_only=run.options.indexes_only)
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
         if not is_gone(failure):
@@ -307,7 +307,7 @@ class _Landing:
             step = self._steps.get(entry.table_key)
             if step is None:
                 continue
-            table = view.snapshot.root.open_entry(entry)
+            table = view.snapshot.open_entry(entry)
             transaction = step.stage(table, ticket.properties)
             if transaction is not None:
                 writable = Writable(entry, table, is_fork=False)

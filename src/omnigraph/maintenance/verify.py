@@ -18,6 +18,7 @@ from omnigraph.maintenance.declared import stored_indexes
 from omnigraph.maintenance.mark import Place, table_paths
 from omnigraph.maintenance.model import Finding, VerifyResult
 from omnigraph.maintenance.verify_rows import dangling_ends, verify_rows
+from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
@@ -116,6 +117,7 @@ def _has_moved(branches: Branches, seen: View) -> bool:
 def _verify_seen(seen: View, report: Report, *, deep: bool) -> None:
     snapshot = seen.snapshot
     report.checked["branches"] += 1
+    _verify_schema(snapshot, report)
     _verify_history(snapshot, report)
     entries = snapshot.entries.values()
     fresh = [e for e in entries if (e.path, e.owner_branch, e.version) not in report.tables]
@@ -124,6 +126,14 @@ def _verify_seen(seen: View, report: Report, *, deep: bool) -> None:
         list(pool.map(lambda entry: _verify_table(seen, entry, report, deep=deep), fresh))
     if deep:
         _guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report))
+
+
+def _verify_schema(snapshot: Snapshot, report: Report) -> None:
+    """The schema text, its compiled form and what vouches for both say the same."""
+    try:
+        check_schema(snapshot.contract)
+    except OmniError as error:
+        report.wrong("schema", error.message, snapshot.branch)
 
 
 def _verify_history(snapshot: Snapshot, report: Report) -> None:
@@ -150,7 +160,7 @@ def _verify_table(seen: View, entry: TableEntry, report: Report, *, deep: bool) 
     branch, key = snapshot.branch, entry.table_key
 
     def look() -> None:
-        location = snapshot.root.location(entry.path, entry.owner_branch)
+        location = snapshot.location(entry)
         table = open_table(location, entry.version)
         report.checked["tables"] += 1
         rows = table.count_rows()
@@ -169,7 +179,7 @@ def _verify_table(seen: View, entry: TableEntry, report: Report, *, deep: bool) 
 
 def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report) -> None:
     """A table its branch owns stands where the graph shows it, but for a write on its way."""
-    head = latest_version(snapshot.root.location(entry.path, entry.owner_branch))
+    head = latest_version(snapshot.location(entry))
     message = f"the graph shows version {entry.version}, the newest is {head}"
     if head < entry.version:
         report.wrong("missing_version", message, snapshot.branch, entry.table_key)

@@ -31,6 +31,6 @@ def _is_rearranged(snapshot: Snapshot, old: TableEntry, new: TableEntry) -> bool
     if not 0 < new.version - old.version <= MOST_VERSIONS:
         return False
     # A handle of its own: reading a record borrows it exclusively, and kept handles are shared.
-    table = open_table(snapshot.root.location(new.path, new.owner_branch), new.version)
+    table = open_table(snapshot.location(new), new.version)
     between = range(new.version, old.version, -1)
     return all(read_record(table, version).operation in REARRANGING for version in between)

@@ -82,8 +82,8 @@ def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
     behind by a crash is garbage and harms nobody.
     """
     if entry.owner == snapshot.ref.incarnation:
-        return Writable(entry, snapshot.root.open_entry(entry), is_fork=False)
-    location = snapshot.root.location(entry.path)
+        return Writable(entry, snapshot.open_entry(entry), is_fork=False)
+    location = snapshot.location(entry).on_branch(None)
     name = snapshot.root.ids.next()
     try:
         forked = create_branch(location, name, entry.owner_branch, entry.version)

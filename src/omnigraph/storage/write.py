@@ -133,6 +133,9 @@ def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> Man
         member = f"{BRANCH_IDENTIFIER}{snapshot.branch}"
         raise ReadSetChanged(member, snapshot.ref.incarnation, ref.incarnation)
     now = Snapshot(snapshot.root, ref, read_newest(snapshot.manifest.location, snapshot.manifest))
+    before, after = snapshot.manifest.generation, now.manifest.generation
+    if before != after:
+        raise ReadSetChanged("graph", before.name, after.name)
     if expected_head is not None and now.head != expected_head:
         raise PreconditionFailed(snapshot.branch, expected_head, now.head)
     change = _first_change(snapshot, now)
