@@ -104,7 +104,7 @@ class GraphView:
         if analyze:
             result = self.query(query, name, params)
             return "\n".join(result.profile().lines())
-        return explain_text(*self._explained(query, name))
+        return explain_text(*self._plan_to_explain(query, name))
 
     def explain_json(self, query: str | SourceText, name: str | None = None) -> dict[str, object]:
         """The plan of a query as a JSON document.
@@ -113,9 +113,9 @@ class GraphView:
         >>> graph.at().explain_json(all_people)["kind"]
         'read'
         """
-        return explain_json(*self._explained(query, name))
+        return explain_json(*self._plan_to_explain(query, name))
 
-    def _explained(self, query: str | SourceText, name: str | None) -> tuple[Plan, Notes]:
+    def _plan_to_explain(self, query: str | SourceText, name: str | None) -> tuple[Plan, Notes]:
         statistics = querying.statistics(self._view)
         plan = compile_plan(source_text(query, "<query>"), self.catalog, name, statistics)
         return plan, querying.explain_traversals(self._view, plan, self._settings)

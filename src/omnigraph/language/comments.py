@@ -36,7 +36,7 @@ def restore_comments(source: SourceText, printed: str) -> str:
     comments = find_comments(source.text)
     if not comments:
         return printed
-    old, new = _tokens(source), _tokens(SourceText(printed))
+    old, new = _tokenize(source), _tokenize(SourceText(printed))
     same = _match_tokens(old, new)
     lines = printed.split("\n")
     starts = [0]
@@ -49,11 +49,11 @@ def restore_comments(source: SourceText, printed: str) -> str:
         is_behind = following > 0 and "\n" not in source.text[before : span.start]
         token = new[same[following - 1] if is_behind else same[following]]
         line = bisect_right(starts, token.span.start) - 1
-        _place(placed[line], lines[line], token, _text_of(source, span), is_behind=is_behind)
-    return "\n".join(_with_comments(lines, placed))
+        _place(placed[line], lines[line], token, _get_text(source, span), is_behind=is_behind)
+    return "\n".join(_insert_comments(lines, placed))
 
 
-def _tokens(source: SourceText) -> list[Token]:
+def _tokenize(source: SourceText) -> list[Token]:
     return tokenize(source, Problems(source, "parse"))
 
 
@@ -72,13 +72,13 @@ def _match_tokens(old: Sequence[Token], new: Sequence[Token]) -> list[int]:
             found.append(at)
             at += 1
             continue
-        dropped, added = _next_agreement(before, after, len(found), at)
+        dropped, added = _find_next_agreement(before, after, len(found), at)
         found += [max(0, at - 1)] * dropped
         at = min(at + added, len(after))
     return found
 
 
-def _next_agreement(
+def _find_next_agreement(
     before: Sequence[object], after: Sequence[object], here: int, there: int
 ) -> tuple[int, int]:
     """How many tokens to step over in each text until some in a row are the same."""
@@ -91,7 +91,7 @@ def _next_agreement(
     return 1, 1
 
 
-def _text_of(source: SourceText, span: Span) -> str:
+def _get_text(source: SourceText, span: Span) -> str:
     """The comment; one above an outer declaration keeps the blank line that follows it."""
     text = "\n".join(line.rstrip() for line in source.text[span.start : span.end].splitlines())
     gap = _SPACE.match(source.text, span.end)
@@ -111,7 +111,7 @@ def _place(placed: _Placed, line: str, token: Token, text: str, *, is_behind: bo
     placed.above.append(inner + (text if keeps_gap else text.rstrip()))
 
 
-def _with_comments(lines: Sequence[str], placed: dict[int, _Placed]) -> list[str]:
+def _insert_comments(lines: Sequence[str], placed: dict[int, _Placed]) -> list[str]:
     result: list[str] = []
     for number, line in enumerate(lines):
         here = placed.get(number, _Placed())
