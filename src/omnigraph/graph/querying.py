@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.input import Embedder, ReadInput
+from omnigraph.execution.read.forecast import forecast_traversals
+from omnigraph.execution.read.input import Embedder, ReadInput, Traversal
 from omnigraph.execution.read.run import execute
 from omnigraph.execution.read.topology import Topology
 from omnigraph.graph.engines import require_engine
@@ -16,8 +17,9 @@ from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.view import View
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.nodes import ReadPlan, Traversal
-from omnigraph.plan.statistics import Statistics
+from omnigraph.plan.explain import Notes
+from omnigraph.plan.nodes import Plan, ReadPlan
+from omnigraph.plan.statistics import Estimator, Statistics
 from omnigraph.settings import TraversalMode, TraversalSettings
 from omnigraph.types.parameters import coerce_parameters
 
@@ -71,15 +73,8 @@ def query(
     """Run one read query on the view's snapshot."""
     plan = plan_query(view, request.source, request.name)
     declared = [(p.name, p.type) for p in plan.parameters]
-    given = ReadInput(
-        parameters=coerce_parameters(declared, request.parameters),
-        now=request.now,
-        traversal=_FORCED[settings.traversal.mode],
-        indexed_max_frontier=settings.traversal.indexed_max_frontier,
-        indexed_max_hops=settings.traversal.indexed_max_hops,
-        embed=settings.embed,
-        topology=settings.topology,
-    )
+    parameters = coerce_parameters(declared, request.parameters)
+    given = _input(settings, parameters, request.now)
     require_engine(request.engine)
     if request.engine == "spark":
         from omnigraph.graph.spark_querying import query_on_spark  # noqa: PLC0415 - loads Spark
@@ -88,3 +83,26 @@ def query(
         return query_on_spark(plan, view, given, target, session, request.spark_conf)
     read = execute(plan, view.snapshot, view.catalog, given)
     return QueryResult(plan, read, target, view.snapshot.head)
+
+
+def explain_traversals(view: View, plan: Plan, settings: QuerySettings) -> Notes:
+    """How the expansions of a plan would find neighbours if it ran now, and why."""
+    if not isinstance(plan, ReadPlan):
+        return {}
+    given = _input(settings, {}, datetime.datetime.now(datetime.UTC))
+    estimator = Estimator(view.catalog, statistics(view))
+    return forecast_traversals(plan, view.snapshot, view.catalog, given, estimator)
+
+
+def _input(
+    settings: QuerySettings, parameters: Mapping[str, object], now: datetime.datetime
+) -> ReadInput:
+    return ReadInput(
+        parameters=parameters,
+        now=now,
+        traversal=_FORCED[settings.traversal.mode],
+        indexed_max_frontier=settings.traversal.indexed_max_frontier,
+        indexed_max_hops=settings.traversal.indexed_max_hops,
+        embed=settings.embed,
+        topology=settings.topology,
+    )
