@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pyarrow as pa
 import pytest
@@ -52,8 +53,17 @@ def test_a_failing_kernel_ends_the_load_with_its_reason(spark):
         SparkTasks(spark).run("omnigraph.nowhere:nothing", [1], None, stage="reading")
 
 
-def test_executors_of_this_machine_need_no_look(spark):
+def test_executors_of_this_machine_need_no_look(spark, monkeypatch):
+    """No job runs. Spark tells of jobs in order: once it has told of the second, none was first."""
+    monkeypatch.setattr("omnigraph.pipeline.tasks._checked", set())
+    context, tracker = spark.sparkContext, spark.sparkContext.statusTracker()
+    context.setJobGroup("look", "what check_executors runs")
     check_executors(spark)
+    context.setJobGroup("afterwards", "a job that is certain to run")
+    assert spark.range(1).count() == 1
+    while not tracker.getJobIdsForGroup("afterwards"):
+        time.sleep(0.01)
+    assert list(tracker.getJobIdsForGroup("look")) == []
 
 
 @pytest.mark.parametrize("block", range(4))
