@@ -4,6 +4,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import ConstraintViolated, KeyConflict, PreconditionFailed
+from omnigraph.storage.objects.open import open_store
 from s3_server import running_s3_server
 
 pytestmark = pytest.mark.object_store
@@ -77,3 +78,19 @@ def test_two_handles_take_turns(graph, server) -> None:
     parents = [commit.parent_commit_id for commit in graph.commits()]
     assert parents[:-1] == [commit.commit_id for commit in graph.commits()[1:]]
     assert graph.recovery_pending() == []
+
+
+def test_a_graph_made_again_in_its_place_is_read_as_it_is(graph, server) -> None:
+    named = "query n() { match { $a: Artist } return { $a.slug } }"
+    graph.mutate(ADD, params={"s": "ada"})
+    assert graph.query(named).rows == [{"a.slug": "ada"}]
+    store = open_store(graph.uri, server.settings)
+    for path in (*store.list(""), *store.list_prefixes("")):
+        store.delete_prefix(path)
+        store.delete(path)
+    again = omnigraph.init(graph.uri, SCHEMA, settings=server.settings)
+    again.mutate(ADD, params={"s": "ben"})
+    for handle in (again, graph, omnigraph.open(graph.uri, settings=server.settings)):
+        assert handle.query(named).rows == [{"a.slug": "ben"}]
+    graph.mutate(ADD, params={"s": "cy"})
+    assert count(again) == count(graph) == 2

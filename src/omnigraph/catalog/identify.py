@@ -6,6 +6,7 @@ only ever grows, so an id that was dropped never comes back as something else.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 
 from omnigraph.catalog.draft import UNASSIGNED, Draft, Member, Owner
@@ -41,13 +42,25 @@ class Identified:
     notes: tuple[Diagnostic, ...] = ()
 
 
-def identify_first(draft: Draft, identity_domain: str) -> Catalog:
+def identify_first(
+    draft: Draft, identity_domain: str, first_identity: int = FIRST_IDENTITY
+) -> Catalog:
     """The catalog of a graph that is being created; rename hints have nothing to say here.
 
     `notes_at_creation` tells about hints that were left in the text.
     """
-    nothing = Catalog(identity_domain, FIRST_IDENTITY)
+    nothing = Catalog(identity_domain, first_identity)
     return _identify(draft, nothing, Continuity({}, {}))
+
+
+def first_identity_of(identity_domain: str) -> int:
+    """Where the counter of a graph starts: so that two graphs have no table address in common.
+
+    A graph that is removed and created again must not find its tables where those of the other
+    were. Ids stay below 2^53, which any reader of JSON takes for what it is.
+    """
+    digest = hashlib.sha256(identity_domain.encode()).digest()
+    return FIRST_IDENTITY + int.from_bytes(digest[:6], "big")
 
 
 def notes_at_creation(draft: Draft) -> tuple[Diagnostic, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
-from omnigraph.catalog.identify import identify_first
+from omnigraph.catalog.identify import first_identity_of, identify_first
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import GraphNotFound, StorageError
 from omnigraph.execution.physical import table_schema
@@ -19,7 +19,8 @@ from omnigraph.storage.root import GraphRoot
 
 def create_graph(root: GraphRoot, schema: SourceText, *, force: bool = False) -> None:
     """Create a graph with this schema; a schema with mistakes writes nothing."""
-    catalog = identify_first(compile_schema(schema), root.ids.next())
+    domain = root.ids.next()
+    catalog = identify_first(compile_schema(schema), domain, first_identity_of(domain))
     initialize(root, new_tables(catalog), contract_of(catalog, schema.text), force=force)
 
 

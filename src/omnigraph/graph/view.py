@@ -39,6 +39,7 @@ from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.location import Generation
 
 T = TypeVar("T")
 
@@ -64,6 +65,7 @@ class Views:
     def __init__(self, root: GraphRoot) -> None:
         self.root = root
         self._lock = threading.Lock()
+        self._generation: Generation | None = None
         self._warm: dict[str | None, ManifestVersion] = {}
         self._histories: dict[str | None, History] = {}
         self._catalogs: dict[SchemaContract, Catalog] = {}
@@ -85,9 +87,17 @@ class Views:
     def remember(self, ref: BranchRef, manifest: ManifestVersion) -> None:
         """Keep a manifest that was just published, so that the next look need not read it."""
         with self._lock:
+            self._forget_unless_of(manifest.generation)
             known = self._warm.get(ref.incarnation)
             if known is None or known.version <= manifest.version:
                 self._warm[ref.incarnation] = manifest
+
+    def _forget_unless_of(self, generation: Generation) -> None:
+        """Forget what is known of the graph that was here before, should there be another."""
+        if generation != self._generation:
+            self._generation = generation
+            self._warm.clear()
+            self._histories.clear()
 
     def _newest_of(self, branch: BranchName) -> tuple[BranchRef, ManifestVersion]:
         """The branch and its newest manifest, even while others delete and create it again."""
@@ -150,7 +160,7 @@ class Views:
         """Every commit the branch can see, newest first."""
         ref, newest = self._newest_of(normalize_branch(branch))
         with self._while_alive(ref):
-            return self._history(ref).commits(newest)
+            return self._history(ref, newest).commits(newest)
 
     def commit(self, commit_id: str, branch: str) -> Commit:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
@@ -159,7 +169,7 @@ class Views:
             try:
                 ref, newest = self._newest_of(name)
                 with self._while_alive(ref):
-                    found = self._history(ref).find_commit(newest, wanted)
+                    found = self._history(ref, newest).find_commit(newest, wanted)
             except BranchNotFound:
                 if name == bound:
                     raise
@@ -170,10 +180,11 @@ class Views:
 
     def history(self, branch: BranchName) -> tuple[History, ManifestVersion]:
         ref, newest = self._newest_of(branch)
-        return self._history(ref), newest
+        return self._history(ref, newest), newest
 
-    def _history(self, ref: BranchRef) -> History:
+    def _history(self, ref: BranchRef, newest: ManifestVersion) -> History:
         with self._lock:
+            self._forget_unless_of(newest.generation)
             return self._histories.setdefault(ref.incarnation, History())
 
     def _authoring_ref(self, commit: Commit) -> BranchRef:

@@ -62,7 +62,7 @@ def look(branches: Branches, policy: AutopilotSettings) -> Due:
 def _to_optimize(branches: Branches, policy: AutopilotSettings) -> Iterator[str]:
     seen = branches.newest(MAIN)
     for entry in owned_entries(seen.snapshot):
-        layout, key = describe_layout(branches.root.open_entry(entry)), entry.table_key
+        layout, key = describe_layout(seen.snapshot.open_entry(entry)), entry.table_key
         mergeable = sum(len(group) for group in plan_groups(layout))
         if policy.fragments and mergeable >= policy.fragments:
             yield f"{key} has {mergeable} fragments that could be merged"

@@ -195,7 +195,7 @@ def owned_entries(snapshot: Snapshot) -> list[TableEntry]:
 def _heads(snapshot: Snapshot, entries: Iterable[TableEntry]) -> list[int]:
     root = snapshot.root
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-        places = (root.location(e.path, e.owner_branch) for e in entries)
+        places = (snapshot.location(entry) for entry in entries)
         return list(pool.map(latest_version, places))
 
 
@@ -249,7 +249,7 @@ def _is_done(run: _Run, key: TableKey) -> bool:
 def _plan_table(run: _Run, seen: Seen, entry: TableEntry) -> StripSettings | Order | None:
     table, type_ = run.tables[entry.table_key], seen.catalog.by_table_key[entry.table_key]
     try:
-        opened = open_table(run.root.location(entry.path, entry.owner_branch), entry.version)
+        opened = open_table(seen.snapshot.location(entry), entry.version)
         plan = plan_next(opened, type_, indexes_only=run.options.indexes_only)
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
         if not is_gone(failure):
@@ -271,7 +271,7 @@ def _land(run: _Run, steps: Mapping[TableKey, Step]) -> None:
             step = steps.get(entry.table_key)
             if step is None:
                 continue
-            table = run.root.open_entry(entry)
+            table = snapshot.open_entry(entry)
             transaction = step.stage(table, ticket.properties)
             if transaction is not None:
                 writable = Writable(entry, table, is_fork=False)

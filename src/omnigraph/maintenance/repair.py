@@ -77,7 +77,7 @@ def _own(snapshot: Snapshot) -> list[TableEntry]:
 
 
 def _examine(snapshot: Snapshot, entry: TableEntry) -> _Found:
-    location = snapshot.root.location(entry.path, entry.owner_branch)
+    location = snapshot.location(entry)
     head = latest_version(location)
     if head < entry.version:
         raise ManifestCorrupt(

@@ -149,7 +149,7 @@ def _verify_table(seen: Seen, entry: TableEntry, report: Report, *, deep: bool) 
     branch, key = snapshot.branch, entry.table_key
 
     def look() -> None:
-        location = snapshot.root.location(entry.path, entry.owner_branch)
+        location = snapshot.location(entry)
         table = open_table(location, entry.version)
         report.checked["tables"] += 1
         rows = table.count_rows()
@@ -168,7 +168,7 @@ def _verify_table(seen: Seen, entry: TableEntry, report: Report, *, deep: bool) 
 
 def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report) -> None:
     """A table its branch owns stands where the graph shows it, but for a write on its way."""
-    head = latest_version(snapshot.root.location(entry.path, entry.owner_branch))
+    head = latest_version(snapshot.location(entry))
     message = f"the graph shows version {entry.version}, the newest is {head}"
     if head < entry.version:
         report.wrong("missing_version", message, snapshot.branch, entry.table_key)

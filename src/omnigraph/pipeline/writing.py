@@ -93,7 +93,7 @@ class Outputs:
             if output.writable.is_fork or not (self._reusable and is_same_table and is_right):
                 del self._files[key]
             else:
-                table = self._root.open_entry(entry)
+                table = snapshot.open_entry(entry)
                 output.entry, output.writable = entry, Writable(entry, table, is_fork=False)
 
     def _write_files(

@@ -77,7 +77,7 @@ def _fold(
 
 
 def _merged(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> StagedTable | None:
-    table = snapshot.root.open_entry(entry)
+    table = snapshot.open_entry(entry)
     if any(is_blob(field) for field in table.schema):
         return None  # bytes without a limit would be copied again and again
     groups = plan_fold(describe_layout(table), snapshot.root.settings.fold_after // 2)

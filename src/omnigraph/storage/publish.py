@@ -16,7 +16,7 @@ from omnigraph.storage.manifest.changes import (
     check_expectations,
 )
 from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
-from omnigraph.storage.manifest.read import ManifestVersion, read_newest
+from omnigraph.storage.manifest.read import ManifestVersion, after_publish, read_newest
 from omnigraph.storage.manifest.rows import Row, to_arrow
 from omnigraph.storage.manifest.state import ManifestState, encode_state
 from omnigraph.storage.refs import BranchRef
@@ -150,7 +150,7 @@ def _swap(prepared: PreparedPublish) -> ManifestVersion:
     recent = recent_after(base.ledger, prepared.lineage)
     ledger = written_state(committed.table, prepared.rows, recent)
     ledger = ledger if recent.num_rows else _tidied(ledger)
-    return ManifestVersion(ledger, prepared.state, base.stamp)
+    return after_publish(ledger, prepared.state, base.stamp)
 
 
 def _tidied(ledger: LedgerState) -> LedgerState:

@@ -29,6 +29,6 @@ def _is_rearranged(snapshot: Snapshot, old: TableEntry, new: TableEntry) -> bool
         return False
     if not 0 < new.version - old.version <= MOST_VERSIONS:
         return False
-    table = snapshot.root.open_entry(new)
+    table = snapshot.open_entry(new)
     between = range(new.version, old.version, -1)
     return all(read_record(table, version).operation in REARRANGING for version in between)

@@ -12,13 +12,12 @@ from omnigraph.settings import Settings
 from omnigraph.storage.fence.hold import Fence, Hold
 from omnigraph.storage.fence.lease import LeaseTerms
 from omnigraph.storage.fence.open import open_fence
+from omnigraph.storage.generations import known_generation
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.objects.open import open_store
 from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.handles import TableHandles
-from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.location import Generation, TableLocation
 
 
 def clock_us() -> int:
@@ -53,16 +52,17 @@ class GraphRoot:
         """The right to change this graph, once no other writer has it."""
         return self.fence.acquire(self.settings.writer_wait_s)
 
-    def location(self, path: str, branch: str | None = None) -> TableLocation:
-        return TableLocation(self.store.uri_of(path), branch, self.store.storage_options)
+    def location(
+        self, path: str, branch: str | None = None, generation: Generation | None = None
+    ) -> TableLocation:
+        """A table below this root, by default of the graph that was seen here last."""
+        return TableLocation(
+            self.store.uri_of(path),
+            branch,
+            self.store.storage_options,
+            generation or known_generation(self.store.uri_of(MANIFEST)),
+        )
 
     def manifest(self, branch: str | None = None) -> TableLocation:
         """The manifest table on one of its physical branches; None is the branch of `main`."""
         return self.location(MANIFEST, branch)
-
-    def open_entry(self, entry: TableEntry) -> Table:
-        """A table at exactly the version the manifest names."""
-        location = self.location(entry.path, entry.owner_branch)
-        return self.handles.find(location, entry.version) or self.handles.keep(
-            open_table(location, entry.version)
-        )

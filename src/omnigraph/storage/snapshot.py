@@ -12,6 +12,7 @@ from omnigraph.storage.manifest.state import ManifestState, SchemaContract, Tabl
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.location import TableLocation
 
 
 @dataclass(frozen=True)
@@ -66,5 +67,13 @@ class Snapshot:
             raise TypeNotFound(key, f"{key} does not exist at this snapshot")
         return found
 
+    def location(self, entry: TableEntry) -> TableLocation:
+        """Where a table of this snapshot is."""
+        return self.root.location(entry.path, entry.owner_branch, self.manifest.generation)
+
+    def open_entry(self, entry: TableEntry) -> Table:
+        """A table at exactly the version the manifest names."""
+        return self.root.handles.open(self.location(entry), entry.version)
+
     def table(self, key: TableKey) -> Table:
-        return self.root.open_entry(self.entry(key))
+        return self.open_entry(self.entry(key))

@@ -124,8 +124,8 @@ def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
     behind by a crash is garbage and harms nobody.
     """
     if entry.owner == snapshot.ref.incarnation:
-        return Writable(entry, snapshot.root.open_entry(entry), is_fork=False)
-    location = snapshot.root.location(entry.path)
+        return Writable(entry, snapshot.open_entry(entry), is_fork=False)
+    location = snapshot.location(entry).on_branch(None)
     name = snapshot.root.ids.next()
     try:
         forked = create_branch(location, name, entry.owner_branch, entry.version)
@@ -233,6 +233,9 @@ def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> Man
         member = f"branch_identifier:{snapshot.branch}"
         raise ReadSetChanged(member, snapshot.ref.incarnation, ref.incarnation)
     now = Snapshot(snapshot.root, ref, read_newest(snapshot.manifest.location, snapshot.manifest))
+    before, after = snapshot.manifest.generation, now.manifest.generation
+    if before != after:
+        raise ReadSetChanged("graph", before.name, after.name)
     if expected_head is not None and now.head != expected_head:
         raise PreconditionFailed(snapshot.branch, expected_head, now.head)
     change = _first_change(snapshot, now)

@@ -16,7 +16,7 @@ from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.counters import io_counters
 from omnigraph.storage.tables.handle import Ordering, latest_version, open_table, table_exists
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
-from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.quoting import identifier, literal
 from omnigraph.storage.tables.schemas import primary_key, with_primary_key
 from omnigraph.storage.tables.session import shared_session
@@ -163,6 +163,16 @@ def test_all_handles_share_one_session(location):
     before = shared_session().size_bytes()
     content(open_table(location, 1))
     assert shared_session().size_bytes() > before
+
+
+def test_tables_that_live_at_one_address_one_after_the_other_share_no_session(location):
+    first, second = (location.of_generation(Generation("/graph", name)) for name in ("a", "b"))
+    session = shared_session(first)
+    assert shared_session(first) is session
+    assert shared_session(second) is not session
+    elsewhere = TableLocation("/other", generation=Generation("/elsewhere", "a"))
+    assert shared_session(elsewhere) is shared_session(second)
+    assert shared_session(first) is not session
 
 
 def change_on_branch(table):

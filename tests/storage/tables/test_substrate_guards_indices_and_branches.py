@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import shutil
 import threading
 import time
 from datetime import timedelta
@@ -256,3 +257,30 @@ def test_a_handle_that_builds_an_index_refuses_every_other_use(tmp_path):
         except RuntimeError as error:
             refused.add(str(error))
     assert refused == {"Already mutably borrowed"}
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+def _indexed(place, deleted: str) -> LanceDataset:
+    """Forty rows of ten groups, indexed, and one of them deleted; three versions."""
+    rows = pa.table({"id": [f"x{n}" for n in range(40)], "grade": [n % 10 for n in range(40)]})
+    made = lance.write_dataset(rows, str(place), enable_stable_row_ids=True)
+    made.create_scalar_index("grade", "BTREE")
+    made.delete(f"id = '{deleted}'")
+    return made
+
+
+def test_a_session_takes_a_table_made_again_at_its_address_for_the_one_before(tmp_path):
+    """Red: re-read "Sessions"; one session for all generations may be enough."""
+    place, session = tmp_path / "table", lance.Session()
+    before = _indexed(place, "x13")
+    known = lance.dataset(str(place), version=before.version, session=session)
+    assert known.count_rows("grade = 3") == 3
+    shutil.rmtree(place)
+    after = _indexed(place, "x23")
+    again = lance.dataset(str(place), version=after.version, session=session)
+    assert again.count_rows() == 39
+    assert again.count_rows("grade = 3") == 2
+    fresh = lance.dataset(str(place), version=after.version, session=lance.Session())
+    assert fresh.count_rows("grade = 3") == 3

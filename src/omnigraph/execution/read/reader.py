@@ -41,7 +41,7 @@ class Reader:
     @cached_property
     def key(self) -> Key:
         """What the physical table version is, for the cache."""
-        return (self.table.location.native_uri, self.table.version)
+        return (*self.table.location.cache_key, self.table.version)
 
     @cached_property
     def _stored(self) -> dict[str, pa.Field]:
@@ -230,5 +230,5 @@ class Tables:
         if entry is None:
             key = type_.table_key
             raise TypeNotFound(key, f"{key} does not exist at this snapshot")
-        location = self._snapshot.root.location(entry.path, entry.owner_branch)
+        location = self._snapshot.location(entry)
         return Reader(self._topology.table(location, entry.version), type_, entry.row_count)

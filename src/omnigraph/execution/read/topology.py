@@ -41,7 +41,7 @@ class Topology:
         self._lock = threading.Lock()
         self._entries: OrderedDict[Key, Cached] = OrderedDict()
         self._building: dict[Key, threading.Lock] = {}
-        self._tables: OrderedDict[tuple[str, int], Table] = OrderedDict()
+        self._tables: OrderedDict[tuple[TableLocation, int], Table] = OrderedDict()
         self._spent: OrderedDict[Key, float] = OrderedDict()
         self._size = 0
 
@@ -103,7 +103,7 @@ class Topology:
 
     def table(self, location: TableLocation, version: int) -> Table:
         """The table at this version, opened once."""
-        key = (location.native_uri, version)
+        key = (location, version)
         with self._lock:
             found = self._tables.get(key)
             if found is not None:

@@ -19,7 +19,7 @@ _row_ids: BoundedCache[tuple[object, ...], Integers] = BoundedCache(
 def piece_row_ids(table: Table, piece: ColumnPiece) -> Integers:
     """The row id of every row of a piece; -1 for those this version of the table has not."""
     # Row ids are given on a branch, so what two branches share is looked up on each.
-    key = (table.location.native_uri, piece.content, piece.deletions)
+    key = (table.location.cache_key, piece.content, piece.deletions)
     return _row_ids.value(key, partial(row_ids, table, piece))
 
 

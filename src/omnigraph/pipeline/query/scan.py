@@ -109,7 +109,7 @@ class Tables:
         if entry is None:
             key = type_.table_key
             raise TypeNotFound(key, f"{key} does not exist at this snapshot")
-        return self.snapshot.root.open_entry(entry), entry.row_count
+        return self.snapshot.open_entry(entry), entry.row_count
 
     def _rows(self, type_: NodeType | EdgeType) -> int:
         return self._entry(type_)[1]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from omnigraph.identity import CommitId
+from omnigraph.storage.generations import Sighting, generation_of, note_published
 from omnigraph.storage.manifest.commits import (
     Commit,
     RecoveryAudit,
@@ -18,7 +19,8 @@ from omnigraph.storage.manifest.stamp import guard_stamp
 from omnigraph.storage.manifest.state import ManifestState, decode_state
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.ledger import LedgerState, read_state
-from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.location import Generation, TableLocation
+from omnigraph.storage.tables.marks import find_mark, mark_of
 
 _NAMES = COLUMNS.names
 
@@ -30,6 +32,8 @@ class ManifestVersion:
     ledger: LedgerState = field(repr=False)
     state: ManifestState = field(repr=False)
     stamp: int
+    mark: Hashable = field(repr=False)
+    """Tells it from a version of the same number, should the graph be replaced."""
 
     @property
     def table(self) -> Table:
@@ -43,24 +47,59 @@ class ManifestVersion:
     def location(self) -> TableLocation:
         return self.table.location
 
+    @property
+    def generation(self) -> Generation:
+        """The generation of the graph: what everything kept in memory about it is kept for."""
+        generation = self.location.generation
+        assert generation is not None, "known since the manifest was read"
+        return generation
+
 
 def read_manifest(location: TableLocation, version: int) -> ManifestVersion:
-    return _fold(open_table(location, version))
+    return _fold(open_table(location, version), is_newest=False)
 
 
 def read_newest(location: TableLocation, warm: ManifestVersion | None = None) -> ManifestVersion:
     """The newest version; `warm` is given back when nothing was published since."""
     if warm is None or warm.location != location:
-        return _fold(open_newest(location))
-    newest = warm.table.newest_version()
-    return warm if newest == warm.version else read_manifest(location, newest)
+        return _fold(open_newest(location), is_newest=True)
+    if location.local_folder is not None:
+        is_there = find_mark(location, warm.version) == warm.mark
+        if is_there and warm.table.newest_version() == warm.version:
+            return warm
+        return _fold(open_newest(location), is_newest=True)
+    # Where looking for the newest version is a request, opening what was opened before costs no
+    # other: only that shows whether it is the same.
+    newest = open_newest(location)
+    if newest.version == warm.version and mark_of(newest) == warm.mark:
+        return warm
+    return _fold(newest, is_newest=True)
 
 
-def _fold(table: Table) -> ManifestVersion:
+def after_publish(ledger: LedgerState, state: ManifestState, stamp: int) -> ManifestVersion:
+    """The version this process has just made the newest."""
+    mark = mark_of(ledger.table)
+    note_published(ledger.table.location, Sighting(ledger.table.version, mark))
+    return ManifestVersion(ledger, state, stamp, mark)
+
+
+def _fold(table: Table, *, is_newest: bool) -> ManifestVersion:
+    mark = mark_of(table)
     stamp = guard_stamp(table.schema_metadata, table.schema.names)
     ledger = read_state(table)
     rows: list[Row] = ledger.rows.select(_NAMES).to_pylist()
-    return ManifestVersion(ledger, decode_state(rows), stamp)
+    state = decode_state(rows)
+    generation = generation_of(
+        table.location, state.graph_identity, Sighting(table.version, mark) if is_newest else None
+    )
+    supposed = table.location.generation
+    if supposed != generation:
+        known = table.location.of_generation(generation)
+        if supposed is not None:
+            # Opened as one of the graph that was here before, with what is known of that.
+            return _fold(open_table(known, table.version), is_newest=is_newest)
+        ledger = replace(ledger, table=Table(known, table.native, table.columns))
+    return ManifestVersion(ledger, state, stamp, mark)
 
 
 class History:

@@ -92,6 +92,11 @@ class SchemaContract:
     ir: str
     state: str
 
+    @property
+    def graph_identity(self) -> str:
+        """What the graph was given when it was created, unlike any other."""
+        return _graph_identity(self.state)
+
 
 @dataclass(frozen=True)
 class ManifestState:
@@ -139,10 +144,23 @@ class ManifestState:
                 pin.owner,
             )
 
+    @property
+    def graph_identity(self) -> str:
+        """What the graph was given when it was created; nothing in a manifest without a schema."""
+        return self.contract.graph_identity if self.contract else ""
+
     def head_of(self, branch: str, incarnation: str | None) -> Head | None:
         """The head authored on this very branch; None on a fresh fork."""
         head = self.heads.get(branch)
         return head if head is not None and head.incarnation == incarnation else None
+
+
+@lru_cache(maxsize=8)
+def _graph_identity(state: str) -> str:
+    try:
+        return str(json.loads(state)["schema_identity_domain"])
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise ManifestCorrupt(f"the schema state names no identity domain: {error}") from error
 
 
 def encode_state(state: ManifestState) -> list[Row]:

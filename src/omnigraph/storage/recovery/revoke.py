@@ -45,7 +45,7 @@ def revoke_late_effects(
     """
     is_any_ahead = False
     for entry in [snapshot.state.by_identity[identity] for identity in identities]:
-        location = snapshot.root.location(entry.path, entry.owner_branch)
+        location = snapshot.location(entry)
         history = read_history(location, entry.version + 1)
         if not history:
             continue
@@ -78,7 +78,7 @@ def _undo(
     # The restore belongs to an ended operation too: should we die before the publish, whoever
     # comes next finds only versions of ended operations, and restores again.
     properties = {OPERATION_PROPERTY: operations[-1], EPOCH_PROPERTY: str(hold.epoch)}
-    location = snapshot.root.location(entry.path, entry.owner_branch)
+    location = snapshot.location(entry)
     hold.check()
     restored = restore(location, entry.version, uuid=str(uuid4()), properties=properties)
     change = SetVersion(

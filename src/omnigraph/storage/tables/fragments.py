@@ -99,7 +99,7 @@ def _write_any(
         max_bytes_per_file=bytes_per_file,
         data_storage_version=STORAGE_VERSION,
         storage_options=location.native_options,
-        session=shared_session() if is_new else None,
+        session=shared_session(location) if is_new else None,
     )
     assert isinstance(written, list)
     return written

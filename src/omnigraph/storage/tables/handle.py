@@ -383,7 +383,7 @@ def open_table(location: TableLocation, version: int) -> Table:
             location.native_uri,
             version=version,
             storage_options=location.native_options,
-            session=shared_session(),
+            session=shared_session(location),
         )
     except Exception as error:
         raise _why_not_opened(location, version, error) from error
@@ -396,7 +396,7 @@ def open_newest(location: TableLocation) -> Table:
         native = lance.dataset(
             location.native_uri,
             storage_options=location.native_options,
-            session=shared_session(),
+            session=shared_session(location),
         )
     except Exception as error:
         if not probes.has_versions(location):

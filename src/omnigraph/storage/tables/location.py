@@ -20,15 +20,27 @@ def assert_flat_name(branch: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Generation:
+    """One of the graphs that may live at an address, one after the other."""
+
+    graph: str
+    """The address, the same for all tables of the graph."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableLocation:
     """The address of a table, or of one branch of it. No branch means main.
 
-    `storage_options` may hold credentials, so it is neither shown nor compared.
+    Two tables may live at one address one after the other. The generation of their graph tells
+    them apart in everything that is kept in memory; None is whichever is there. `storage_options`
+    may hold credentials, so it is neither shown nor compared.
     """
 
     uri: str
     branch: str | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+    generation: Generation | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "uri", self.uri.rstrip("/"))
@@ -42,6 +54,11 @@ class TableLocation:
     def native_uri(self) -> str:
         """The address to open. A branch opened by its own address can be pickled and pinned."""
         return self.uri if self.branch is None else f"{self.uri}/tree/{self.branch}"
+
+    @property
+    def cache_key(self) -> tuple[str, str]:
+        """What anything kept in memory about the table is kept under."""
+        return self.native_uri, "" if self.generation is None else self.generation.name
 
     @property
     def local_folder(self) -> str | None:
@@ -58,3 +75,7 @@ class TableLocation:
     def on_branch(self, branch: str | None) -> TableLocation:
         """The same table on another branch."""
         return replace(self, branch=branch)
+
+    def of_generation(self, generation: Generation) -> TableLocation:
+        """The same address, once it is known which table is there."""
+        return replace(self, generation=generation)
