@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,6 +18,7 @@ from omnigraph.catalog.codes import CATALOG_CODES
 from omnigraph.catalog.lint import SCHEMA_LINT_CODES
 from omnigraph.catalog.renames import IDENTITY_CODES
 from omnigraph.cli.main import omnigraph
+from omnigraph.environment import Setting
 from omnigraph.language.codes import TEXT_CODES
 from omnigraph.language.query.codes import QUERY_SYNTAX_CODES
 from omnigraph.language.schema.codes import SCHEMA_SYNTAX_CODES
@@ -113,9 +115,15 @@ line itself and often a hint.
 """
 
 
+def default_of(one: Setting[Any]) -> str:
+    default = f"`{text}`" if (text := one.show(one.default)) else "–"
+    return f"{default}, also for anything else" if one.is_lenient else default
+
+
 def settings_page() -> str:
     rows = [
-        f"| `{s.name}` | {f'`{s.default}`' if s.default else '–'} | {s.meaning} |" for s in SETTINGS
+        f"| `{one.name}` | {one.kind.label} | {default_of(one)} | {one.applies} | {one.help} |"
+        for one in SETTINGS
     ]
     return f"""# Settings
 
@@ -123,8 +131,11 @@ def settings_page() -> str:
 Environment variables, read once where a program starts: the command line reads them itself, a Python program passes
 `Settings.from_environment(os.environ)`.
 
-| Variable | Default | Meaning |
-|---|---|---|
+A variable that cannot be understood is refused, except where the table says that anything else means the default.
+`omnigraph config settings` shows what applies now and which `OMNIGRAPH_…` variables nothing reads; commands warn about those.
+
+| Variable | Type | Default | Applies to | Meaning |
+|---|---|---|---|---|
 {chr(10).join(rows)}
 """
 

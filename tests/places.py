@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import omnigraph
-from omnigraph.environment import WRITE_CONCURRENCY
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import (
     LOCAL_HIDDEN_PREFIX,
@@ -86,7 +85,11 @@ Place: TypeAlias = Path | Bucket
 
 def environment_of(place: Place) -> dict[str, str]:
     """The variables by which a process reaches the place, and the one a test may have set."""
-    chosen = {name: os.environ[name] for name in (WRITE_CONCURRENCY.name,) if name in os.environ}
+    chosen = {
+        name: os.environ[name]
+        for name in (Settings.variable("write_concurrency"),)
+        if name in os.environ
+    }
     if isinstance(place, Path):
         return chosen
     return chosen | place.server.environment | {"OMNIGRAPH_LEASE_TERM": str(LEASE_TERM_S)}

@@ -42,6 +42,7 @@ Sorted by what the caller can do next:
         ├── RecoveryRequired        an interrupted write must be settled first
         ├── InitializationCommitted, InitializationIndeterminate
         ├── ManifestCorrupt         an invariant of the manifest does not hold
+        ├── LinkInGraph             a symbolic link where the graph would write or delete
         ├── ExternalBlobSource, BlobIntegrity
         └── EmbeddingFailed         the embedding provider did not answer properly
 
@@ -52,7 +53,7 @@ one mapping to the JSON error body, `http_status` to HTTP and `exit_code` to the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import ClassVar
 
@@ -260,9 +261,14 @@ class Violation:
     kind: ViolationKind
     type_key: str
     message: str
+    _: KW_ONLY
     id: str | None = None
     file: str | None = None
     line: int | None = None
+    position: int | None = None
+    """Where the row stands in the input of a load, as long as file and line are not known."""
+    source: str | None = None
+    """The node whose edges were counted, where the rule is about their number."""
 
     def wire(self) -> dict[str, JsonValue]:
         entity_kind, _, type_name = self.type_key.partition(":")
@@ -791,6 +797,19 @@ class InitializationIndeterminate(StorageError):
 
 class ManifestCorrupt(StorageError):
     code = "manifest_corrupt"
+
+
+class LinkInGraph(StorageError):
+    """Nothing is written or deleted through a link inside a graph: it may lead anywhere."""
+
+    code = "link_in_graph"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} is a symbolic link, and nothing inside a graph is written or deleted through "
+            "links; replace it with the files it points to, if the graph is yours"
+        )
+        self.path = path
 
 
 class ExternalBlobSource(StorageError):

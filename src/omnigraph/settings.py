@@ -1,192 +1,475 @@
-"""What the environment says, as values that are handed down.
+"""Every setting: its environment variable, default, type, meaning and the work it applies to.
 
 Nothing below the edge looks at the environment: a command, a server or a Spark driver builds one
-`Settings` with `Settings.from_environment(os.environ)` and hands it down.
+`Settings` with `Settings.from_environment(os.environ)` and hands it down. `SETTINGS` lists the
+declarations; the reference page and `omnigraph config settings` are written from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
-from omnigraph import environment as variables
-from omnigraph.environment import BEARER_TOKEN as BEARER_TOKEN
-from omnigraph.environment import ENGINES as ENGINES
-from omnigraph.environment import GEMINI_API_KEY as GEMINI_API_KEY
-from omnigraph.environment import LOAD_ENGINE as LOAD_ENGINE
-from omnigraph.environment import OPENAI_API_KEY as OPENAI_API_KEY
-from omnigraph.environment import OPENROUTER_API_KEY as OPENROUTER_API_KEY
-from omnigraph.environment import SETTINGS as SETTINGS
-from omnigraph.environment import TRACEBACK as TRACEBACK
-from omnigraph.environment import EmbedProvider as EmbedProvider
-from omnigraph.environment import FenceMode as FenceMode
-from omnigraph.environment import TraversalMode as TraversalMode
+from omnigraph.environment import (
+    FLAG,
+    MEBIBYTES,
+    TEXT,
+    Setting,
+    SettingGroup,
+    choice,
+    count,
+    declared_settings,
+    milliseconds,
+    seconds,
+    setting,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class AwsSettings:
-    """Where an S3 bucket is reached, and as whom. Secrets never show in its text form."""
-
-    region: str | None = None
-    access_key_id: str | None = field(default=None, repr=False)
-    secret_access_key: str | None = field(default=None, repr=False)
-    session_token: str | None = field(default=None, repr=False)
-    endpoint: str | None = None
-    is_path_style: bool = True
-    is_http_allowed: bool = False
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> AwsSettings:
-        endpoint = variables.AWS_ENDPOINT_URL_S3.read(
-            environment
-        ) or variables.AWS_ENDPOINT_URL.read(environment)
-        is_plain = endpoint is not None and endpoint.lower().startswith("http://")
-        return cls(
-            region=variables.AWS_REGION.read(environment),
-            access_key_id=variables.AWS_ACCESS_KEY_ID.read(environment),
-            secret_access_key=variables.AWS_SECRET_ACCESS_KEY.read(environment),
-            session_token=variables.AWS_SESSION_TOKEN.read(environment),
-            endpoint=endpoint,
-            is_path_style=variables.AWS_S3_FORCE_PATH_STYLE.read(environment),
-            is_http_allowed=is_plain or variables.AWS_ALLOW_HTTP.read(environment),
-        )
+_WRITES = "writes"
+_MAINTENANCE = "maintenance"
+_AUTOPILOT = "autopilot"
+_TRAVERSALS = "traversals"
+_SEARCH = "search"
+_EMBEDDING = "embedding"
+_S3 = "graphs on S3"
+_SPARK = "work on Spark"
+_COMMAND_LINE = "command line"
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedSettings:
-    """Who turns texts into vectors, and how long it may take. Keys never show in its text form."""
+class FenceMode(StrEnum):
+    """How writers in different processes are kept apart."""
 
-    provider: EmbedProvider = EmbedProvider.OPENAI_COMPATIBLE
-    base_url: str | None = None
-    model: str | None = None
-    timeout_s: float = 30.0
-    deadline_s: float = 60.0
-    """For one text with all attempts; 0 sets no limit."""
-    attempts: int = 4
-    backoff_s: float = 0.2
-    is_mock: bool = False
-    """Made-up vectors, whoever the provider is."""
-    openrouter_api_key: str | None = field(default=None, repr=False)
-    openai_api_key: str | None = field(default=None, repr=False)
-    gemini_api_key: str | None = field(default=None, repr=False)
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
 
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> EmbedSettings:
-        return cls(
-            provider=variables.EMBED_PROVIDER.read(environment),
-            base_url=variables.EMBED_BASE_URL.read(environment),
-            model=variables.EMBED_MODEL.read(environment),
-            timeout_s=variables.EMBED_TIMEOUT_MS.read(environment),
-            deadline_s=variables.EMBED_DEADLINE_MS.read(environment),
-            attempts=variables.EMBED_RETRY_ATTEMPTS.read(environment),
-            backoff_s=variables.EMBED_RETRY_BACKOFF_MS.read(environment),
-            is_mock=variables.EMBEDDINGS_MOCK.read(environment),
-            openrouter_api_key=variables.OPENROUTER_API_KEY.read(environment),
-            openai_api_key=variables.OPENAI_API_KEY.read(environment),
-            gemini_api_key=variables.GEMINI_API_KEY.read(environment),
-        )
+
+class TraversalMode(StrEnum):
+    """How traversals find neighbours."""
+
+    AUTO = "auto"
+    INDEXED = "indexed"
+    CSR = "csr"
+
+
+class EmbedProvider(StrEnum):
+    """Who turns texts into vectors."""
+
+    OPENAI_COMPATIBLE = "openai-compatible"
+    OPENAI = "openai"
+    GEMINI = "gemini"
+    LOCAL = "local"
+    MOCK = "mock"
+
+
+class Engine(StrEnum):
+    """Where bulk work, queries and maintenance may run."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+ENGINES = tuple(str(engine) for engine in Engine)
 
 
 @dataclass(frozen=True, slots=True)
-class TraversalSettings:
-    """How traversals find neighbours; the limits are those of look-ups, None for none."""
-
-    mode: TraversalMode = TraversalMode.AUTO
-    indexed_max_frontier: int | None = None
-    indexed_max_hops: int | None = None
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> TraversalSettings:
-        return cls(
-            mode=variables.TRAVERSAL_MODE.read(environment),
-            indexed_max_frontier=variables.EXPAND_INDEXED_MAX_FRONTIER.read(environment),
-            indexed_max_hops=variables.EXPAND_INDEXED_MAX_HOPS.read(environment),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """Where bulk work runs."""
-
-    remote: str | None = None
-    master: str | None = None
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> SparkSettings:
-        return cls(
-            variables.SPARK_REMOTE.read(environment), variables.SPARK_MASTER.read(environment)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class AutopilotSettings:
+class AutopilotSettings(SettingGroup):
     """When a graph maintains itself: thresholds, of which 0 never is reached."""
 
-    enabled: bool = False
-    interval_s: float = 60.0
-    fragments: int = 64
-    unindexed_rows: int = 100_000
-    versions: int = 1_000
-    bytes: int = 0
-    keep: int = 10
-    age_s: float = 604_800.0
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> AutopilotSettings:
-        return cls(
-            enabled=variables.AUTOPILOT.read(environment),
-            interval_s=variables.AUTOPILOT_INTERVAL.read(environment),
-            fragments=variables.AUTOPILOT_FRAGMENTS.read(environment),
-            unindexed_rows=variables.AUTOPILOT_UNINDEXED_ROWS.read(environment),
-            versions=variables.AUTOPILOT_VERSIONS.read(environment),
-            bytes=variables.AUTOPILOT_MIB.read(environment),
-            keep=variables.AUTOPILOT_KEEP.read(environment),
-            age_s=variables.AUTOPILOT_AGE.read(environment),
-        )
+    enabled: bool = setting(
+        "OMNIGRAPH_AUTOPILOT",
+        False,
+        FLAG,
+        "`true` lets a graph that is open for writing maintain itself in the background.",
+        applies=_AUTOPILOT,
+    )
+    interval_s: float = setting(
+        "OMNIGRAPH_AUTOPILOT_INTERVAL",
+        60.0,
+        seconds(),
+        "How long to wait between two checks of whether maintenance is due.",
+        applies=_AUTOPILOT,
+    )
+    fragments: int = setting(
+        "OMNIGRAPH_AUTOPILOT_FRAGMENTS",
+        64,
+        count(),
+        "Optimize when a table has so many fragments that could be merged; `0` never.",
+        applies=_AUTOPILOT,
+    )
+    unindexed_rows: int = setting(
+        "OMNIGRAPH_AUTOPILOT_UNINDEXED_ROWS",
+        100_000,
+        count(),
+        "Optimize when an index of a table does not cover so many rows; `0` never.",
+        applies=_AUTOPILOT,
+    )
+    versions: int = setting(
+        "OMNIGRAPH_AUTOPILOT_VERSIONS",
+        1_000,
+        count(),
+        "Clean up when so many versions of a table could be removed; `0` never.",
+        applies=_AUTOPILOT,
+    )
+    bytes: int = setting(
+        "OMNIGRAPH_AUTOPILOT_MIB",
+        0,
+        MEBIBYTES,
+        "Clean up when so much could be removed; `0` never.",
+        applies=_AUTOPILOT,
+    )
+    keep: int = setting(
+        "OMNIGRAPH_AUTOPILOT_KEEP",
+        10,
+        count(least=1),
+        "How many commits of every branch such a cleanup leaves readable, at least.",
+        applies=_AUTOPILOT,
+    )
+    age_s: float = setting(
+        "OMNIGRAPH_AUTOPILOT_AGE",
+        604_800.0,
+        seconds(),
+        "For how long such a cleanup leaves every commit readable.",
+        applies=_AUTOPILOT,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TraversalSettings(SettingGroup):
+    """How traversals find neighbours; the limits are those of look-ups, None for none."""
+
+    mode: TraversalMode = setting(
+        "OMNIGRAPH_TRAVERSAL_MODE",
+        TraversalMode.AUTO,
+        choice(TraversalMode),
+        "How traversals find neighbours: `indexed` looks them up hop by hop, `csr` reads them off "
+        "an adjacency kept in memory, `auto` takes what costs less. The rows are the same.",
+        applies=_TRAVERSALS,
+    )
+    indexed_max_frontier: int | None = setting(
+        "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER",
+        None,
+        count(),
+        "With `auto`, look-ups start from at most so many nodes; unset, their cost alone decides.",
+        applies=_TRAVERSALS,
+    )
+    indexed_max_hops: int | None = setting(
+        "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS",
+        None,
+        count(),
+        "With `auto`, look-ups go at most so many hops; unset, their cost alone decides.",
+        applies=_TRAVERSALS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedSettings(SettingGroup):
+    """Who turns texts into vectors, and how long it may take. Keys never show in its text form."""
+
+    provider: EmbedProvider = setting(
+        "OMNIGRAPH_EMBED_PROVIDER",
+        EmbedProvider.OPENAI_COMPATIBLE,
+        choice(EmbedProvider),
+        "Who turns texts into vectors.",
+        applies=_EMBEDDING,
+    )
+    base_url: str | None = setting(
+        "OMNIGRAPH_EMBED_BASE_URL",
+        None,
+        TEXT,
+        "Address the paths of the embedding provider are appended to; the provider's own by "
+        "default.",
+        applies=_EMBEDDING,
+    )
+    model: str | None = setting(
+        "OMNIGRAPH_EMBED_MODEL",
+        None,
+        TEXT,
+        "Embedding model; the provider's usual one by default.",
+        applies=_EMBEDDING,
+    )
+    timeout_s: float = setting(
+        "OMNIGRAPH_EMBED_TIMEOUT_MS",
+        30.0,
+        milliseconds(least=1),
+        "How long one request to the embedding provider may take.",
+        applies=_EMBEDDING,
+    )
+    deadline_s: float = setting(
+        "OMNIGRAPH_EMBED_DEADLINE_MS",
+        60.0,
+        milliseconds(),
+        "How long one text may take, with all attempts and the pauses between them; `0` sets no "
+        "limit.",
+        applies=_EMBEDDING,
+    )
+    attempts: int = setting(
+        "OMNIGRAPH_EMBED_RETRY_ATTEMPTS",
+        4,
+        count(least=1),
+        "How often a request is tried in all, if the provider is not reached, is busy or fails.",
+        applies=_EMBEDDING,
+    )
+    backoff_s: float = setting(
+        "OMNIGRAPH_EMBED_RETRY_BACKOFF_MS",
+        0.2,
+        milliseconds(),
+        "How long to wait before the second attempt; each further pause is twice as long.",
+        applies=_EMBEDDING,
+    )
+    is_mock: bool = setting(
+        "OMNIGRAPH_EMBEDDINGS_MOCK",
+        False,
+        FLAG,
+        "`true` replaces any provider with made-up vectors, for tests.",
+        applies=_EMBEDDING,
+    )
+    openrouter_api_key: str | None = setting(
+        "OPENROUTER_API_KEY",
+        None,
+        TEXT,
+        "Key for the provider `openai-compatible`.",
+        applies=_EMBEDDING,
+        is_secret=True,
+    )
+    openai_api_key: str | None = setting(
+        "OPENAI_API_KEY",
+        None,
+        TEXT,
+        "Key for the provider `openai`, and for `openai-compatible` without `OPENROUTER_API_KEY`.",
+        applies=_EMBEDDING,
+        is_secret=True,
+    )
+    gemini_api_key: str | None = setting(
+        "GEMINI_API_KEY",
+        None,
+        TEXT,
+        "Key for the provider `gemini`.",
+        applies=_EMBEDDING,
+        is_secret=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSettings(SettingGroup):
+    """Where an S3 bucket is reached, and as whom. Secrets never show in its text form."""
+
+    region: str | None = setting(
+        "AWS_REGION",
+        None,
+        TEXT,
+        "Region of the bucket; `us-east-1` where the store has none.",
+        applies=_S3,
+    )
+    access_key_id: str | None = setting(
+        "AWS_ACCESS_KEY_ID",
+        None,
+        TEXT,
+        "Access key. Without one, the credentials of the container or machine are used.",
+        applies=_S3,
+        is_secret=True,
+    )
+    secret_access_key: str | None = setting(
+        "AWS_SECRET_ACCESS_KEY",
+        None,
+        TEXT,
+        "Secret that belongs to the access key.",
+        applies=_S3,
+        is_secret=True,
+    )
+    session_token: str | None = setting(
+        "AWS_SESSION_TOKEN",
+        None,
+        TEXT,
+        "Session token of temporary credentials.",
+        applies=_S3,
+        is_secret=True,
+    )
+    endpoint: str | None = setting(
+        "AWS_ENDPOINT_URL_S3",
+        None,
+        TEXT,
+        "Address of an S3-compatible server. An `http://` address allows plain HTTP.",
+        applies=_S3,
+        fallback=("AWS_ENDPOINT_URL", "Used where `AWS_ENDPOINT_URL_S3` is not set."),
+    )
+    is_path_style: bool = setting(
+        "AWS_S3_FORCE_PATH_STYLE",
+        True,
+        FLAG,
+        "Bucket in the path of the address, as most S3-compatible servers need it. `false` puts it "
+        "in the host name.",
+        applies=_S3,
+    )
+    is_http_allowed: bool = setting(
+        "AWS_ALLOW_HTTP",
+        False,
+        FLAG,
+        "Allows plain HTTP whatever the endpoint says.",
+        applies=_S3,
+    )
+
+    @property
+    def allows_http(self) -> bool:
+        """Whether plain HTTP may be spoken: it was allowed, or the endpoint asks for it."""
+        is_plain = self.endpoint is not None and self.endpoint.lower().startswith("http://")
+        return is_plain or self.is_http_allowed
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings(SettingGroup):
+    """Where bulk work runs."""
+
+    remote: str | None = setting(
+        "SPARK_REMOTE",
+        None,
+        TEXT,
+        "Address of a Spark Connect server (`sc://…`) that bulk work runs on; needs the extra "
+        "`connect`.",
+        applies=_SPARK,
+    )
+    master: str | None = setting(
+        "OMNIGRAPH_SPARK_MASTER",
+        None,
+        TEXT,
+        "Spark master that bulk work runs on, such as `spark://host:7077`; all cores of this "
+        "machine by default.",
+        applies=_SPARK,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(SettingGroup):
     """What the environment asks for, parsed and checked."""
 
-    writer_fence: FenceMode = FenceMode.AUTO
-    writer_wait_s: float = 30.0
-    lease_term_s: float = 30.0
-    write_concurrency: int = 8
-    maintenance_concurrency: int = 8
-    fold_after: int = 64
-    cleanup_grace_s: float = 86_400.0
+    writer_fence: FenceMode = setting(
+        "OMNIGRAPH_WRITER_FENCE",
+        FenceMode.AUTO,
+        choice(FenceMode),
+        "How writers in different processes are kept apart. `auto` uses the fence and warns once "
+        "where the storage cannot offer one; `required` refuses to write there instead; `off` "
+        "keeps apart only the threads of this process.",
+        applies=_WRITES,
+    )
+    writer_wait_s: float = setting(
+        "OMNIGRAPH_WRITER_WAIT",
+        30.0,
+        seconds(),
+        "How long a writer waits for another one to finish before it gives up.",
+        applies=_WRITES,
+    )
+    lease_term_s: float = setting(
+        "OMNIGRAPH_LEASE_TERM",
+        30.0,
+        seconds(least=1),
+        "On an object store, how long a writer may show no sign of life before another one takes "
+        "over. The lease is renewed every third of that; all writers of a graph should be given "
+        "the same.",
+        applies=_WRITES,
+    )
+    write_concurrency: int = setting(
+        "OMNIGRAPH_WRITE_CONCURRENCY",
+        8,
+        count(least=1),
+        "How many tables of one commit move at a time, while its publish is prepared; `1` does "
+        "everything in turn.",
+        applies=_WRITES,
+        is_lenient=True,
+    )
+    fold_after: int = setting(
+        "OMNIGRAPH_FOLD_AFTER",
+        64,
+        count(),
+        "A writer merges the small fragments of a table each time its version is a multiple of "
+        "this; `0` leaves them to `optimize`.",
+        applies=_WRITES,
+    )
+    cleanup_grace_s: float = setting(
+        "OMNIGRAPH_CLEANUP_GRACE",
+        86_400.0,
+        seconds(),
+        "How long a small write may take to prepare, the same for all processes. Cleanup leaves "
+        "files and forks alone that nothing refers to for so long, at least a minute, and a write "
+        "that took longer is refused. `0` says that nobody else writes. Bulk loads and `optimize` "
+        "may take days.",
+        applies=f"{_WRITES}, {_MAINTENANCE}",
+    )
+    maintenance_concurrency: int = setting(
+        "OMNIGRAPH_MAINTENANCE_CONCURRENCY",
+        8,
+        count(least=1),
+        "How many tables maintenance works on at a time.",
+        applies=_MAINTENANCE,
+        is_lenient=True,
+    )
     autopilot: AutopilotSettings = AutopilotSettings()
-    aws: AwsSettings = AwsSettings()
-    embed: EmbedSettings = EmbedSettings()
-    text_cache_bytes: int = 1 << 30
-    vector_cache_bytes: int = 1 << 29
     traversal: TraversalSettings = TraversalSettings()
+    text_cache_bytes: int = setting(
+        "OMNIGRAPH_TEXT_CACHE_MIB",
+        1 << 30,
+        MEBIBYTES,
+        "Memory for the words of searched text columns. A column that needs more is read again "
+        "for each search.",
+        applies=_SEARCH,
+    )
+    vector_cache_bytes: int = setting(
+        "OMNIGRAPH_VECTOR_CACHE_MIB",
+        1 << 29,
+        MEBIBYTES,
+        "Memory for searched vector columns. A column that needs more is searched by its index, "
+        "and without one read again for each search.",
+        applies=_SEARCH,
+    )
+    embed: EmbedSettings = EmbedSettings()
+    aws: AwsSettings = AwsSettings()
     spark: SparkSettings = SparkSettings()
-    load_engine: str = "spark"
-    """Where the command line loads by default; the library loads in its own process."""
+    load_engine: Engine = setting(
+        "OMNIGRAPH_LOAD_ENGINE",
+        Engine.SPARK,
+        choice(Engine),
+        "Where `omnigraph load` runs when it is not given `--engine`: on Spark, or in the process "
+        "itself. The library loads in its own process unless told otherwise.",
+        applies=_COMMAND_LINE,
+    )
 
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """The settings of one process.
 
-        Raises:
-            BadRequest: a variable holds something it must not.
-        """
-        return cls(
-            writer_fence=variables.WRITER_FENCE.read(environment),
-            writer_wait_s=variables.WRITER_WAIT.read(environment),
-            lease_term_s=variables.LEASE_TERM.read(environment),
-            write_concurrency=variables.WRITE_CONCURRENCY.read(environment),
-            maintenance_concurrency=variables.MAINTENANCE_CONCURRENCY.read(environment),
-            fold_after=variables.FOLD_AFTER.read(environment),
-            cleanup_grace_s=variables.CLEANUP_GRACE.read(environment),
-            autopilot=AutopilotSettings.from_environment(environment),
-            aws=AwsSettings.from_environment(environment),
-            embed=EmbedSettings.from_environment(environment),
-            text_cache_bytes=variables.TEXT_CACHE_MIB.read(environment),
-            vector_cache_bytes=variables.VECTOR_CACHE_MIB.read(environment),
-            traversal=TraversalSettings.from_environment(environment),
-            spark=SparkSettings.from_environment(environment),
-            load_engine=variables.LOAD_ENGINE.read(environment),
-        )
+@dataclass(frozen=True, slots=True)
+class CommandLineSettings(SettingGroup):
+    """What only the command line reads."""
+
+    home: str = setting(
+        "OMNIGRAPH_HOME",
+        "~/.omnigraph",
+        TEXT,
+        "Folder of the operator's `config.yaml`.",
+        applies=_COMMAND_LINE,
+    )
+    profile: str | None = setting(
+        "OMNIGRAPH_PROFILE",
+        None,
+        TEXT,
+        "Profile a command takes when it is given neither a graph nor `--profile`.",
+        applies=_COMMAND_LINE,
+    )
+    bearer_token: str | None = setting(
+        "OMNIGRAPH_BEARER_TOKEN",
+        None,
+        TEXT,
+        "Token for a server that has none of its own. A server declared as `lab` has its own in "
+        "`OMNIGRAPH_TOKEN_LAB` or by `omnigraph login lab`.",
+        applies=_COMMAND_LINE,
+        is_secret=True,
+    )
+    traceback: bool = setting(
+        "OMNIGRAPH_TRACEBACK",
+        False,
+        FLAG,
+        "`true` shows where in the code a command failed that should not have.",
+        applies=_COMMAND_LINE,
+    )
+
+
+SETTINGS: tuple[Setting[Any], ...] = (
+    *declared_settings(Settings),
+    *declared_settings(CommandLineSettings),
+)

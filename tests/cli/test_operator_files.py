@@ -307,3 +307,36 @@ def test_bash_completes_commands_profiles_files_and_folders(tmp_path: Path) -> N
             bash.wait_for("ready> ")
         bash.type("exit\n")
         assert bash.end() == 0
+
+
+def test_settings_are_listed_with_what_applies_now_and_no_secret(command) -> None:
+    given = {
+        "OMNIGRAPH_WRITER_WAIT": "2.5",
+        "OPENAI_API_KEY": "hush",
+        "OMNIGRAPH_WRITER_WAITS": "1",
+    }
+    done = command("config", "settings", "--json", **given)
+    document = json.loads(done.stdout)
+    rows = {row["name"]: row for row in document["settings"]}
+    assert (rows["OMNIGRAPH_WRITER_WAIT"]["value"], rows["OMNIGRAPH_WRITER_WAIT"]["is_set"]) == (
+        "2.5",
+        True,
+    )
+    assert rows["OMNIGRAPH_LEASE_TERM"]["value"] == rows["OMNIGRAPH_LEASE_TERM"]["default"] == "30"
+    assert rows["OMNIGRAPH_LEASE_TERM"]["type"] == "seconds"
+    assert "hush" not in done.stdout + done.stderr
+    problem = "no such setting OMNIGRAPH_WRITER_WAITS; did you mean OMNIGRAPH_WRITER_WAIT?"
+    assert document["unknown"] == [problem]
+    plain = command("config", "settings", **given)
+    assert "OMNIGRAPH_WRITER_WAIT = 2.5\n" in plain.stdout
+    assert "OMNIGRAPH_LEASE_TERM = 30  (default)\n" in plain.stdout
+    assert plain.stderr == f"warning: {problem}\n"
+
+
+def test_a_command_warns_about_a_variable_that_nothing_reads(command, tmp_path: Path) -> None:
+    (tmp_path / "s.pg").write_text("node A { k: String @key }")
+    done = command("init", "g.omni", "--schema", "s.pg", OMNIGRAPH_FOLD_AFTR="3")
+    assert done.returncode == 0
+    assert "warning: no such setting OMNIGRAPH_FOLD_AFTR; did you mean OMNIGRAPH_FOLD_AFTER?" in (
+        done.stderr
+    )

@@ -66,6 +66,7 @@ CALLS = {
     ("recovery", "list", *STORE): "recovery list",
     ("config", "path"): "config path",
     ("config", "show"): "config show",
+    ("config", "settings"): "config settings",
     ("config", "token", "https://example.org/g"): "config token",
     ("profile", "list"): "profile list",
     ("profile", "show", "here"): "profile show",

@@ -20,16 +20,11 @@ from omnigraph.storage.manifest.changes import Publication, SetVersion
 from omnigraph.storage.publish import publish
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.tables.stage import stage_fragments
-from omnigraph.storage.write import (
-    StagedTable,
-    WriteRequest,
-    commit_write,
-    mint_ticket,
-    open_writable,
-)
+from omnigraph.storage.write import WriteRequest, commit_write
 from substrate_upkeep import compact
 
 EntityTypes = NodeType | EdgeType
@@ -52,7 +47,7 @@ def append_tables(uri: str, tables: Mapping[str, pa.Table]) -> None:
             writable.table, written, uuid=str(uuid4()), properties=ticket.properties
         )
         staged.append(StagedTable(writable, one))
-    commit_write(WriteRequest(view.snapshot, ticket, WriterKind.LOAD, tuple(staged)))
+    _commit(WriteRequest(view.snapshot, ticket, WriterKind.LOAD, tuple(staged)))
 
 
 def build_indexes(uri: str) -> None:
@@ -66,7 +61,12 @@ def build_indexes(uri: str) -> None:
         one = stage_indices(writable.table, specs, uuid=str(uuid4()), properties=properties)
         if one is not None:
             staged.append(StagedTable(writable, one))
-    commit_write(WriteRequest(view.snapshot, ticket, WriterKind.ENSURE_INDICES, tuple(staged)))
+    _commit(WriteRequest(view.snapshot, ticket, WriterKind.ENSURE_INDICES, tuple(staged)))
+
+
+def _commit(request: WriteRequest) -> None:
+    with request.snapshot.root.hold() as hold:
+        commit_write(request, hold)
 
 
 def compact_tables(uri: str) -> int:

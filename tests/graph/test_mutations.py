@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import omnigraph
 from graph.music import affected, contents, edge, entities, ids, node, refusal, run
 from omnigraph.errors import BadRequest, CompileError, ConstraintViolated, ParameterError
+from omnigraph.storage.tables.counters import io_counters
 
 
 def commit_count(graph):
@@ -295,3 +297,40 @@ def test_null_into_a_required_property_is_refused(music):
 def test_a_query_that_only_reads_is_no_mutation(music):
     with refusal(BadRequest, "only reads"):
         music.mutate("query q() { match { $a: Artist } return { $a.name } }")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "{}born > 1960",
+        "{}born != 1985 or {}born is null",
+        "not ({}born >= 1985)",
+        "{}born in [1985, 1992.0, 7]",
+        '{}name contains "a" and {}born is not null',
+        '{}name starts_with "D"',
+        '{}genres contains "ambient"',
+        "{}genres is null",
+    ],
+)
+def test_a_mutation_selects_what_a_query_with_the_same_condition_finds(music, condition):
+    found = music.query(
+        f"query q() {{ match {{ $a: Artist {condition.replace('{}', '$a.')} }}"
+        " return { $a.slug as slug } }"
+    )
+    wanted = {row["slug"] for row in found.rows}
+    affected(music, f'update Artist set {{ bio: "marked" }} where {condition.replace("{}", "")}')
+    after = entities(music, "Artist")
+    assert {slug for slug, artist in after.items() if artist["bio"] == "marked"} == wanted
+    affected(music, f"delete Artist where {condition.replace('{}', '')}")
+    assert set(entities(music, "Artist")) == set(after) - wanted
+
+
+def test_a_condition_on_one_property_reads_no_other_of_rows_it_does_not_select(tmp_path):
+    graph = omnigraph.init(tmp_path / "g", "node P { name: String @key  age: I64 }")
+    rows = [node("P", name=secrets.token_hex(64), age=age) for age in range(10_000)]
+    graph.load(rows, "append")
+    graph = omnigraph.open(graph.uri)
+    before = io_counters()
+    assert affected(graph, "delete P where age > 9999") == (0, 0)
+    keys = sum(len(row["data"]["name"]) for row in rows)
+    assert (io_counters() - before).bytes_read < keys / 4

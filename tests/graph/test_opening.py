@@ -12,6 +12,7 @@ import pytest
 import omnigraph
 from graph.music import SCHEMA, contents, files_below, node, refusal, run
 from graph.observers import Trouble, observed
+from omnigraph.catalog.shape import text_hash
 from omnigraph.errors import (
     BadRequest,
     GraphNotFound,
@@ -279,6 +280,29 @@ def test_a_handle_that_is_open_already_notices_as_well(music, music_place):
         contents(music)
     with pytest.raises(SchemaContractMismatch):
         run(music, 'insert Artist {slug: "z", name: "Z"}')
+
+
+def test_verify_compares_a_schema_whose_hashes_are_right_in_full(music_place):
+    stored = stored_contract(music_place)
+    ir = stored.ir.replace('"I32"', '"I64"', 1)
+    state = json.loads(stored.state) | {"schema_ir_hash": text_hash(ir)}
+    publish_contract(music_place, ir=ir, state=json.dumps(state))
+    graph = omnigraph.open(music_place)
+    found = [(one.check, one.message) for one in graph.verify().findings]
+    assert [check for check, _ in found] == ["schema"]
+    assert "recorded hash" in found[0][1]
+
+
+def test_a_graph_without_the_hash_of_its_schema_text_opens_as_before(music_place):
+    state = json.loads(stored_contract(music_place).state)
+    assert state.pop("schema_source_hash")
+    publish_contract(music_place, state=json.dumps(state))
+    graph = omnigraph.open(music_place)
+    assert contents(graph)
+    assert graph.verify().is_sound
+    publish_contract(music_place, source=graph.schema.replace("born: I32?", "born: I64?"))
+    with pytest.raises(SchemaContractMismatch, match="text no longer matches"):
+        omnigraph.open(music_place)
 
 
 def test_a_schema_record_that_is_no_json_is_refused(music_place):

@@ -26,8 +26,8 @@ from maintenance.library import (
 from maintenance.reference_marker import reach, substance, trees
 from omnigraph.errors import OmniError
 from omnigraph.settings import Settings
+from omnigraph.storage.staged import open_writable
 from omnigraph.storage.tables.fragments import write_uncommitted
-from omnigraph.storage.write import open_writable
 
 STEPS = 25
 SETTINGS = Settings(cleanup_grace_s=0)

@@ -28,9 +28,9 @@ from omnigraph.errors import ConflictError, ManifestCorrupt, NotFoundError
 from omnigraph.graph.graph import quarantine
 from omnigraph.storage.manifest.changes import Publication, SetVersion
 from omnigraph.storage.publish import publish
+from omnigraph.storage.staged import open_writable
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.stage import stage_fresh
-from omnigraph.storage.write import open_writable
 
 
 def checks(result):

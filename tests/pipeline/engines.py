@@ -13,8 +13,10 @@ from omnigraph.errors import (
     OmniError,
     RowsRejected,
 )
+from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.graph import bulk_loading
-from omnigraph.graph.loading import BulkOptions, LoadRequest
+from omnigraph.graph.loading import LoadRequest, RunsOn
 from omnigraph.storage.tables.location import is_flat_name
 from pipeline.random_loads import normal
 
@@ -40,15 +42,14 @@ def load(graph, data, mode: str, engine: str, **options):
         case "inline":
             branch, base = options.pop("branch", "main"), options.pop("base", None)
             head = options.pop("expected_head", None)
-            request = LoadRequest(b"", None, graph_mode(mode), branch, base, None, head)
-            bulk = BulkOptions(**options)
-            return bulk_loading.bulk_load(graph._views, data, request, "local", bulk)
-
-
-def graph_mode(mode: str):
-    from omnigraph.execution.load import LoadMode
-
-    return LoadMode(mode)
+            runs_on = RunsOn(spark_conf=options.pop("spark_conf", {}))
+            request = LoadRequest(
+                options=LoadOptions(mode=LoadMode(mode), **options),
+                branch=branch,
+                base=base,
+                expected_head=head,
+            )
+            return bulk_loading.bulk_load(graph._writer, data, request, runs_on)
 
 
 def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: str) -> Ended:

@@ -8,25 +8,23 @@ import time
 from pathlib import Path
 
 from omnigraph.errors import ExternalBlobPolicy
-from omnigraph.pipeline.tasks import Job, SparkTasks, run_kernel
+from omnigraph.pipeline.tasks import Job, SparkTasks
 
 
 def fail_once(spec: tuple, task: object) -> object:
     kernel, inner, marker, way = spec
-    kind, value = run_kernel(kernel, inner, task)
+    value = kernel(inner, task)
     if _is_first(Path(marker)):
         if way == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         raise RuntimeError("fails once")
-    assert kind == "done", value
     return value
 
 
 def linger_once(spec: tuple, task: object) -> object:
     """One task does its work and does not end before a copy of it has done the same work."""
     kernel, inner, folder = spec
-    kind, value = run_kernel(kernel, inner, task)
-    assert kind == "done", value
+    value = kernel(inner, task)
     lingering, copied = Path(folder) / "lingering", Path(folder) / "copied"
     if _is_first(lingering):
         lingering.write_text(repr(task))
@@ -44,6 +42,10 @@ def refuse(spec: tuple, task: object) -> object:
     raise ExternalBlobPolicy(*spec)
 
 
+def fail(spec: None, task: object) -> object:
+    raise RuntimeError("fails every time")
+
+
 def _is_first(marker: Path) -> bool:
     try:
         marker.open("x").close()
@@ -54,25 +56,24 @@ def _is_first(marker: Path) -> bool:
 
 def failing_tasks(stage: str, marker: Path, way: str):
     """Tasks on Spark of which one fails in the given stage."""
-    return _wrapping("fail_once", stage, str(marker), way)
+    return _wrapping(fail_once, stage, str(marker), way)
 
 
 def lingering_tasks(stage: str, folder: Path):
     """Tasks on Spark of which one waits in the given stage until Spark has run a copy of it."""
-    return _wrapping("linger_once", stage, str(folder))
+    return _wrapping(linger_once, stage, str(folder))
 
 
-def _wrapping(name: str, wanted: str, *more: str):
+def _wrapping(around, wanted: str, *more: str):
     class Wrapping(SparkTasks):
         def run_all(self, jobs, *, stage=""):
             if stage == wanted:
-                kernel = f"pipeline.fault_kernels:{name}"
-                jobs = [Job(kernel, job.tasks, (job.kernel, job.spec, *more)) for job in jobs]
+                jobs = [Job(around, job.tasks, (job.kernel, job.spec, *more)) for job in jobs]
             return super().run_all(jobs, stage=stage)
 
         def map_rows(self, frame, kernel, spec, *, stage=""):
             if stage == wanted:
-                kernel, spec = f"pipeline.fault_kernels:{name}", (kernel, spec, *more)
+                kernel, spec = around, (kernel, spec, *more)
             return super().map_rows(frame, kernel, spec, stage=stage)
 
     return Wrapping

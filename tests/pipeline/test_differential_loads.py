@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.pipeline.checks import Sizes
-from omnigraph.pipeline.load import LoadOptions
 from pipeline.differential import compare
 from pipeline.leaving_out import compare_left
 
@@ -15,10 +14,7 @@ TINY = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
 @pytest.fixture
 def divided(monkeypatch):
     """Keys and rows in many small shares."""
-    monkeypatch.setattr(
-        "omnigraph.graph.bulk_loading.LoadOptions",
-        lambda *given, **more: LoadOptions(*given, **more, sizes=TINY),
-    )
+    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", TINY)
 
 
 @pytest.mark.parametrize("block", range(4))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, TypeNotFound
-from omnigraph.pipeline.inputs import InputOptions
+from omnigraph.pipeline.checks import Sizes
 from pipeline.engines import load
 from pipeline.random_loads import normal
 
@@ -73,7 +73,7 @@ def test_a_pattern_that_matches_nothing_is_a_mistake(new_graph, tmp_path):
 def test_lines_keep_their_numbers_wherever_a_file_is_cut(
     new_graph, tmp_path, wanted, size, monkeypatch
 ):
-    monkeypatch.setattr("omnigraph.graph.bulk_loading.InputOptions", _cut_every(size))
+    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", Sizes(split_bytes=size))
     path = tmp_path / "in.jsonl"
     path.write_text("\ufeff" + LINES.replace("\n", "\r\n"))
     graph = new_graph(SCHEMA)
@@ -95,7 +95,7 @@ def test_lines_keep_their_numbers_wherever_a_file_is_cut(
 def test_a_file_that_is_given_twice_is_read_twice_with_its_own_lines(
     new_graph, tmp_path, monkeypatch, size
 ):
-    monkeypatch.setattr("omnigraph.graph.bulk_loading.InputOptions", _cut_every(size))
+    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", Sizes(split_bytes=size))
     path, other = tmp_path / "in.jsonl", tmp_path / "other.jsonl"
     path.write_text(LINES + "{\n")
     other.write_text("\n[]\n")
@@ -110,13 +110,6 @@ def test_a_file_that_is_given_twice_is_read_twice_with_its_own_lines(
     assert [(v.file, v.line) for v in broken.value.violations] == [
         (str(path), line) for line in (1, 2, 3)
     ]
-
-
-def _cut_every(size: int):
-    def options(format=None, type_name=None, columns=None):
-        return InputOptions(format, type_name, columns or {}, split_bytes=size)
-
-    return options
 
 
 def people_table() -> pa.Table:

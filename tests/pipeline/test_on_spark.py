@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -14,11 +15,12 @@ import pytest
 import omnigraph
 from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, StorageFailure
 from omnigraph.pipeline.checks import Sizes
-from omnigraph.pipeline.load import LoadOptions
+from omnigraph.pipeline.kernels.probe import describe
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
 from pipeline import test_bad_records as bad
 from pipeline.differential import compare
 from pipeline.engines import described, load
+from pipeline.fault_kernels import fail
 from pipeline.leaving_out import compare_left
 from pipeline.random_loads import normal
 
@@ -34,9 +36,9 @@ KNOWS = [
 
 
 def test_tasks_give_the_same_on_spark_and_inline(spark):
-    kernel, tasks = "omnigraph.pipeline.kernels.probe:describe", list(range(5))
+    tasks = list(range(5))
     on_spark, inline = SparkTasks(spark), InlineTasks()
-    assert on_spark.run(kernel, tasks, None) == inline.run(kernel, tasks, None)
+    assert on_spark.run(describe, tasks, None) == inline.run(describe, tasks, None)
     assert on_spark.application == spark.sparkContext.applicationId
     assert on_spark.times[0].tasks == 5
 
@@ -49,8 +51,14 @@ def test_a_mistake_in_the_input_is_not_tried_again(spark, new_graph, tmp_path):
 
 
 def test_a_failing_kernel_ends_the_load_with_its_reason(spark):
-    with pytest.raises(StorageFailure, match=r"reading failed on Spark: .*No module named"):
-        SparkTasks(spark).run("omnigraph.nowhere:nothing", [1], None, stage="reading")
+    with pytest.raises(StorageFailure, match=r"reading failed on Spark: .*fails every time"):
+        SparkTasks(spark).run(fail, [1], None, stage="reading")
+
+
+def test_only_a_function_of_a_module_can_be_a_kernel(spark):
+    for tasks in (InlineTasks(), SparkTasks(spark)):
+        with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+            tasks.run(lambda _spec, task: task, [1], None)
 
 
 def test_executors_of_this_machine_need_no_look(spark, monkeypatch):
@@ -79,10 +87,7 @@ def test_the_same_rows_are_left_out_on_spark(paired_templates, tmp_path, spark):
 
 def test_keys_divided_among_workers_are_all_looked_at(templates, tmp_path, spark, monkeypatch):
     tiny = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
-    monkeypatch.setattr(
-        "omnigraph.graph.bulk_loading.LoadOptions",
-        lambda *given, **more: LoadOptions(*given, **more, sizes=tiny),
-    )
+    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", tiny)
     for seed in range(300, 303):
         compare(templates, tmp_path, seed, ("small", "spark"))
 

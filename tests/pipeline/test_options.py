@@ -19,10 +19,11 @@ from omnigraph.errors import (
 from omnigraph.pipeline.checks import Sizes
 from omnigraph.pipeline.kernels.fresh_ids import fresh_ids
 from omnigraph.pipeline.kernels.hashing import string_hashes
-from omnigraph.pipeline.load import LoadJob, LoadOptions
+from omnigraph.pipeline.load import LoadJob
 from omnigraph.pipeline.tasks import InlineTasks
 from pipeline.differential import compare
 from pipeline.engines import load
+from pipeline.fault_kernels import refuse
 from pipeline.random_loads import normal
 
 SCHEMA = """
@@ -340,10 +341,7 @@ def test_hashes_divide_keys_evenly():
 @pytest.mark.parametrize("block", range(2))
 def test_work_divided_into_many_buckets_ends_the_same_way(templates, tmp_path, monkeypatch, block):
     tiny = Sizes(keys_per_task=2, keys_worth_a_task=1, rows_per_task=2)
-    monkeypatch.setattr(
-        "omnigraph.graph.bulk_loading.LoadOptions",
-        lambda *given, **more: LoadOptions(*given, **more, sizes=tiny),
-    )
+    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", tiny)
     for seed in range(300 + block * 15, 315 + block * 15):
         compare(templates, tmp_path, seed, ("small", "inline"))
 
@@ -451,7 +449,7 @@ def test_a_large_file_goes_through_the_tasks_by_itself(graph, tmp_path, monkeypa
 def test_errors_of_kernels_arrive_as_they_were():
     error = omnigraph.errors.ExternalBlobPolicy("s3://b/k", "not on the list")
     with pytest.raises(omnigraph.errors.ExternalBlobPolicy) as raised:
-        InlineTasks().run("pipeline.fault_kernels:refuse", [error.args], ("s3://b/k", "why"))
+        InlineTasks().run(refuse, [error.args], ("s3://b/k", "why"))
     assert (
         raised.value.details() == omnigraph.errors.ExternalBlobPolicy("s3://b/k", "why").details()
     )

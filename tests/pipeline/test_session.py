@@ -15,7 +15,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.pipeline.archive import archive_file, archive_options
 from omnigraph.pipeline.java import Java, cache_folder, find_java, launcher_home
 from omnigraph.pipeline.session import parse_options, spark
-from omnigraph.settings import LOAD_ENGINE, Settings, SparkSettings
+from omnigraph.settings import Settings, SparkSettings
 
 REQUIREMENTS = Path(__file__).parents[2] / "requirements"
 PROGRAMS = ("bash", "sh", "env", "dirname", "basename", "uname", "ps", "cat", "readlink", "grep")
@@ -115,10 +115,11 @@ def test_spark_connect_without_its_packages_says_what_to_install():
 
 
 def test_the_command_line_loads_on_spark_unless_told_otherwise():
-    assert LOAD_ENGINE.read({}) == "spark"
-    assert LOAD_ENGINE.read({"OMNIGRAPH_LOAD_ENGINE": "local"}) == "local"
+    read = Settings.from_environment
+    assert read({}).load_engine == "spark"
+    assert read({"OMNIGRAPH_LOAD_ENGINE": "local"}).load_engine == "local"
     with pytest.raises(BadRequest, match="spark or local"):
-        LOAD_ENGINE.read({"OMNIGRAPH_LOAD_ENGINE": "cluster"})
+        read({"OMNIGRAPH_LOAD_ENGINE": "cluster"})
 
 
 def test_pandas_is_in_no_lock_but_the_one_for_connect():

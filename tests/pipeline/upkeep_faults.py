@@ -22,7 +22,7 @@ def deadly_tasks(part: str):
 
     class Deadly(SparkTasks):
         def run_all(self, jobs, *, stage=""):
-            deadly = [Job("pipeline.upkeep_faults:die", job.tasks, part) for job in jobs]
+            deadly = [Job(die, job.tasks, part) for job in jobs]
             return super().run_all(deadly, stage=stage)
 
     return Deadly

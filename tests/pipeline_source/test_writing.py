@@ -22,10 +22,16 @@ def writer(graph, overwrite=False, **options):
 
 
 def write(graph, rows, overwrite=False, **options):
-    """Rows as one task hands them over, committed."""
+    """Rows as one task hands them over, committed or, should anything fail, aborted."""
     made = writer(graph, overwrite, **options)
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows)
-    made.commit([made.write(iter(table.to_batches()))])
+    messages = [None]
+    try:
+        messages = [made.write(iter(table.to_batches()))]
+        made.commit(messages)
+    except OmniError:
+        made.abort(messages)
+        raise
 
 
 def staged_files(graph) -> list[str]:

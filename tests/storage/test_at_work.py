@@ -90,7 +90,7 @@ def test_where_files_cannot_be_locked_a_note_keeps_changing(tmp_path):
 
 
 def beating(store: MemoryObjectStore) -> AtWork:
-    return _BeatingNote(store, at_work_path(NAME), 0, beat_s=0.01)
+    return _BeatingNote.left(store, at_work_path(NAME), 0, beat_s=0.01)
 
 
 def test_a_beating_note_changes_as_long_as_its_author_lives():

@@ -31,7 +31,7 @@ class RestlessStore(MemoryObjectStore):
 def branch(name):
     return BranchRef(
         name=BranchName(name),
-        incarnation=f"of-{name}",
+        incarnation="01J9Z3N8Q4X7Y2K5M6P0R1S3" + name[:1].upper().rjust(2, "0"),
         parent=BranchName("main"),
         parent_incarnation=None,
         fork_version=1,

@@ -62,15 +62,18 @@ class SchemaState:
     schema_ir_hash: str
     schema_identity_version: int
     schema_identity_domain: str
+    schema_source_hash: str | None = None
+    """Of the schema text that was compiled; not known of graphs of earlier builds."""
 
     @classmethod
-    def of(cls, catalog: Catalog) -> SchemaState:
+    def of(cls, catalog: Catalog, source: str | None = None) -> SchemaState:
         return cls(
             format_version=STATE_FORMAT_VERSION,
             schema_shape_hash=shape_hash(catalog),
             schema_ir_hash=ir_hash(catalog),
             schema_identity_version=IDENTITY_VERSION,
             schema_identity_domain=catalog.identity_domain,
+            schema_source_hash=None if source is None else text_hash(source),
         )
 
 
@@ -85,6 +88,13 @@ def decode_ir(text: str | bytes) -> Catalog:
     Raises:
         SchemaContractMismatch: not an IR, one of another version, or one that contradicts itself.
     """
+    record, catalog = _read_ir(text)
+    for problem in _contradictions(catalog, record):
+        raise SchemaContractMismatch(f"the stored schema IR contradicts itself: {problem}")
+    return catalog
+
+
+def _read_ir(text: str | bytes) -> tuple[IrRecord, Catalog]:
     version = _parse(text, VersionRecord, "schema IR").ir_version
     if version != IR_VERSION:
         age = "newer than" if version > IR_VERSION else "older than"
@@ -96,9 +106,7 @@ def decode_ir(text: str | bytes) -> Catalog:
         catalog = _catalog(record)
     except (ValueError, LookupError) as error:
         raise SchemaContractMismatch(f"the stored schema IR is not valid: {error}") from error
-    for problem in _contradictions(catalog, record):
-        raise SchemaContractMismatch(f"the stored schema IR contradicts itself: {problem}")
-    return catalog
+    return record, catalog
 
 
 def ir_hash(catalog: Catalog) -> str:
@@ -106,7 +114,8 @@ def ir_hash(catalog: Catalog) -> str:
 
 
 def encode_state(state: SchemaState) -> str:
-    return msgspec.json.encode(asdict(state)).decode()
+    known = {name: value for name, value in asdict(state).items() if value is not None}
+    return msgspec.json.encode(known).decode()
 
 
 def decode_state(text: str | bytes) -> SchemaState:
@@ -130,10 +139,33 @@ _SUPPORTED = {
 }
 
 
+def find_vouched(source: str, ir_text: str, state_text: str) -> Catalog | None:
+    """The accepted catalog, if the state record has the hashes of these very texts.
+
+    Every opening of a graph passes here, so nothing is compiled. None says that it takes
+    `check_contract` to tell whether the texts agree all the same.
+    """
+    state = decode_state(state_text)
+    hashes = (state.schema_source_hash, state.schema_ir_hash)
+    if (text_hash(source), text_hash(ir_text)) != hashes:
+        return None
+    _, catalog = _read_ir(ir_text)
+    _require_domain(catalog, state)
+    return catalog
+
+
+def _require_domain(catalog: Catalog, state: SchemaState) -> None:
+    if catalog.identity_domain != state.schema_identity_domain:
+        raise SchemaContractMismatch(
+            f"the schema IR belongs to identity domain {catalog.identity_domain}, "
+            f"the state record to {state.schema_identity_domain}"
+        )
+
+
 def check_contract(
     ir_text: str | bytes, state_text: str | bytes, compiled_source: Catalog
 ) -> Catalog:
-    """The accepted catalog, once IR, state record and schema text are known to agree.
+    """The accepted catalog, once IR, state record and schema text are known to agree in full.
 
     `compiled_source` is the catalog of the stored text, of which only the shape counts.
 
@@ -146,11 +178,7 @@ def check_contract(
         raise SchemaContractMismatch("the stored schema IR does not match its recorded hash")
     if shape_hash(catalog) != state.schema_shape_hash:
         raise SchemaContractMismatch("the shape of the schema IR does not match its recorded hash")
-    if catalog.identity_domain != state.schema_identity_domain:
-        raise SchemaContractMismatch(
-            f"the schema IR belongs to identity domain {catalog.identity_domain}, "
-            f"the state record to {state.schema_identity_domain}"
-        )
+    _require_domain(catalog, state)
     if shape_hash(compiled_source) != state.schema_shape_hash:
         raise SchemaContractMismatch(
             "the stored schema text no longer matches the accepted compiled schema"

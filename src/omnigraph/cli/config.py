@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph.errors import BadRequest
+from omnigraph.settings import CommandLineSettings
 
 OUTPUT_FORMATS = ("table", "kv", "csv", "jsonl", "json")
 CELL_LAYOUTS = ("truncate", "wrap")
@@ -121,7 +122,7 @@ class OperatorConfig:
 
 def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where the operator's files are; the default where no home is known is never there."""
-    given = environment.get("OMNIGRAPH_HOME", "").strip() or "~/.omnigraph"
+    given = CommandLineSettings.from_environment(environment).home
     try:
         return Path(given).expanduser()
     except RuntimeError:
@@ -130,7 +131,7 @@ def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 def active_profile(environment: Mapping[str, str] = os.environ) -> str | None:
     """The profile the environment asks for."""
-    return environment.get("OMNIGRAPH_PROFILE", "").strip() or None
+    return CommandLineSettings.from_environment(environment).profile
 
 
 def read_config(folder: Path, warn: Callable[[str], None]) -> OperatorConfig:

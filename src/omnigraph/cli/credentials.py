@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from omnigraph.environment import TOKEN_PREFIX
 from omnigraph.errors import BadRequest
-from omnigraph.settings import BEARER_TOKEN
+from omnigraph.settings import CommandLineSettings
 
 _SECTION = re.compile(r"\[(?P<name>[^\]\n]+)\]\s*")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -50,15 +51,16 @@ def choose_token(
     """The token for an address; one that is kept for a server goes to no other."""
     server = server_of(url, servers)
     if server is not None:
-        variable = f"OMNIGRAPH_TOKEN_{server.upper().replace('-', '_')}"
+        variable = f"{TOKEN_PREFIX}{server.upper().replace('-', '_')}"
         given = environment.get(variable, "").strip()
         if given:
             return Token(given, server, variable)
         kept = read_token(path, server)
         if kept:
             return Token(kept, server, str(path))
-    common = BEARER_TOKEN.read(environment)
-    return Token(common, server, BEARER_TOKEN.name) if common else None
+    common = CommandLineSettings.from_environment(environment).bearer_token
+    source = CommandLineSettings.variable("bearer_token")
+    return Token(common, server, source) if common else None
 
 
 def read_token(path: Path, server: str) -> str | None:

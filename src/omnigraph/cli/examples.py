@@ -64,6 +64,7 @@ EXAMPLES = {
     "logout": ("omnigraph logout lab",),
     "config path": ("omnigraph config path",),
     "config show": ("omnigraph config show",),
+    "config settings": ("omnigraph config settings",),
     "config token": ("omnigraph config token https://graph.example.org/graphs/music",),
     "profile list": ("omnigraph profile list",),
     "profile show": ("omnigraph profile show music",),

@@ -114,10 +114,9 @@ def hint_for(error: OmniError) -> str | None:
         case errors.WriterBusy():
             return "OMNIGRAPH_WRITER_WAIT says how many seconds to wait"
         case errors.StorageFailure(kind=errors.StorageKind.CONFIGURATION):
-            if "s3://" in error.message:
-                return "look at the AWS_… variables: the keys, the region, the endpoint"
             return (
-                "look at who owns the folder, what may be written there and how much room is left"
+                "look at who owns the folder, what may be written there and how much room is "
+                "left; for s3://, at the AWS_… variables: the keys, the region, the endpoint"
             )
         case errors.StorageFailure(kind=errors.StorageKind.TRANSIENT):
             return "it may work when tried again"
@@ -174,18 +173,19 @@ def _remedy(command: click.Command, flag: str) -> str:
 def _fail_unexpectedly(error: BaseException, *, wants_json: bool) -> int:
     """Something nobody thought of: one line, and the way to see more."""
     from omnigraph.errors import BadRequest
-    from omnigraph.settings import TRACEBACK
+    from omnigraph.settings import CommandLineSettings
 
     first = str(error).strip().splitlines()[:1]
     said = f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
     try:
-        is_wanted = TRACEBACK.read(os.environ)
+        is_wanted = CommandLineSettings.from_environment(os.environ).traceback
     except BadRequest:  # one complaint at a time
         is_wanted = True
     if is_wanted:
         make_room()
         traceback.print_exception(error, file=sys.stderr)
-    hint = "" if is_wanted else f"\nhint: this should not happen; {TRACEBACK.name}=1 shows where"
+    variable = CommandLineSettings.variable("traceback")
+    hint = "" if is_wanted else f"\nhint: this should not happen; {variable}=1 shows where"
     body: dict[str, object] = {"error": f"unexpected: {said}", "code": "internal"}
     return fail(body, f"error: unexpected: {said}{hint}", wants_json=wants_json)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import click
 from omnigraph.cli.completing import complete_profile, complete_store
 from omnigraph.cli.config import OperatorConfig, active_profile, config_folder, read_config
 from omnigraph.cli.output import note
+from omnigraph.cli.process_settings import read_settings
 from omnigraph.cli.terminal import make_room
 
 if TYPE_CHECKING:
@@ -48,18 +48,15 @@ class Scope:
 
     def open(self, *, read_only: bool) -> Graph:
         from omnigraph.graph.graph import open as open_graph
-        from omnigraph.settings import Settings
 
-        settings = Settings.from_environment(os.environ)
+        settings = read_settings()
         return open_graph(self.uri, read_only=read_only, actor=self.actor, settings=settings)
 
     def quarantine(self, operation_id: str) -> str:
         """Set aside an intent that keeps the graph from being opened."""
         from omnigraph.graph.graph import quarantine
-        from omnigraph.settings import Settings
 
-        settings = Settings.from_environment(os.environ)
-        return quarantine(self.uri, operation_id, settings=settings)
+        return quarantine(self.uri, operation_id, settings=read_settings())
 
     def echo(self, verb: str) -> None:
         """Say on stderr what is about to be changed, and where."""

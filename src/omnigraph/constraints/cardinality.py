@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +41,13 @@ def _violations(
     first_rows = pc.index_in(column(counted, "source"), value_set=written)
     for one, index in zip(counted.to_pylist(), first_rows.to_pylist(), strict=True):
         message = cardinality_message(edge, one["source"], one["edges"])
-        yield change.violation(ViolationKind.CARDINALITY, message, index)
+        kind = ViolationKind.CARDINALITY
+        found = (
+            Violation(kind, edge.table_key, message)
+            if index is None
+            else change.violation(kind, message, index)
+        )
+        yield replace(found, source=one["source"])
 
 
 def cardinality_message(edge: EdgeType, source: str, edges: int) -> str:

@@ -95,5 +95,5 @@ def _orphaned(edge: EdgeType, changes: Changes, committed: Committed) -> Iterato
                 ViolationKind.ORPHAN_EDGE,
                 edge.table_key,
                 missing_end_message(name, one[name], type_name),
-                one["id"],
+                id=one["id"],
             )

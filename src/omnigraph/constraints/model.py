@@ -25,7 +25,7 @@ class TableChange:
     records that give one key twice may stand side by side, and then break the key. `deleted` are
     ids that go, none of them among the rows. With `replaces_all` nothing else of the table stays,
     and `deleted` must name every committed id that is not among the rows. `lines` says where each
-    row came from, when it came from a file.
+    row came from, when it came from a file; `positions`, where it stands in an input of many files.
     """
 
     type: NodeType | EdgeType
@@ -33,6 +33,7 @@ class TableChange:
     deleted: pa.Array = field(default_factory=lambda: NO_IDS)
     replaces_all: bool = False
     lines: pa.Array | None = None
+    positions: pa.Array | None = None
     file: str | None = None
 
     @property
@@ -48,12 +49,17 @@ class TableChange:
         """The ids whose committed rows no longer count: replaced or deleted."""
         return pa.concat_arrays([self.ids, self.deleted])
 
-    def violation(self, kind: ViolationKind, message: str, index: int | None = None) -> Violation:
-        """A violation by the row at `index`, with its id and its line."""
-        if index is None:
-            return Violation(kind, self.table_key, message)
-        line = self.lines[index].as_py() if self.lines is not None else None
-        return Violation(kind, self.table_key, message, self.ids[index].as_py(), self.file, line)
+    def violation(self, kind: ViolationKind, message: str, index: int) -> Violation:
+        """A violation by the row at `index`, with its id and where it came from."""
+        return Violation(
+            kind,
+            self.table_key,
+            message,
+            id=self.ids[index].as_py(),
+            file=self.file,
+            line=self.lines[index].as_py() if self.lines is not None else None,
+            position=self.positions[index].as_py() if self.positions is not None else None,
+        )
 
 
 Changes = Mapping[TableKey, TableChange]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.execution.read.reader import Reader
 from omnigraph.identity import TableKey
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import Table
@@ -22,6 +24,11 @@ class CommittedRows:
         if key not in self._tables:
             self._tables[key] = self._snapshot.table(key)
         return self._tables[key]
+
+    def reader(self, type_: NodeType | EdgeType) -> Reader:
+        """The rows of a type as queries read them."""
+        key = type_.table_key
+        return Reader(self.table(key), type_, self._snapshot.entry(key).row_count)
 
     def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
         opened = self.table(table)

@@ -185,8 +185,6 @@ def _has(lists: Datum, value: Datum, rows: int) -> pa.Array:
 
 
 def _text(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
-    import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
-
     if isinstance(right, pa.Scalar):
         if not right.is_valid:
             return pa.nulls(len(left), pa.bool_())
@@ -194,6 +192,9 @@ def _text(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
         if op is Comparator.CONTAINS:
             return pc.match_substring(left, needle)
         return (pc.starts_with if op is Comparator.STARTS_WITH else pc.ends_with)(left, needle)
+    # Arrow looks for one text in many; Polars for another one in each row.
+    import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
+
     frame = pl.DataFrame({"text": pl.from_arrow(left), "part": pl.from_arrow(right)})
     text, part = pl.col("text").str, pl.col("part")
     match op:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.constraints.distinct import all_differ
 from omnigraph.constraints.keys import tuple_strings, unique_groups
 from omnigraph.constraints.model import NO_IDS, TableChange, column, without
 from omnigraph.errors import (
@@ -196,7 +197,7 @@ def _repeats(change: TableChange, repeated: pa.Array) -> Iterator[Violation]:
 def _fold_repeats(change: TableChange, mode: LoadMode) -> TableChange:
     """One row per id: the last record wins in a merge, any repeat is a conflict otherwise."""
     ids = change.ids
-    if pc.count_distinct(ids).as_py() == len(ids):
+    if all_differ(ids):
         return change
     positions = pa.table({"id": ids, "at": pa.array(range(len(ids)), pa.int64())})
     last = positions.group_by("id").aggregate([("at", "max")])

@@ -1,19 +1,28 @@
-"""Finding the rows a mutation's condition names: committed ones, under what is pending."""
+"""Finding the rows a mutation's condition names: committed ones, under what is pending.
+
+A row named by its key is looked up. Everything else goes through the scan that queries use: it
+checks what it can while it reads, and only what it cannot check is read into memory, in pieces.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.constraints.model import column, without
+from omnigraph.constraints.model import NO_IDS, column, without
 from omnigraph.execution.assign import key_ids
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.physical import read_by_id
 from omnigraph.execution.predicates import Scope, keeps, scalar
+from omnigraph.execution.read.pushdown import split
+from omnigraph.execution.read.reader import ID, Found
+from omnigraph.execution.read.resolve import Given
 from omnigraph.plan.expressions import (
     Comparator,
     Compare,
@@ -41,8 +50,12 @@ class Selector:
 
     def matching_ids(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array:
         """The ids of committed rows the condition is true for."""
-        candidates = self._candidates(type_, where, sorted({"id", *_columns(where)}))
-        return column(candidates.filter(self.mask(candidates, where)), "id")
+        named = self._named_id(type_, where)
+        if named is None:
+            return self._scanned_ids(type_, where)
+        names = sorted({ID, *_columns(where)})
+        found = self.committed.find(type_.table_key, ID, named, names)
+        return column(found.filter(self.mask(found, where)), ID)
 
     def matching_rows(
         self, type_: NodeType | EdgeType, where: Predicate, pending: pa.Table
@@ -51,7 +64,7 @@ class Selector:
         # Of a row named by its key all is read at once; else what the condition needs, then more.
         named = self._named_id(type_, where)
         ids = self.matching_ids(type_, where) if named is None else named
-        ids = ids.filter(without(ids, column(pending, "id")))
+        ids = ids.filter(without(ids, column(pending, ID)))
         found = read_by_id(self.committed.table(type_.table_key), ids, type_)
         if named is not None:
             found = found.filter(self.mask(found, where))
@@ -64,20 +77,23 @@ class Selector:
 
         return keeps(where, Scope(rows.num_rows, values, self.parameters, self.now))
 
-    def _candidates(
-        self, type_: NodeType | EdgeType, where: Predicate, names: list[str]
-    ) -> pa.Table:
-        """Rows that may match, with the columns the condition reads.
+    def _scanned_ids(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array:
+        reader = self.committed.reader(type_)
+        parts = split([where], reader, Given(self.parameters, self.now))
+        names = sorted({ID, *(name for part in parts.rest for name in _columns(part))})
+        batches = reader.batches(names, parts.filter)
+        return pa.concat_arrays([NO_IDS, *(self._ids_kept(found, parts.rest) for found in batches)])
 
-        A condition that fixes the key, or else one column, narrows them to a look-up.
-        """
-        key = type_.table_key
-        named = self._named_id(type_, where)
-        if named is not None:
-            return self.committed.find(key, "id", named, names)
-        for name, value in self._fixed_columns(type_, where):
-            return self.committed.find(key, name, pa.array([value.as_py()], value.type), names)
-        return self.committed.table(key).scan(names)
+    def _ids_kept(self, found: Found, conditions: Sequence[Predicate]) -> pa.Array:
+        """The ids of the rows for which all of these conditions are true."""
+
+        def values(_variable: str, name: str) -> pa.Array:
+            return found.column(name)
+
+        scope = Scope(found.size, values, self.parameters, self.now)
+        masks = [keeps(condition, scope) for condition in conditions]
+        ids = found.column(ID)
+        return ids.filter(reduce(pc.and_, masks)) if masks else ids
 
     def _named_id(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array | None:
         """The one id a row can have if the condition fixes its id or every member of its key."""
@@ -85,8 +101,8 @@ class Selector:
             name: pa.array([value.as_py()], value.type)
             for name, value in self._fixed_columns(type_, where)
         }
-        if "id" in fixed:
-            return fixed["id"]
+        if ID in fixed:
+            return fixed[ID]
         if not isinstance(type_, NodeType) or not type_.key:
             return None
         members = {member.name: fixed.get(member.name) for member in type_.key}
@@ -112,7 +128,7 @@ class Selector:
             return None
         if not isinstance(other, Constant | ParameterValue):
             return None
-        name = "id" if isinstance(side, EntityId) else side.property
+        name = ID if isinstance(side, EntityId) else side.property
         property_ = type_.property(name)
         wanted = property_.type if property_ is not None else _ID_TYPE
         given = other.value if isinstance(other, Constant) else self.parameters[other.name]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from omnigraph.constraints.model import TableChange
 from omnigraph.execution.physical import to_stored
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables.stage import (
     StagedTransaction,
     stage_changes,
@@ -18,7 +19,6 @@ from omnigraph.storage.tables.stage import (
     stage_insert,
     stage_overwrite,
 )
-from omnigraph.storage.write import StagedTable, Ticket, Writable, drop_fork, open_writable
 
 
 class Placement(StrEnum):

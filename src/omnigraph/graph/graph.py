@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.model import Catalog
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, StorageFailure, StorageKind
 from omnigraph.execution.embed.model import query_embedder
 from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
 from omnigraph.execution.search.vectors import limit_vector_memory
@@ -58,6 +60,7 @@ from omnigraph.storage import branches
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
+from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
@@ -102,8 +105,12 @@ def open(
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.require_graph(root)
-    return Graph(root, read_only=read_only, actor=actor)
+    try:
+        return Graph(root, read_only=read_only, actor=actor)
+    except StorageFailure as failure:
+        if failure.kind is StorageKind.NOT_FOUND:
+            opening.require_graph(root)
+        raise
 
 
 def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None = None) -> str:
@@ -145,6 +152,7 @@ class Graph:
         limit_memory(root.settings.text_cache_bytes)
         limit_vector_memory(root.settings.vector_cache_bytes)
         self._autopilot = Autopilot(self._views, root.settings.autopilot)
+        self._writer = Writer(self._views, self._autopilot.wrote)
         self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)
         if not read_only:
@@ -319,9 +327,7 @@ class Graph:
         request = mutating.MutationRequest(
             source_text(query, "<query>"), name, params, branch, actor or self.actor, expected_head
         )
-        result = mutating.mutate(self._views, request)
-        self._autopilot.wrote()
-        return result
+        return mutating.mutate(self._writer, request)
 
     def load(
         self,
@@ -376,27 +382,29 @@ class Graph:
         """
         self._require_writable()
         given = loading.as_input(records)
-        options = loading.BulkOptions(
+        options = LoadOptions(
+            mode=_mode(mode),
             format=format,
             type=type,
             columns=columns or {},
             partial=partial,
             on_error=on_error,
             rejects=rejects,
-            session=session,
-            spark_conf=spark_conf or {},
         )
-        head = (_mode(mode), branch, base, actor or self.actor, expected_head)
+        request = loading.LoadRequest(
+            options=options,
+            branch=branch,
+            base=base,
+            actor_id=actor or self.actor,
+            expected_head=expected_head,
+        )
         if loading.needs_pipeline(given, engine, options):
             from omnigraph.graph import bulk_loading  # noqa: PLC0415 - loads the whole pipeline
 
-            request = loading.LoadRequest(b"", None, *head)
-            result = bulk_loading.bulk_load(self._views, given, request, engine, options)
-        else:
-            data, file = loading.read_records(given)
-            result = loading.load(self._views, loading.LoadRequest(data, file, *head))
-        self._autopilot.wrote()
-        return result
+            runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
+            return bulk_loading.bulk_load(self._writer, given, request, runs_on)
+        data, file = loading.read_records(given)
+        return loading.load(self._writer, replace(request, data=data, file=file))
 
     def embed(
         self,
@@ -446,7 +454,7 @@ class Graph:
             session=session,  # type: ignore[arg-type]
             spark_conf=spark_conf or {},
         )
-        return graph_embedding.embed_graph(self._views, request)
+        return graph_embedding.embed_graph(self._writer, request)
 
     # --- branches --------------------------------------------------------------------------------
 
@@ -665,7 +673,7 @@ class Graph:
         {'no_drift'}
         """
         self._require_writable()
-        return repair(self._views.root, confirm=confirm, force=force)
+        return repair(self._views, confirm=confirm, force=force)
 
     def cleanup(
         self,

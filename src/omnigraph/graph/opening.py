@@ -25,7 +25,7 @@ def create_graph(root: GraphRoot, schema: SourceText, *, force: bool = False) ->
 
 
 def contract_of(catalog: Catalog, source: str) -> SchemaContract:
-    state = encode_state(SchemaState.of(catalog))
+    state = encode_state(SchemaState.of(catalog, source))
     return SchemaContract(source, encode_ir(catalog), state)
 
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
-from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.codec import check_contract
-from omnigraph.catalog.identify import identify_first
+from omnigraph.catalog.codec import find_vouched
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import (
     BadRequest,
@@ -25,8 +22,7 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.identity import BranchName, CommitId
-from omnigraph.language.source import SourceText
-from omnigraph.storage.layout import SCHEMA_SOURCE
+from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import (
     History,
@@ -40,23 +36,12 @@ from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, r
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.location import Generation
+from omnigraph.writer.change import View as View
 
 T = TypeVar("T")
 
 _LOOKS = 8
 """So often is a branch looked up again that vanished between its name and its content."""
-
-
-@dataclass(frozen=True)
-class View:
-    """A snapshot and the schema its rows follow."""
-
-    snapshot: Snapshot
-    catalog: Catalog
-
-    def __repr__(self) -> str:
-        at = self.snapshot
-        return f"View({at.root.uri!r}, {str(at.branch)!r}, {at.id!r})"
 
 
 class Views:
@@ -206,9 +191,9 @@ class Views:
         if known is not None:
             check_tables(known, state)
             return known
-        draft = compile_schema(SourceText(contract.source, SCHEMA_SOURCE))
-        compiled = identify_first(draft, "comparison")
-        catalog = check_contract(contract.ir, contract.state, compiled)
+        catalog = find_vouched(contract.source, contract.ir, contract.state)
+        if catalog is None:
+            catalog = check_schema(contract)
         check_tables(catalog, state)
         with self._lock:
             self._catalogs[contract] = catalog

@@ -19,6 +19,7 @@ from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST, STAGING
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.residue import find_residue, remove_residue
+from omnigraph.storage.staged import SHORTEST_GRACE_S
 from omnigraph.storage.tables.branches import TableBranch, delete_branch, list_branches
 from omnigraph.storage.tables.handle import table_exists
 from omnigraph.storage.tables.location import TableLocation
@@ -28,7 +29,6 @@ from omnigraph.storage.tables.reclaim import (
     tree_names,
     unreferenced_files,
 )
-from omnigraph.storage.write import SHORTEST_GRACE_S
 
 _AT_A_TIME = 64
 """So many branches are removed before other writers get their turn."""

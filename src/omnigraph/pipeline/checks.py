@@ -8,20 +8,23 @@ its share.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 from omnigraph.catalog.model import Catalog, ConstraintKind, EdgeType
 from omnigraph.constraints.values import value_rules
 from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import EntityKind, TableKey, table_key
-from omnigraph.pipeline.kernels.cardinality import CardinalityTask
-from omnigraph.pipeline.kernels.edges import EndTask
-from omnigraph.pipeline.kernels.keys import KeyFindings, KeySpec, KeyTask
-from omnigraph.pipeline.kernels.reading import Bucket, CountTask, Findings, RuleSpec
-from omnigraph.pipeline.kernels.rules import UniqueTask, ValueTask
+from omnigraph.pipeline.inputs import SPLIT_BYTES
+from omnigraph.pipeline.kernels.cardinality import CardinalityTask, check_cardinality
+from omnigraph.pipeline.kernels.edges import EndTask, check_ends
+from omnigraph.pipeline.kernels.keys import KeyFindings, KeySpec, KeyTask, check_keys
+from omnigraph.pipeline.kernels.reading import Bucket, CountTask, Findings, RuleSpec, count_rows
+from omnigraph.pipeline.kernels.rules import UniqueTask, ValueTask, check_unique, check_values
 from omnigraph.pipeline.kernels.write import fragment_groups
 from omnigraph.pipeline.report import Broken, Left, Places, as_problem
 from omnigraph.pipeline.staging import FATES, Staged, StagingArea, commit_staging
@@ -29,8 +32,6 @@ from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
-
-_KERNELS = "omnigraph.pipeline.kernels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,18 @@ class Sizes:
     keys_worth_a_task: int = 1 << 18
     """With fewer keys, another task costs more than it saves."""
     rows_per_task: int = 1 << 20
+    split_bytes: int = SPLIT_BYTES
+    """So much of a file is read by one task, where a file can be cut."""
 
 
 SIZES = Sizes()
 
-Rule: TypeAlias = Generator[Job, list[Any], None]
+RuleJob: TypeAlias = Job[RuleSpec, Any, list[Findings]]
+Rule: TypeAlias = Generator[RuleJob, list[list[Findings]], None]
 """A rule being checked: it says which tasks it needs, and is sent what they found."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Checks:
     """The checks of one load on one snapshot."""
 
@@ -58,8 +62,7 @@ class Checks:
     area: StagingArea
     ir: str
     catalog: Catalog
-    mode: LoadMode
-    skip: bool
+    options: LoadOptions
     snapshot: Snapshot
     places: Places
     minted: frozenset[TableKey]
@@ -80,7 +83,7 @@ class Checks:
 
     def staying(self, key: TableKey, staged: Mapping[TableKey, Staged]) -> Table | None:
         """The committed rows of a type that the load does not replace as a whole."""
-        replaced = self.mode is LoadMode.OVERWRITE and key in staged
+        replaced = self.options.mode is LoadMode.OVERWRITE and key in staged
         return None if replaced else self.base(key)
 
     # --- ids -------------------------------------------------------------------------------------
@@ -89,19 +92,24 @@ class Checks:
         """Look every id up; gives the staged rows with their fates."""
         locations = {key: self.area.fresh("fates") for key in staged}
         tasks = [
-            KeyTask(key, one, self.staying(key, staged), bucket, locations[key])
+            KeyTask(
+                table_key=key,
+                staged=one,
+                base=self.staying(key, staged),
+                bucket=bucket,
+                fates=locations[key],
+            )
             for key, one in staged.items()
             if key not in self.minted
             for bucket in self._buckets(one.rows)
         ]
-        spec = KeySpec(self.ir, self.mode, self.skip, self.rejects)
-        job = _job("keys:check_keys", tasks, spec)
-        found: list[KeyFindings] = self.tasks.run_all([job], stage="keys")[0]
+        spec = KeySpec(ir=self.ir, options=self.options, rejects=self.rejects)
+        found = self.tasks.run(check_keys, tasks, spec, stage="keys")
         result = dict(staged)
-        self.keys = {TableKey(key): [] for key in staged}
+        self.keys = {key: [] for key in staged}
         for one in found:
-            self.keys[TableKey(one.table_key)].append(one)
-            self.dropped[TableKey(one.table_key)] += one.skipped + one.superseded
+            self.keys[one.table_key].append(one)
+            self.dropped[one.table_key] += one.skipped + one.superseded
             self.rejected += one.rejects
         for key, findings in self.keys.items():
             texts = [text for one in findings for text in one.fates]
@@ -120,7 +128,7 @@ class Checks:
         """
         broken = Broken(self.places)
         current = dict(staged)
-        if self.skip:
+        if self.options.skips:
             self._leave_out(current, broken)
         else:
             # In the order in which what they find is reported.
@@ -142,7 +150,7 @@ class Checks:
             dropped = self._drops_by(self._unique, staged, broken)
             dropped += self._drops_by(self._ends, staged, broken)
             edges = self._drops_by(self._cardinality, staged, helpless)
-            is_settled = not edges and not (dropped and self.mode is LoadMode.MERGE)
+            is_settled = not edges and not (dropped and self.options.mode is LoadMode.MERGE)
         self._run_one(self._orphans(staged, broken))
         broken.absorb(helpless)
 
@@ -155,15 +163,15 @@ class Checks:
         """Leave out what breaks a rule; gives how many rows that were, at most."""
         before = self.dropped.total()
         self._run_one(rule(staged, broken))
-        if self.mode is LoadMode.OVERWRITE:
+        if self.options.mode is LoadMode.OVERWRITE:
             self._forget_empty(staged)
         return self.dropped.total() - before
 
     def _forget_empty(self, staged: dict[TableKey, Staged]) -> None:
         """A type of which no row is left is not overwritten: it would be emptied by mistakes."""
         doubtful = [key for key, one in staged.items() if self.dropped[key] >= one.rows]
-        tasks = [CountTask(staged[key]) for key in doubtful]
-        counts = self.tasks.run_all([_job("reading:count_rows", tasks, None)], stage="check")[0]
+        tasks = [CountTask(staged=staged[key]) for key in doubtful]
+        counts = self.tasks.run(count_rows, tasks, None, stage="check")
         for key, count in zip(doubtful, counts, strict=True):
             if not count:
                 del staged[key]
@@ -177,26 +185,25 @@ class Checks:
     def _run_one(self, rule: Rule) -> None:
         self._finish(rule, self.tasks.run_all([next(rule)], stage="check")[0])
 
-    def _finish(self, rule: Rule, found: list[Any]) -> None:
-        for one in found:
-            for findings in one if isinstance(one, list) else [one]:
-                self.rejected += findings.rejects
+    def _finish(self, rule: Rule, found: list[list[Findings]]) -> None:
+        for findings in chain.from_iterable(found):
+            self.rejected += findings.rejects
         with suppress(StopIteration):
             rule.send(found)
 
     @property
     def _spec(self) -> RuleSpec:
-        return RuleSpec(self.ir, self.rejects)
+        return RuleSpec(ir=self.ir, rejects=self.rejects)
 
     def _values(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
         ruled = [key for key in sorted(staged) if value_rules(self.catalog.by_table_key[key])]
         places = self._drop_places(ruled)
         tasks = [
-            ValueTask(key, staged[key], group, places.get(key))
+            ValueTask(table_key=key, staged=staged[key], fragments=group, drop_to=places.get(key))
             for key in ruled
             for group in self._groups(staged[key])
         ]
-        found = yield _job("rules:check_values", tasks, self._spec)
+        found = yield Job(check_values, tasks, self._spec)
         for key in ruled:
             mine = [one for task, one in zip(tasks, found, strict=True) if task.table_key == key]
             for rule in range(len(value_rules(self.catalog.by_table_key[key]))):
@@ -212,11 +219,18 @@ class Checks:
         ]
         places = self._drop_places([key for key, _ in ruled])
         tasks = [
-            UniqueTask(key, place, staged[key], self.staying(key, staged), bucket, places.get(key))
+            UniqueTask(
+                table_key=key,
+                constraint=place,
+                staged=staged[key],
+                base=self.staying(key, staged),
+                bucket=bucket,
+                drop_to=places.get(key),
+            )
             for key, place in ruled
             for bucket in self._buckets(staged[key].rows)
         ]
-        found = yield _job("rules:check_unique", tasks, self._spec)
+        found = yield Job(check_unique, tasks, self._spec)
         for key, place in ruled:
             ones = [
                 one
@@ -234,44 +248,53 @@ class Checks:
         places = self._drop_places([edge.table_key for edge in edges])
         tasks = [
             EndTask(
-                edge.table_key,
-                end,
-                nodes.partition(":")[2],
-                staged.get(nodes),
-                self.staying(nodes, staged),
-                staged[edge.table_key],
-                None,
-                group,
-                bucket,
-                places.get(edge.table_key),
+                table_key=edge.table_key,
+                end=end,
+                node_type=nodes.partition(":")[2],
+                nodes=staged.get(nodes),
+                node_base=self.staying(nodes, staged),
+                edges=staged[edge.table_key],
+                edge_base=None,
+                fragments=group,
+                bucket=bucket,
+                drop_to=places.get(edge.table_key),
             )
             for edge in edges
             for end, nodes in _ends(edge)
             for bucket in self._memory_buckets(staged[nodes].rows if nodes in staged else 0)
             for group in self._groups(staged[edge.table_key], 4)
         ]
-        found = yield _job("edges:check_ends", tasks, self._spec)
+        found = yield Job(check_ends, tasks, self._spec)
         for edge in edges:
             for end in ("src", "dst"):
                 self._note(broken, _of(tasks, found, edge.table_key, end))
             mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
-            self._drop(staged, edge.table_key, places, mine)
+            self._drop(staged, edge.table_key, places, chain.from_iterable(mine))
 
     def _orphans(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
         """Committed edges that stay while the nodes at their ends are replaced."""
         tasks: list[EndTask] = []
         kept = [edge for edge in self.catalog.edges.values() if edge.table_key not in staged]
-        for edge in kept if self.mode is LoadMode.OVERWRITE else ():
+        for edge in kept if self.options.mode is LoadMode.OVERWRITE else ():
             base = self.base(edge.table_key)
             for end, nodes in _ends(edge):
                 if base is None or nodes not in staged:
                     continue
                 for bucket in self._memory_buckets(staged[nodes].rows):
                     for group in fragment_groups(base, 4 * self.sizes.rows_per_task):
-                        name = nodes.partition(":")[2]
-                        given = (edge.table_key, end, name, staged[nodes], None, None, base)
-                        tasks.append(EndTask(*given, group, bucket))
-        found = yield _job("edges:check_ends", tasks, self._spec)
+                        task = EndTask(
+                            table_key=edge.table_key,
+                            end=end,
+                            node_type=nodes.partition(":")[2],
+                            nodes=staged[nodes],
+                            node_base=None,
+                            edges=None,
+                            edge_base=base,
+                            fragments=group,
+                            bucket=bucket,
+                        )
+                        tasks.append(task)
+        found = yield Job(check_ends, tasks, self._spec)
         for edge in kept:
             for end in ("src", "dst"):
                 broken.add(_of(tasks, found, edge.table_key, end))
@@ -286,12 +309,21 @@ class Checks:
         tasks: list[CardinalityTask] = []
         for edge in edges:
             key, nodes = edge.table_key, table_key(EntityKind.NODE, edge.from_type)
-            replaced = staged.get(nodes) if self.mode is LoadMode.OVERWRITE else None
+            replaced = staged.get(nodes) if self.options.mode is LoadMode.OVERWRITE else None
             node_base = self.base(nodes) if replaced is not None else None
             for bucket in self._buckets(staged[key].rows):
-                given = (key, self.mode, staged[key], self.base(key), replaced, node_base)
-                tasks.append(CardinalityTask(*given, bucket, places.get(key)))
-        found = yield _job("cardinality:check_cardinality", tasks, self._spec)
+                task = CardinalityTask(
+                    table_key=key,
+                    mode=self.options.mode,
+                    staged=staged[key],
+                    base=self.base(key),
+                    nodes=replaced,
+                    node_base=node_base,
+                    bucket=bucket,
+                    drop_to=places.get(key),
+                )
+                tasks.append(task)
+        found = yield Job(check_cardinality, tasks, self._spec)
         for edge in edges:
             mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
             broken.add([sources for sources, _ in mine], by_source=True)
@@ -319,10 +351,10 @@ class Checks:
     # --- leaving out -----------------------------------------------------------------------------
 
     def _drop_places(self, keys: Iterable[TableKey]) -> dict[TableKey, TableLocation]:
-        return {key: self.area.fresh("drops") for key in keys} if self.skip else {}
+        return {key: self.area.fresh("drops") for key in keys} if self.options.skips else {}
 
     def _note(self, broken: Broken, found: list[Findings]) -> None:
-        if not self.skip:
+        if not self.options.skips:
             broken.add(found)
             return
         self.left.add(map(as_problem, Broken(self.places).add(found)))
@@ -342,18 +374,17 @@ class Checks:
         staged[key] = staged[key].with_fates(commit_staging(places[key], FATES, texts))
 
 
-def _job(kernel: str, tasks: Sequence[object], spec: object) -> Job:
-    return Job(f"{_KERNELS}.{kernel}", tasks, spec)
-
-
 def _ends(edge: EdgeType) -> Iterator[tuple[str, TableKey]]:
     yield "src", table_key(EntityKind.NODE, edge.from_type)
     yield "dst", table_key(EntityKind.NODE, edge.to_type)
 
 
-def _of(tasks: list[EndTask], found: list[Findings], key: TableKey, end: str) -> list[Findings]:
+def _of(
+    tasks: list[EndTask], found: list[list[Findings]], key: TableKey, end: str
+) -> list[Findings]:
     return [
         one
-        for task, one in zip(tasks, found, strict=True)
+        for task, ones in zip(tasks, found, strict=True)
         if (task.table_key, task.end) == (key, end)
+        for one in ones
     ]

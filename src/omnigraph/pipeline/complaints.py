@@ -1,6 +1,12 @@
-"""What Spark said when something failed, in one line."""
+"""What Spark said when something failed.
+
+Errors of executors reach the driver as text and nothing else, so here, and nowhere else, something
+is read off their wording.
+"""
 
 from __future__ import annotations
+
+import re
 
 
 def reason_of(error: Exception) -> str:
@@ -13,3 +19,15 @@ def reason_of(error: Exception) -> str:
 def _names_an_error(line: str) -> bool:
     name = line.partition(":")[0]
     return name.replace(".", "").isidentifier() and name.endswith(("Error", "Failure", "Exception"))
+
+
+def missing_module(error: Exception) -> str | None:
+    """The module that an executor could not import, if that was the failure."""
+    found = re.search(r"No module named '(\w+)", str(error))
+    return found[1] if found is not None else None
+
+
+def raised_text(error: Exception, start: str) -> str | None:
+    """What `raise_error` was given in a query, if it is this text and a word."""
+    found = re.search(re.escape(start) + r" \w+", str(error))
+    return found[0] if found is not None else None

@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
 from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
-from omnigraph.execution.embed.files import EmbedRequest, EmbedSummary, check_request
+from omnigraph.execution.embed.files import EmbedRequest, EmbedSummary, LineRange, check_request
 from omnigraph.execution.embed.open import chosen_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec
+from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.physical import logical_schema
 from omnigraph.execution.read.resolve import Given
 from omnigraph.pipeline.embed_kernels import (
@@ -27,6 +30,8 @@ from omnigraph.pipeline.embed_kernels import (
     Piece,
     RowTask,
     RowWork,
+    embed_piece,
+    embed_rows,
 )
 from omnigraph.pipeline.inputs import open_filesystem, store_path
 from omnigraph.pipeline.kernels.stage import StageSpec
@@ -37,9 +42,11 @@ from omnigraph.pipeline.tasks import Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.layout import staging_path
+from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 
-_KERNELS = "omnigraph.pipeline.embed_kernels"
+Result = TypeVar("Result")
+
 _LINES_PER_PIECE = 512
 _ROWS_PER_TASK = 2_048
 
@@ -51,10 +58,14 @@ def _share(per_minute: float | None, tasks: Tasks, count: int) -> float | None:
     return per_minute / max(1, min(tasks.parallelism, count))
 
 
-def _raise_failure(results: Sequence[object]) -> None:
+def _successes(results: Sequence[Result | Failed]) -> list[Result]:
+    """What all tasks gave; raises if one of them got no answer."""
+    done: list[Result] = []
     for result in results:
         if isinstance(result, Failed):
             raise EmbeddingFailed(result.reason)
+        done.append(result)
+    return done
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -77,17 +88,16 @@ def embed_file_in_tasks(
     answers = request.output.with_name(f"{request.output.name}.vectors")
     pieces = list(_pieces(request.input))
     asking = Asking(
-        settings,
-        request.spec.dimension,
-        str(answers.absolute()),
-        AwsSettings(),
+        settings=settings,
+        dimension=request.spec.dimension,
+        answers=str(answers.absolute()),
+        aws=AwsSettings(),
         per_minute=_share(per_minute, tasks, len(pieces)),
     )
     with _folders(folder, answers, is_kept=request.is_resumable):
         located = replace(request, input=request.input.absolute())
-        work = FileWork(located, folder.absolute(), asking)
-        done = tasks.run(f"{_KERNELS}:embed_piece", pieces, work, stage="embed")
-        _raise_failure(done)
+        work = FileWork(request=located, folder=folder.absolute(), asking=asking)
+        done = _successes(tasks.run(embed_piece, pieces, work, stage="embed"))
         _gather(request.output, [work.output(piece.number) for piece in pieces])
     return _sum(request, done, settings)
 
@@ -112,18 +122,19 @@ def _folders(pieces: Path, answers: Path, *, is_kept: bool) -> Iterator[None]:
 
 def _pieces(source: Path) -> Iterator[Piece]:
     """The input cut between lines."""
-    number, start, first, end, line = 0, 0, 1, 0, 0
+    number, start, first, end = 0, 0, 1, 0
     try:
         with source.open("rb") as file:
             for line, text in enumerate(file, start=1):
                 end += len(text)
                 if line - first + 1 == _LINES_PER_PIECE:
-                    yield Piece(number, start, end, first)
+                    lines = LineRange(start=start, end=end, first_line=first)
+                    yield Piece(number=number, lines=lines)
                     number, start, first = number + 1, end, line + 1
     except OSError as error:
         raise BadRequest(f"cannot read {source}: {error.strerror}") from None
     if end > start:
-        yield Piece(number, start, end, first)
+        yield Piece(number=number, lines=LineRange(start=start, end=end, first_line=first))
 
 
 def _gather(output: Path, parts: Sequence[Path]) -> None:
@@ -242,13 +253,17 @@ class GraphEmbedding:
         locations = {key: place.table_location(key) for key in catalog.by_table_key}
         rows = list(self._tasks_of(snapshot, ir))
         share = _share(self.per_minute, self.tasks, len(rows))
-        asking = Asking(self.settings, 0, answers_folder(snapshot), aws, share)
-        work = RowWork(StageSpec(ir, locations, aws), asking)
-        done: list[EmbeddedRows | Failed] = self.tasks.run(
-            f"{_KERNELS}:embed_rows", rows, work, stage="embed"
+        asking = Asking(
+            settings=self.settings,
+            dimension=0,
+            answers=answers_folder(snapshot.root),
+            aws=aws,
+            per_minute=share,
         )
-        _raise_failure(done)
-        return [one for one in done if isinstance(one, EmbeddedRows)]
+        options = LoadOptions(mode=LoadMode.MERGE)
+        stage = StageSpec(ir=ir, locations=locations, aws=aws, options=options)
+        work = RowWork(stage=stage, asking=asking)
+        return _successes(self.tasks.run(embed_rows, rows, work, stage="embed"))
 
     def _tasks_of(self, snapshot: Snapshot, ir: str) -> Iterator[RowTask]:
         """One task for each group of fragments of each type: a row is staged once."""
@@ -261,7 +276,13 @@ class GraphEmbedding:
             scan = TableScan(ir, key, table, columns, given, self._filters(mine), with_blobs=True)
             fills = tuple(Filled(target.property.name, target.fields) for target in mine)
             for fragments in partition(table, _ROWS_PER_TASK):
-                yield RowTask(number, scan, fragments, fills, self.reembed_all)
+                yield RowTask(
+                    number=number,
+                    scan=scan,
+                    fragments=fragments,
+                    fills=fills,
+                    replaces=self.reembed_all,
+                )
                 number += 1
 
     def _filters(self, targets: Sequence[GraphTarget]) -> tuple[Predicate, ...]:
@@ -271,9 +292,9 @@ class GraphEmbedding:
         return (AnyOf(tuple(IsNull(vector) for vector in vectors)),)
 
 
-def forget_answers(snapshot: Snapshot) -> None:
+def forget_answers(root: GraphRoot) -> None:
     """Remove what the provider answered, once it is part of the graph."""
-    folder, aws = answers_folder(snapshot), snapshot.root.settings.aws
+    folder, aws = answers_folder(root), root.settings.aws
     store = open_filesystem(folder, aws)
     try:
         store.delete_dir(store_path(folder))
@@ -281,7 +302,7 @@ def forget_answers(snapshot: Snapshot) -> None:
         return  # nothing was asked, or it is garbage and harms nobody
 
 
-def answers_folder(snapshot: Snapshot) -> str:
+def answers_folder(root: GraphRoot) -> str:
     """Where the answers for a graph wait until they are part of it."""
-    place = snapshot.root.location(staging_path("embed-answers")).native_uri
+    place = root.location(staging_path("embed-answers")).native_uri
     return place.removeprefix("file://")

@@ -7,7 +7,6 @@ each request, and writes every answer down before it goes on. A run that starts 
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +16,11 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.errors import BadRequest, EmbeddingFailed
+from omnigraph.errors import EmbeddingFailed
 from omnigraph.execution.embed.files import (
     EmbedRequest,
     EmbedSummary,
+    LineRange,
     embed_file,
     embedded_text,
     rendered,
@@ -30,7 +30,8 @@ from omnigraph.execution.embed.open import open_embedder
 from omnigraph.execution.physical import logical_schema
 from omnigraph.execution.read.arrays import Flags
 from omnigraph.pipeline.inputs import ColumnMapping, open_filesystem, store_path
-from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, stage_partition
+from omnigraph.pipeline.kernels.partition import Partition
+from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
 from omnigraph.pipeline.source.scan import TableScan, scan_rows
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.types.arrow import arrow_type
@@ -40,7 +41,7 @@ _ANSWERS = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32()))]
 _SUFFIX = ".arrow"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """Who is asked for vectors, how often, and where answers are written down."""
 
@@ -153,17 +154,15 @@ class _Answers:
 # --- records of a file ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Some lines of the input, and the number of the first."""
+    """Some lines of the input, and the number of their piece."""
 
     number: int
-    start: int
-    end: int
-    first_line: int
+    lines: LineRange
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:
     """What every task of a file needs: the request, and a folder for pieces."""
 
@@ -177,12 +176,9 @@ class FileWork:
 
 def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
     """The records of one piece, with their vectors, in a file of their own."""
-    source = work.folder / f"{piece.number:06}.in"
-    with work.request.input.open("rb") as file:
-        file.seek(piece.start)
-        source.write_bytes(file.read(piece.end - piece.start))
-    request = replace(work.request, input=source, output=work.output(piece.number))
-    request = replace(request, is_resumable=False)
+    request = replace(
+        work.request, lines=piece.lines, output=work.output(piece.number), is_resumable=False
+    )
     try:
         gathered = _Gathering()
         embed_file(request, gathered)
@@ -190,17 +186,6 @@ def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
         return embed_file(request, ready)
     except EmbeddingFailed as failure:
         return Failed(failure.message)
-    except BadRequest as refused:
-        raise BadRequest(_in_whole_file(refused.message, source, work, piece)) from None
-
-
-def _in_whole_file(message: str, source: Path, work: FileWork, piece: Piece) -> str:
-    """A message about a line of a piece as one about a line of the input."""
-
-    def place(found: re.Match[str]) -> str:
-        return f"{work.request.input}:{int(found[1]) + piece.first_line - 1}:"
-
-    return re.sub(re.escape(str(source)) + r":(\d+):", place, message)
 
 
 @dataclass
@@ -237,7 +222,7 @@ class Filled:
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowTask:
     """Fragments of a type, and which of its vectors are filled; all of them, if asked for."""
 
@@ -248,7 +233,7 @@ class RowTask:
     replaces: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowWork:
     """What every task of a graph needs; dimensions are those of the properties."""
 
@@ -256,7 +241,7 @@ class RowWork:
     asking: Asking
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedRows:
     """The rows of one task that got a vector, staged as whole rows."""
 
@@ -280,8 +265,9 @@ def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
         changed, count = changed | got, count + int(got.sum())
     kept = rows.take(pa.array(np.flatnonzero(changed)))
     mapping = ColumnMapping(task.scan.table_key, {}, is_exact=False)
-    split = stage_partition((work.stage, mapping), (task.number, iter(kept.to_batches())))
-    return EmbeddedRows(split, count)
+    spec, rows_kept = FrameSpec(work.stage, mapping), iter(kept.to_batches())
+    split = stage_partition(spec, Partition(task.number, rows_kept))
+    return EmbeddedRows(split=split, vectors=count)
 
 
 def _texts(task: RowTask, fill: Filled, rows: pa.Table) -> list[str | None]:

@@ -21,7 +21,7 @@ from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.identity import EntityKind
 from omnigraph.pipeline.inputs import open_filesystem, store_path
-from omnigraph.pipeline.kernels.export import ExportedFile, ExportSpec, ExportTask
+from omnigraph.pipeline.kernels.export import ExportedFile, ExportSpec, ExportTask, export_fragments
 from omnigraph.pipeline.kernels.write import fragment_groups
 from omnigraph.pipeline.tasks import StageTime, Tasks
 from omnigraph.settings import AwsSettings
@@ -34,7 +34,7 @@ SUMMARY = "_export.json"
 _FOLDERS = {EntityKind.NODE: "nodes", EntityKind.EDGE: "edges"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
     """What an export wrote."""
 
@@ -88,22 +88,24 @@ def export_files(
     _require_empty(place)
     planned = [
         ExportTask(
-            type_.table_key, snapshot.table(type_.table_key), group, _file(place, type_, n, format)
+            table_key=type_.table_key,
+            table=snapshot.table(type_.table_key),
+            fragments=group,
+            place=_file(place, type_, n, format),
         )
         for type_ in types
         for n, group in enumerate(_groups(snapshot, type_, rows_per_file))
     ]
-    spec = ExportSpec(encode_ir(catalog), format, aws)
-    kernel = "omnigraph.pipeline.kernels.export:export_fragments"
-    files = tasks.run(kernel, planned, spec, stage="export") if planned else []
+    spec = ExportSpec(ir=encode_ir(catalog), format=format, aws=aws)
+    files = tasks.run(export_fragments, planned, spec, stage="export") if planned else []
     result = ExportResult(
-        place,
-        format,
-        tasks.engine,
-        tasks.application,
-        tuple(files),
-        tuple(tasks.times),
-        time.monotonic() - began,
+        out=place,
+        format=format,
+        engine=tasks.engine,
+        spark_app_id=tasks.application,
+        files=tuple(files),
+        stages=tuple(tasks.times),
+        seconds=time.monotonic() - began,
     )
     _write_summary(place, result, snapshot, aws)
     return result

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest, TypeNotFound
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.settings import AwsSettings
 
 if TYPE_CHECKING:
@@ -92,18 +93,12 @@ class Inputs:
         return sum(file.size for file in self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class InputOptions:
-    """What a caller says about files beyond their names."""
-
-    format: str | None = None
-    type_name: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    split_bytes: int = SPLIT_BYTES
-
-
 def plan_inputs(
-    places: Iterable[str | Path], options: InputOptions, catalog: Catalog, aws: AwsSettings
+    places: Iterable[str | Path],
+    options: LoadOptions,
+    catalog: Catalog,
+    aws: AwsSettings,
+    split_bytes: int = SPLIT_BYTES,
 ) -> Inputs:
     """The files that the given paths, folders and patterns name, cut into pieces."""
     files: list[InputFile] = []
@@ -114,7 +109,7 @@ def plan_inputs(
         raise BadRequest("there is no input")
     splits: list[Split] = []
     for file in files:
-        for start, end in _pieces(file, options.split_bytes, aws):
+        for start, end in _pieces(file, split_bytes, aws):
             splits.append(Split(len(splits), file, start, end))
     return Inputs(tuple(files), tuple(splits), aws)
 
@@ -148,19 +143,19 @@ def _type(catalog: Catalog, name: str) -> NodeType | EdgeType:
 
 
 def _input_file(
-    found: str, given: str, options: InputOptions, catalog: Catalog, aws: AwsSettings
+    found: str, given: str, options: LoadOptions, catalog: Catalog, aws: AwsSettings
 ) -> InputFile:
     stem, compression = found, None
     for suffix, name in _COMPRESSIONS.items():
         if found.endswith(suffix):
             stem, compression = found.removesuffix(suffix), name
     format = _format(stem, options.format)
-    mapping = table_mapping(catalog, options.type_name or _folder_type(found, catalog, format), {})
+    mapping = table_mapping(catalog, options.type or _folder_type(found, catalog, format), {})
     if options.columns:
-        mapping = table_mapping(catalog, options.type_name, options.columns)
+        mapping = table_mapping(catalog, options.type, options.columns)
     if format is not Format.JSONL and mapping is None:
         raise BadRequest(f"{given} holds columns; say which type its rows are of: {_GIVE_TYPE}")
-    if format is Format.JSONL and options.type_name is not None:
+    if format is Format.JSONL and options.type is not None:
         raise BadRequest(f"{given} holds records, which say their types; leave out {_TYPE}")
     size = file_size(found, aws)
     return InputFile(found, found, size, format, compression, mapping)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,13 +21,21 @@ import pyarrow as pa
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest, ExternalBlobPolicy, RowProblem, RowsRejected
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.checks import SIZES, Checks, Sizes
-from omnigraph.pipeline.inputs import InputOptions, Inputs, plan_inputs, table_mapping
+from omnigraph.pipeline.checks import SIZES, Checks
+from omnigraph.pipeline.inputs import ColumnMapping, plan_inputs, table_mapping
 from omnigraph.pipeline.kernels.completing import NO_ADDRESS
-from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, TablePiece
-from omnigraph.pipeline.kernels.write import Filled, FillTask
+from omnigraph.pipeline.kernels.stage import (
+    FrameSpec,
+    StagedSplit,
+    StageSpec,
+    TablePiece,
+    stage_partition,
+    stage_split,
+    stage_table,
+)
+from omnigraph.pipeline.kernels.write import FillTask, PlacedProblem, fill_rows
 from omnigraph.pipeline.report import (
     Left,
     Origin,
@@ -54,36 +62,19 @@ from omnigraph.pipeline.tasks import SparkTasks, StageTime, Tasks
 from omnigraph.pipeline.writing import Outputs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.write import StagedTable, Ticket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_KERNELS = "omnigraph.pipeline.kernels"
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How a load treats its input."""
-
-    mode: LoadMode
-    partial: bool = False
-    """Whether records of a merge keep what they leave out."""
-    skip: bool = False
-    """Whether bad rows are left out instead of refusing the load."""
-    rejects: str | Path | None = None
-    """A file for every refused record."""
-    sizes: Sizes = SIZES
-
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """Files, folders and patterns; `names` is what reports call them instead, if anything."""
+    """Files, folders and patterns."""
 
     places: tuple[str | Path, ...]
-    options: InputOptions = field(default_factory=InputOptions)
     name: str | None = ""
     """What reports call the input; empty for the names of its files."""
 
@@ -93,8 +84,6 @@ class TableSource:
     """A table in memory."""
 
     table: pa.Table
-    type_name: str
-    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +91,12 @@ class FrameSource:
     """A Spark data frame."""
 
     frame: DataFrame
-    type_name: str
-    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 Source = FileSource | TableSource | FrameSource
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What a load did, for its report."""
 
@@ -126,16 +113,15 @@ class LoadJob:
     """One load. Stage once, then prepare on a snapshot as often as needed."""
 
     def __init__(self, root: GraphRoot, tasks: Tasks, source: Source, options: LoadOptions) -> None:
-        if options.partial and options.mode is not LoadMode.MERGE:
-            raise BadRequest("only a merge can be partial")
         self._root, self._tasks, self._source, self._options = root, tasks, source, options
+        self._sizes = SIZES
         self._area = StagingArea(root, uuid4().hex)
         self._began = time.monotonic()
         self._ir: str | None = None
         self._splits: list[StagedSplit] = []
         self._staged: dict[TableKey, Staged] = {}
         self._places = Places((), ())
-        self._outputs = Outputs(root, tasks, options.mode, options.sizes, reusable=not options.skip)
+        self._outputs = Outputs(root, tasks, options.mode, self._sizes, reusable=not options.skips)
         self._left = Left()
         self._left_of_type: Counter[TableKey] = Counter()
         """How many readable rows of each type were left out."""
@@ -156,13 +142,13 @@ class LoadJob:
 
     def measured(self) -> Measured:
         return Measured(
-            self._tasks.engine,
-            self._tasks.application,
-            tuple(self._tasks.times),
-            sum(self.counts.values()),
-            sum(split.bytes for split in self._splits),
-            time.monotonic() - self._began,
-            self._left,
+            engine=self._tasks.engine,
+            spark_app_id=self._tasks.application,
+            stages=tuple(self._tasks.times),
+            rows=sum(self.counts.values()),
+            bytes=sum(split.bytes for split in self._splits),
+            seconds=time.monotonic() - self._began,
+            left=self._left,
         )
 
     # --- reading ---------------------------------------------------------------------------------
@@ -181,18 +167,17 @@ class LoadJob:
         self._left = self._unreadable()
         staged = {key: one for key, one in self._staged.items() if self._is_touched(key)}
         checks = Checks(
-            self._tasks,
-            self._area,
-            self._schema(),
-            catalog,
-            self._options.mode,
-            self._options.skip,
-            snapshot,
-            self._places,
-            self._minted(),
-            self._options.sizes,
-            self._left,
-            self._area.fresh("ruled-out") if self._options.rejects is not None else None,
+            tasks=self._tasks,
+            area=self._area,
+            ir=self._schema(),
+            catalog=catalog,
+            options=self._options,
+            snapshot=snapshot,
+            places=self._places,
+            minted=self._minted(),
+            sizes=self._sizes,
+            left=self._left,
+            rejects=self._area.fresh("ruled-out") if self._options.rejects is not None else None,
         )
         touched = sorted({*staged, *(k for s in self._splits for k in s.mismatch_counts)})
         try:
@@ -201,12 +186,12 @@ class LoadJob:
             if self._options.partial:
                 staged = self._fill(staged, checks, catalog)
             staged = checks.check(staged)
-            if not self._options.skip:
+            if not self._options.skips:
                 self._raise_taken(checks, sorted(staged))
         finally:
             self._write_rejects(checks)
         written = self._outputs.write(snapshot, ticket, staged, self._schema())
-        if self._options.skip:
+        if self._options.skips:
             self._count_left(checks)
         return written
 
@@ -231,11 +216,10 @@ class LoadJob:
         locations = {key: self._area.table_location(key) for key in catalog.by_table_key}
         rejects = self._area.location("rejects") if self._options.rejects is not None else None
         spec = StageSpec(
-            ir,
-            locations,
-            self._root.settings.aws,
-            partial=self._options.partial,
-            skip=self._options.skip,
+            ir=ir,
+            locations=locations,
+            aws=self._root.settings.aws,
+            options=self._options,
             rejects=rejects,
         )
         origins = self._read(spec, catalog)
@@ -260,17 +244,16 @@ class LoadJob:
                 return self._read_frame(self._source, spec, catalog)
 
     def _read_files(self, source: FileSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
-        inputs: Inputs = plan_inputs(source.places, source.options, catalog, spec.aws)
-        kernel = f"{_KERNELS}.stage:stage_split"
-        self._splits = self._tasks.run(kernel, inputs.splits, spec, stage="read")
+        split_bytes = self._sizes.split_bytes
+        inputs = plan_inputs(source.places, self._options, catalog, spec.aws, split_bytes)
+        self._splits = self._tasks.run(stage_split, inputs.splits, spec, stage="read")
         return [
             Origin(split.file.name if source.name == "" else source.name, split.start == 0)
             for split in inputs.splits
         ]
 
     def _read_table(self, source: TableSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
-        mapping = table_mapping(catalog, source.type_name, source.columns)
-        assert mapping is not None
+        mapping = self._mapping(catalog)
         location = self._area.location("input")
         plain = pa.table(source.table.columns, names=source.table.column_names)
         rows = write_fragments(location, plain, rows_per_file=1 << 18)
@@ -278,29 +261,34 @@ class LoadJob:
         pieces = []
         if table is not None and plain.num_rows:
             pieces = [
-                TablePiece(number, table, (fragment.id,), mapping)
+                TablePiece(number=number, table=table, fragments=(fragment.id,), mapping=mapping)
                 for number, fragment in enumerate(table.fragments())
             ]
-        kernel = f"{_KERNELS}.stage:stage_table"
-        self._splits = self._tasks.run(kernel, pieces, spec, stage="read") if pieces else []
+        self._splits = self._tasks.run(stage_table, pieces, spec, stage="read") if pieces else []
         return [Origin() for _ in pieces]
 
     def _read_frame(self, source: FrameSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
-        mapping = table_mapping(catalog, source.type_name, source.columns)
+        mapping = self._mapping(catalog)
         if not isinstance(self._tasks, SparkTasks):
             raise BadRequest("a Spark data frame is loaded on Spark; use engine='spark'")
-        kernel = f"{_KERNELS}.stage:stage_partition"
-        self._splits = self._tasks.map_rows(source.frame, kernel, (spec, mapping), stage="read")
+        self._splits = self._tasks.map_rows(
+            source.frame, stage_partition, FrameSpec(spec, mapping), stage="read"
+        )
         for place, split in enumerate(self._splits):
             assert split.split == place, "every partition answers once, in order"
         return [Origin() for _ in self._splits]
+
+    def _mapping(self, catalog: Catalog) -> ColumnMapping:
+        mapping = table_mapping(catalog, self._options.need_type(), self._options.columns)
+        assert mapping is not None, "a type was named"
+        return mapping
 
     # --- deciding --------------------------------------------------------------------------------
 
     def _unreadable(self) -> Left:
         """Raise for records that cannot be read, or note that they are left out."""
         left = Left()
-        if self._options.skip:
+        if self._options.skips:
             left.add(first_problems(self._splits, self._places))
             return left
         try:
@@ -311,16 +299,14 @@ class LoadJob:
         return left
 
     def _raise_or_leave(self, checks: Checks, touched: Sequence[TableKey]) -> None:
-        if not self._options.skip:
+        if not self._options.skips:
             raise_repeated(self._splits, checks.keys, touched, self._places)
             return
         for key in touched:
             problems, _ = mismatches(self._splits, key, self._places)
             self._left.add(problems)
             found = checks.keys.get(key, ())
-            repeated: list[RowProblem] = [
-                violation_problem(v) for v in repeated_keys(found, self._places)
-            ]
+            repeated = [violation_problem(v) for v in repeated_keys(found, self._places)]
             self._left.add([*repeated, *taken_problems(found, self._places)])
 
     def _count_left(self, checks: Checks) -> None:
@@ -370,18 +356,23 @@ class LoadJob:
     ) -> dict[TableKey, Staged]:
         """Partial records made whole with what the graph holds."""
         targets = {key: self._area.fresh("whole") for key in staged}
-        drops = {key: self._area.fresh("drops") for key in staged} if self._options.skip else {}
+        drops = {key: self._area.fresh("drops") for key in staged} if self._options.skips else {}
         tasks = [
-            FillTask(key, one, fragment.id, checks.base(key), targets[key], drops.get(key))
+            FillTask(
+                table_key=key,
+                staged=one,
+                fragment=fragment.id,
+                base=checks.base(key),
+                target=targets[key],
+                drop_to=drops.get(key),
+            )
             for key, one in staged.items()
             for fragment in one.table.fragments()
         ]
-        found: list[Filled] = self._tasks.run(
-            f"{_KERNELS}.write:fill_rows", tasks, self._schema(), stage="fill"
-        )
+        found = self._tasks.run(fill_rows, tasks, self._schema(), stage="fill")
         total = sum(one.problem_count for one in found)
         shown = [self._located(p) for one in found for p in one.problems][:100]
-        if total and not self._options.skip:
+        if total and not self._options.skips:
             raise RowsRejected(shown, total)
         self._left.add(shown)
         result = {}
@@ -395,15 +386,6 @@ class LoadJob:
             result[key] = replace(one, table=table).with_fates(fates)
         return result
 
-    def _located(self, problem: RowProblem) -> RowProblem:
-        assert problem.line is not None
-        file, line = self._places.of(problem.line)
-        return RowProblem(
-            problem.reason,
-            problem.code,
-            file,
-            line,
-            problem.type_key,
-            problem.id,
-            problem.property,
-        )
+    def _located(self, placed: PlacedProblem) -> RowProblem:
+        file, line = self._places.of(placed.position)
+        return replace(placed.problem, file=file, line=line)

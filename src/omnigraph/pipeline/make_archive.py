@@ -19,10 +19,11 @@ def build_archive() -> Path:
     partial = file.with_suffix(".partial")
     name = "AOTCacheOutput" if java.version >= AHEAD_OF_TIME else "ArchiveClassesAtExit"
     script = (
+        "from omnigraph.pipeline.kernels.probe import describe\n"
         "from omnigraph.pipeline.session import spark\n"
         "from omnigraph.pipeline.tasks import SparkTasks\n"
         f"session = spark(conf={{'spark.driver.extraJavaOptions': '-XX:{name}={partial}'}})\n"
-        "SparkTasks(session).run('omnigraph.pipeline.kernels.probe:describe', [0, 1], None)\n"
+        "SparkTasks(session).run(describe, [0, 1], None)\n"
         "session.range(100).groupBy('id').count().collect()\n"
         "java = session.sparkContext._gateway.proc\n"
         "session.stop()\n"

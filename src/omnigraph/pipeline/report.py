@@ -61,10 +61,11 @@ class Places:
         return self.origins[split].file, None if line is None else self._before[split] + line
 
     def placed(self, violation: Violation) -> Violation:
-        if violation.line is None:
+        """The violation with the file and line of its row, if it came from the input."""
+        if violation.position is None:
             return violation
-        file, line = self.of(violation.line)
-        return replace(violation, file=file, line=line)
+        file, line = self.of(violation.position)
+        return replace(violation, file=file, line=line, position=None)
 
 
 @dataclass
@@ -118,11 +119,14 @@ class Broken:
 
 def _by_place(violation: Violation) -> tuple[int, str]:
     """In the order of the input; rows that did not come from it by their ids."""
-    return violation.line or 0, "" if violation.line is not None else violation.id or ""
+    if violation.position is None:
+        return 0, violation.id or ""
+    return violation.position, ""
 
 
 def _by_source(violation: Violation) -> str:
-    return violation.message.partition("source '")[2].rpartition("' has ")[0]
+    assert violation.source is not None, "only violations about the edges of a node are sorted so"
+    return violation.source
 
 
 def as_problem(violation: Violation) -> RowProblem:
@@ -192,14 +196,14 @@ def raise_repeated(
 
 def repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Violation]:
     shown = [violation for one in found for violation in one.violations]
-    shown.sort(key=lambda violation: violation.line or 0)
+    shown.sort(key=_by_place)
     return [places.placed(violation) for violation in shown[:REPORTED]]
 
 
 def taken_problems(found: Sequence[KeyFindings], places: Places) -> list[RowProblem]:
     """Ids that were taken, as reasons why rows were left out."""
     shown = [violation for one in found for violation in one.left]
-    shown.sort(key=lambda violation: violation.line or 0)
+    shown.sort(key=_by_place)
     placed = (places.placed(violation) for violation in shown[:REPORTED])
     return [replace(as_problem(violation), code=KeyConflict.code) for violation in placed]
 

@@ -117,6 +117,11 @@ class StagingArea:
     def fresh(self, purpose: str) -> TableLocation:
         return self.location(f"{purpose}-{uuid4().hex[:12]}")
 
+    @property
+    def note(self) -> str:
+        """Where those who fill it together find the note that keeps cleanup away."""
+        return f"{staging_path(self.id)}/at-work"
+
     def remove(self) -> None:
         """Remove everything; should that fail, it is garbage and harms nobody."""
         with suppress(StorageError):

@@ -1,22 +1,21 @@
 """The one primitive every stage is made of: many tasks, one kernel, small results.
 
-`run` takes the name of a kernel, a specification shared by all tasks, and the tasks; it gives
-their results in the order of the tasks. On Spark each task is one Spark task, retried and spread
-by it; inline they run here, one after the other, through the same pickling.
+`run` takes a kernel, a specification shared by all tasks, and the tasks; it gives their results in
+the order of the tasks. On Spark each task is one Spark task, retried and spread by it; inline they
+run here, one after the other, through the same pickling. A kernel travels by its name, so it must
+be a function of a module.
 """
 
 from __future__ import annotations
 
 import pickle
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 from omnigraph.errors import (
@@ -27,14 +26,21 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.pipeline.complaints import reason_of
+from omnigraph.pipeline.complaints import missing_module, reason_of
+from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.probe import describe
 from omnigraph.pipeline.progress import watched
 from omnigraph.pipeline.session import application_id, is_connect, is_local, parallelism
 from omnigraph.progress import working
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+Spec = TypeVar("Spec")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
 
 _SCHEMA = "task long, result binary"
 
@@ -55,12 +61,44 @@ class StageTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Job(Generic[Spec, Task, Result_co]):
     """Tasks of one kind: their kernel, what all of them share, and each one's own part."""
 
-    kernel: str
-    tasks: Sequence[object]
-    spec: object
+    kernel: Callable[[Spec, Task], Result_co]
+    tasks: Sequence[Task]
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Result_co]):
+    """What a kernel returned."""
+
+    value: Result_co
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An error that no second attempt would change, as plain data.
+
+    Few errors can be made anew from their message alone, so all of their members are kept.
+    """
+
+    kind: type[OmniError]
+    args: tuple[Any, ...]
+    members: dict[str, Any]
+
+    @classmethod
+    def of(cls, error: OmniError) -> Refused:
+        return cls(type(error), error.args, dict(vars(error)))
+
+    def error(self) -> OmniError:
+        error = self.kind.__new__(self.kind, *self.args)
+        Exception.__init__(error, *self.args)
+        vars(error).update(self.members)
+        return error
+
+
+Outcome: TypeAlias = Done[Result] | Refused
 
 
 class Tasks(Protocol):
@@ -81,53 +119,50 @@ class Tasks(Protocol):
     def times(self) -> list[StageTime]: ...
 
     def run(
-        self, kernel: str, tasks: Sequence[object], spec: object, *, stage: str = ""
-    ) -> list[Any]:
+        self,
+        kernel: Callable[[Spec, Task], Result],
+        tasks: Sequence[Task],
+        spec: Spec,
+        *,
+        stage: str = "",
+    ) -> list[Result]:
         """The results of all tasks, in their order.
 
         Args:
-            kernel: `package.module:function`; called with the specification and one task.
+            kernel: A function of a module; called with the specification and one task.
             tasks: Plain data, one item for each task.
             spec: Plain data that every task gets.
             stage: What to call this in progress and timings.
         """
         ...
 
-    def run_all(self, jobs: Sequence[Job], *, stage: str = "") -> list[list[Any]]:
+    def run_all(
+        self, jobs: Sequence[Job[Any, Any, Result]], *, stage: str = ""
+    ) -> list[list[Result]]:
         """The results of several jobs that do not depend on each other, run at the same time."""
         ...
 
 
-def run_kernel(kernel: str, spec: object, task: object) -> tuple[str, object]:
+def run_kernel(
+    kernel: Callable[[Spec, Task], Result], spec: Spec, task: Task
+) -> Done[Result] | Refused:
     """The result of one task; what no second attempt would change is a result too."""
-    module, _, name = kernel.partition(":")
-    function: Callable[[object, object], object] = getattr(import_module(module), name)
     try:
-        return "done", function(spec, task)
+        return Done(kernel(spec, task))
     except (InputError, NotFoundError) as refused:
-        return "refused", _packed(refused)
+        return Refused.of(refused)
 
 
-def _results(outcomes: Sequence[tuple[str, Any]]) -> list[Any]:
-    for kind, value in outcomes:
-        if kind == "refused":
-            raise _unpacked(*value)
-    return [value for _, value in outcomes]
+def _results(outcomes: Sequence[Outcome[Result]]) -> list[Result]:
+    results: list[Result] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Refused):
+            raise outcome.error()
+        results.append(outcome.value)
+    return results
 
 
-def _packed(error: OmniError) -> tuple[type[OmniError], tuple[Any, ...], dict[str, Any]]:
-    """An error as plain data: few of them can be made anew from their message alone."""
-    return type(error), error.args, dict(vars(error))
-
-
-def _unpacked(kind: type[OmniError], args: tuple[Any, ...], members: dict[str, Any]) -> OmniError:
-    error = kind.__new__(kind, *args)
-    Exception.__init__(error, *args)
-    vars(error).update(members)
-    return error
-
-
-def _divided(jobs: Sequence[Job], results: list[Any]) -> list[list[Any]]:
+def _divided(jobs: Sequence[Job[Any, Any, Result]], results: list[Result]) -> list[list[Result]]:
     """The results of all tasks, job by job."""
     ends = list(accumulate((len(job.tasks) for job in jobs), initial=0))
     return [results[start:end] for start, end in pairwise(ends)]
@@ -143,20 +178,28 @@ class InlineTasks:
     times: list[StageTime] = field(default_factory=list)
 
     def run(
-        self, kernel: str, tasks: Sequence[object], spec: object, *, stage: str = ""
-    ) -> list[Any]:
+        self,
+        kernel: Callable[[Spec, Task], Result],
+        tasks: Sequence[Task],
+        spec: Spec,
+        *,
+        stage: str = "",
+    ) -> list[Result]:
         return self.run_all([Job(kernel, tasks, spec)], stage=stage)[0]
 
-    def run_all(self, jobs: Sequence[Job], *, stage: str = "") -> list[list[Any]]:
+    def run_all(
+        self, jobs: Sequence[Job[Any, Any, Result]], *, stage: str = ""
+    ) -> list[list[Result]]:
         started = time.monotonic()
         count = sum(len(job.tasks) for job in jobs)
-        outcomes: list[tuple[str, object]] = []
+        outcomes: list[Outcome[Result]] = []
         with working(stage, total=count, unit="tasks") as work:
             for job in jobs:
-                shared = pickle.dumps(job.spec)
+                shared = pickle.dumps((job.kernel, job.spec))
                 for task in job.tasks:
+                    kernel, spec = pickle.loads(shared)
                     given = pickle.loads(pickle.dumps(task))
-                    outcomes.append(run_kernel(job.kernel, pickle.loads(shared), given))
+                    outcomes.append(run_kernel(kernel, spec, given))
                     work.advance()
         if count:
             self.times.append(StageTime(stage, time.monotonic() - started, count))
@@ -183,11 +226,18 @@ class SparkTasks:
         return parallelism(self.session)
 
     def run(
-        self, kernel: str, tasks: Sequence[object], spec: object, *, stage: str = ""
-    ) -> list[Any]:
+        self,
+        kernel: Callable[[Spec, Task], Result],
+        tasks: Sequence[Task],
+        spec: Spec,
+        *,
+        stage: str = "",
+    ) -> list[Result]:
         return self.run_all([Job(kernel, tasks, spec)], stage=stage)[0]
 
-    def run_all(self, jobs: Sequence[Job], *, stage: str = "") -> list[list[Any]]:
+    def run_all(
+        self, jobs: Sequence[Job[Any, Any, Result]], *, stage: str = ""
+    ) -> list[list[Result]]:
         shared = [pickle.dumps((job.kernel, job.spec)) for job in jobs]
         parts = [
             (number, pickle.dumps(task)) for number, job in enumerate(jobs) for task in job.tasks
@@ -204,19 +254,22 @@ class SparkTasks:
                 for place in batch.column(0).to_pylist():
                     number, task = parts[place]
                     kernel, spec = pickle.loads(shared[number])
-                    yield answer(kernel, spec, task, place)
+                    yield answer(kernel, spec, pickle.loads(task), place)
 
         count = len(parts)
         frame = self.session.range(0, count, 1, count).mapInArrow(body, _SCHEMA)
-        return _divided(jobs, _results(self.collect(frame, stage, count)))
+        outcomes: list[Outcome[Result]] = self.collect(frame, stage, count)
+        return _divided(jobs, _results(outcomes))
 
     def map_rows(
-        self, frame: DataFrame, kernel: str, spec: object, *, stage: str = ""
-    ) -> list[Any]:
-        """The results of a kernel that takes the Arrow batches of one partition as its task.
-
-        In the order of the partitions; their number is the first member of each result.
-        """
+        self,
+        frame: DataFrame,
+        kernel: Callable[[Spec, Partition], Result],
+        spec: Spec,
+        *,
+        stage: str = "",
+    ) -> list[Result]:
+        """The results of a kernel whose tasks are the partitions of a frame, in their order."""
         blob = pickle.dumps((kernel, spec))
 
         def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
@@ -224,16 +277,20 @@ class SparkTasks:
 
             from pyspark import TaskContext  # noqa: PLC0415
 
-            from omnigraph.pipeline.tasks import answer_rows  # noqa: PLC0415
+            from omnigraph.pipeline.kernels.partition import Partition  # noqa: PLC0415
+            from omnigraph.pipeline.tasks import answer  # noqa: PLC0415
 
             kernel, spec = pickle.loads(blob)
             context = TaskContext.get()
             place = context.partitionId() if context is not None else 0
-            yield answer_rows(kernel, spec, batches, place)
+            yield answer(kernel, spec, Partition(place, batches), place)
 
-        return _results(self.collect(frame.mapInArrow(body, _SCHEMA), stage, 0))
+        outcomes: list[Outcome[Result]] = self.collect(
+            frame.mapInArrow(body, _SCHEMA), stage, count=0
+        )
+        return _results(outcomes)
 
-    def collect(self, frame: DataFrame, stage: str, count: int) -> list[tuple[str, object]]:
+    def collect(self, frame: DataFrame, stage: str, count: int) -> list[Any]:
         """The answers of a frame of answers, in order, while progress is shown."""
         started = time.monotonic()
         group = f"omnigraph-{uuid4().hex[:12]}"
@@ -250,23 +307,14 @@ class SparkTasks:
         return [pickle.loads(bytes(row[1])) for row in ordered]
 
 
-def answer(kernel: str, spec: object, task: bytes, place: int) -> object:
+def answer(
+    kernel: Callable[[Spec, Task], object], spec: Spec, task: Task, place: int
+) -> pa.RecordBatch:
     """The batch a Spark task gives back: its number, and its pickled outcome."""
-    return _answer(place, run_kernel(kernel, spec, pickle.loads(task)))
-
-
-def answer_rows(kernel: str, spec: object, batches: object, place: int) -> object:
-    """The same for a task that is fed with rows."""
-    return _answer(place, run_kernel(kernel, spec, (place, batches)))
-
-
-def _answer(place: int, outcome: tuple[str, object]) -> object:
     import pyarrow as pa  # noqa: PLC0415 - the command line starts without Arrow
 
-    columns = {
-        "task": pa.array([place], pa.int64()),
-        "result": pa.array([pickle.dumps(outcome)], pa.binary()),
-    }
+    outcome = pickle.dumps(run_kernel(kernel, spec, task))
+    columns = {"task": pa.array([place], pa.int64()), "result": pa.array([outcome], pa.binary())}
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -316,9 +364,9 @@ def check_executors(session: SparkSession) -> None:
     try:
         rows = session.range(0, count, 1, count).mapInArrow(body, "found string").collect()
     except Exception as error:
-        missing = re.search(r"No module named '(\w+)", str(error))
+        missing = missing_module(error)
         if missing is not None:
-            raise _lacking({f"{missing.group(1)} is not installed there"}) from error
+            raise _lacking({f"{missing} is not installed there"}) from error
         raise _failure("looking at the executors", error) from error
     _compare({str(row[0]) for row in rows}, here)
     _checked.add(application_id(session))

@@ -12,13 +12,11 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from omnigraph.errors import StorageFailure, StorageKind
-from omnigraph.pipeline.kernels.upkeep import WrittenPiece
+from omnigraph.pipeline.kernels.upkeep import WrittenPiece, write_piece
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.storage.tables.orders import Delivery, Order, combined, is_there
 
 STAGE = "rearrange"
-
-_KERNEL = "omnigraph.pipeline.kernels.upkeep:write_piece"
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class TaskWorkers:
         every = [piece for of_one in pieces for piece in of_one]
         if not every:
             return []
-        written: list[WrittenPiece] = self._tasks.run(_KERNEL, every, None, stage=STAGE)
+        written = self._tasks.run(write_piece, every, None, stage=STAGE)
         _require_seen(every, written)
         delivered = [one.delivery for one in written]
         ends = accumulate((len(of_one) for of_one in pieces), initial=0)

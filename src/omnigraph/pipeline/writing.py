@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 from uuid import uuid4
 
 from omnigraph.execution.load import LoadMode
@@ -13,25 +15,25 @@ from omnigraph.pipeline.kernels.write import (
     DeleteTask,
     WriteTask,
     Written,
+    delete_rows,
     fragment_groups,
+    write_rows,
 )
 from omnigraph.pipeline.staging import Staged
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables.stage import (
     NO_DELETIONS,
     Deletions,
     StagedTransaction,
     stage_fragments,
 )
-from omnigraph.storage.write import StagedTable, Ticket, Writable, drop_fork, open_writable
-
-_KERNEL = "omnigraph.pipeline.kernels.write"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Output:
     """The files written for one table, and for which version of it."""
 
@@ -105,26 +107,28 @@ class Outputs:
     ) -> None:
         merges = self._mode is LoadMode.MERGE
         tasks = [
-            WriteTask(key, staged[key], group, writable.table, keeps_row_ids=merges)
+            WriteTask(
+                table_key=key,
+                staged=staged[key],
+                fragments=group,
+                target=writable.table,
+                keeps_row_ids=merges,
+            )
             for key, writable in opened.items()
             for group in fragment_groups(staged[key].table, self._sizes.rows_per_task)
         ]
-        jobs = [Job(f"{_KERNEL}:write_rows", tasks, ir)]
+        jobs: list[Job[Any, Any, Written]] = [Job(write_rows, tasks, ir)]
         if merges:
-            jobs.append(_deletion_job(staged, opened))
-        results = self._tasks.run_all(jobs, stage="write")
-        written: list[Written] = results[0]
-        deletions: dict[TableKey, Deletions] = {}
-        for key, one in results[1] if merges else ():
-            deletions[key] = deletions.get(key, NO_DELETIONS) + one
+            jobs.append(Job(delete_rows, _deletions(staged, opened), None))
+        written = list(chain.from_iterable(self._tasks.run_all(jobs, stage="write")))
         for key, writable in opened.items():
             mine = [one for one in written if one.table_key == key]
             self._files[key] = _Output(
-                snapshot.entry(key),
-                writable,
-                tuple(text for one in mine for text in one.fragments),
-                deletions.get(key, NO_DELETIONS),
-                sum(one.rows for one in mine),
+                entry=snapshot.entry(key),
+                writable=writable,
+                fragments=tuple(text for one in mine for text in one.fragments),
+                deletions=sum((one.deletions for one in mine), NO_DELETIONS),
+                rows=sum(one.rows for one in mine),
             )
 
     def _transactions(self, ticket: Ticket, keys: Sequence[TableKey]) -> list[StagedTable]:
@@ -149,11 +153,17 @@ class Outputs:
         )
 
 
-def _deletion_job(staged: Mapping[TableKey, Staged], opened: Mapping[TableKey, Writable]) -> Job:
+def _deletions(
+    staged: Mapping[TableKey, Staged], opened: Mapping[TableKey, Writable]
+) -> list[DeleteTask]:
     """Marks on the rows that are replaced, fragment by fragment."""
-    tasks = [
-        DeleteTask(key, writable.table, (fragment,), staged[key].fates)
+    return [
+        DeleteTask(
+            table_key=key,
+            target=writable.table,
+            fragments=(fragment,),
+            fates=staged[key].fates,
+        )
         for key, writable in opened.items()
         for fragment in staged[key].touched
     ]
-    return Job(f"{_KERNEL}:delete_rows", tasks, None)

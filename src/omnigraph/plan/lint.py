@@ -147,7 +147,7 @@ def _text(diagnostic: Diagnostic) -> str:
 
 
 def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings by severity, type, property and message; equal ones of several queries as one."""
+    """Findings by severity, type, property and code; equal ones of several queries as one."""
     names: dict[Finding, set[str]] = {}
     for finding in findings:
         names.setdefault(replace(finding, query_names=()), set()).update(finding.query_names)
@@ -157,4 +157,4 @@ def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def _place(finding: Finding) -> tuple[int, str, str, str]:
     severity = _SEVERITIES[finding.severity]
-    return severity, finding.type_name or "", finding.property or "", finding.message
+    return severity, finding.type_name or "", finding.property or "", finding.code

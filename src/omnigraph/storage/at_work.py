@@ -6,7 +6,8 @@ author lives. A note of a dead author is removed under the fence, before anythin
 an author that finds its note under the fence knows that all its files are there.
 
 On a local disk a note is a locked file: the kernel knows who lives, be it asleep. Elsewhere it is
-an object that its author keeps changing.
+an object that its author keeps changing. So is the note of work that goes from process to process,
+as that of a Spark job does: whoever works on it finds the note by an object beside its files.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from omnigraph.errors import ConflictError, OmniError
 from omnigraph.storage.fence.hold import Hold, Holder
 from omnigraph.storage.fence.lock_file import close_lock_file, is_at, open_lock_file, try_lock
 from omnigraph.storage.layout import AT_WORK, at_work_path
+from omnigraph.storage.objects.beneath import require_no_links
 from omnigraph.storage.objects.failures import translated_os_errors
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.root import GraphRoot
@@ -75,8 +77,9 @@ def begin_work(root: GraphRoot) -> AtWork:
     """A note that files are about to be written; `end` it when they are visible or given up."""
     path, now = at_work_path(root.ids.next()), root.now_us()
     if root.store.kind is StoreKind.LOCAL and root.fence.spans_processes:
+        require_no_links(root.store.uri, (AT_WORK,))
         return _LockedNote(Path(root.store.uri) / path, now)
-    return _BeatingNote(root.store, path, now, BEAT_S)
+    return _BeatingNote.left(root.store, path, now, BEAT_S)
 
 
 @contextmanager
@@ -87,6 +90,51 @@ def at_work(root: GraphRoot) -> Iterator[AtWork]:
         yield note
     finally:
         note.end()
+
+
+@contextmanager
+def share_work(root: GraphRoot, pointer: str) -> Iterator[None]:
+    """Keep the note of shared work fresh for the duration of a block; the first one leaves it.
+
+    It stays until somebody ends it, or until nobody has worked for `SILENCE_S`. `pointer` is the
+    object by which all find it: below the folder of the work, and removed with it.
+    """
+    path = at_work_path(root.ids.next())
+    note = _BeatingNote.left(root.store, path, root.now_us(), BEAT_S)
+    try:
+        if not root.store.put_if_absent(pointer, path.encode()):
+            note.end()  # another one was first: its note is older and protects more
+            note = _shared_note(root, pointer)
+            note.beat()
+        yield
+    finally:
+        note.rest()
+
+
+def continue_work(root: GraphRoot, pointer: str) -> AtWork:
+    """The note of shared work, kept fresh from now on by this process.
+
+    Raises:
+        ConflictError: cleanup has taken those who worked for dead.
+    """
+    note = _shared_note(root, pointer)
+    note.beat()
+    return note
+
+
+def end_shared_work(root: GraphRoot, pointer: str) -> None:
+    """Take the note of shared work back that was given up, if there is one."""
+    with suppress(OmniError):  # left behind, it is removed by a cleanup after a while
+        _shared_note(root, pointer).end()
+
+
+def _shared_note(root: GraphRoot, pointer: str) -> _BeatingNote:
+    found = root.store.find(pointer)
+    if found is None:
+        raise _taken_for_dead()
+    path = found.decode()
+    began_us = made_at_ms(path.rpartition("/")[2]) * 1_000
+    return _BeatingNote(root.store, path, began_us, BEAT_S)
 
 
 def _taken_for_dead() -> ConflictError:
@@ -137,35 +185,50 @@ class _BeatingNote:
         self.started_us = started_us
         self._holder = str(Holder.of_this_process())
         self._beats = 0
-        store.put(path, self._body())
         self._over = threading.Event()
         # A daemon: it must not keep a process alive that has nothing else to do.
-        self._heart = threading.Thread(target=self._beat, name="omnigraph-at-work", daemon=True)
+        self._heart = threading.Thread(target=self._go_on, name="omnigraph-at-work", daemon=True)
         self._heart.start()
 
-    def _body(self) -> bytes:
-        return json.dumps({"version": 1, "holder": self._holder, "beat": self._beats}).encode()
+    @classmethod
+    def left(cls, store: ObjectStore, path: str, started_us: int, beat_s: float) -> _BeatingNote:
+        """A new one."""
+        holder = str(Holder.of_this_process())
+        store.put(path, _beat_body(holder, 0))
+        return cls(store, path, started_us, beat_s)
 
-    def _beat(self) -> None:
+    def _go_on(self) -> None:
         while not self._over.wait(self._beat_s):
-            with suppress(OmniError):  # there is a next beat, and the note is looked for at the end
-                found = self._store.find_versioned(self._path)
-                if found is None:
-                    return
+            self.beat()
+
+    def beat(self) -> None:
+        """Change the note, if it is still there."""
+        with suppress(OmniError):  # there is a next beat, and the note is looked for at the end
+            found = self._store.find_versioned(self._path)
+            if found is not None:
                 self._beats += 1
                 # Conditional, because a note that was removed must not come back.
-                self._store.put_if_match(self._path, self._body(), found.tag)
+                body = _beat_body(self._holder, self._beats)
+                self._store.put_if_match(self._path, body, found.tag)
 
     def check(self) -> None:
         if self._over.is_set() or self._store.find(self._path) is None:
             raise _taken_for_dead()
 
+    def rest(self) -> None:
+        """Stop changing the note, and leave it for others to go on with."""
+        self._over.set()
+        self._heart.join()
+
     def end(self) -> None:
         if not self._over.is_set():
-            self._over.set()
-            self._heart.join()
+            self.rest()
             with suppress(OmniError):  # left behind, it is removed by a cleanup after a while
                 self._store.delete(self._path)
+
+
+def _beat_body(holder: str, beats: int) -> bytes:
+    return json.dumps({"version": 1, "holder": holder, "beat": beats}).encode()
 
 
 # --- the other side -------------------------------------------------------------------------------
@@ -207,8 +270,10 @@ def bury(store: ObjectStore, note: Note, hold: Hold, is_silent: Callable[[Note],
             return False
         hold.check()
         store.delete(note.path)
-    elif not _remove_unlocked(Path(store.uri) / note.path):
-        return False
+    else:
+        require_no_links(store.uri, (AT_WORK,))
+        if not _remove_unlocked(Path(store.uri) / note.path):
+            return False
     # Had the fence been lost by now, its author might just have found the note and gone on.
     hold.check()
     return True

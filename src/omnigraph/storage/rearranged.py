@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.handle import open_table
 from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, read_record
 
 MOST_VERSIONS = 64
@@ -29,6 +30,7 @@ def _is_rearranged(snapshot: Snapshot, old: TableEntry, new: TableEntry) -> bool
         return False
     if not 0 < new.version - old.version <= MOST_VERSIONS:
         return False
-    table = snapshot.open_entry(new)
+    # A handle of its own: reading a record borrows it exclusively, and kept handles are shared.
+    table = open_table(snapshot.location(new), new.version)
     between = range(new.version, old.version, -1)
     return all(read_record(table, version).operation in REARRANGING for version in between)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+import msgspec
+
 from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, StorageError
 from omnigraph.identity import MAIN, BranchName, CommitId
 from omnigraph.storage.layout import BRANCHES, branch_ref, find_branch
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.tables.location import is_flat_name
 
 _FORMAT = 1
 
@@ -63,23 +66,32 @@ def encode_ref(ref: BranchRef) -> bytes:
 
 
 def decode_ref(data: bytes, path: str) -> BranchRef:
+    """The branch a record stands for; whatever is not a whole record of this name is refused."""
     try:
         body = json.loads(data)
         if body["version"] != _FORMAT:
             raise ManifestCorrupt(f"{path} has format {body['version']}, not {_FORMAT}")
-        fork_head, parent = body["fork_head"], body["parent"]
-        return BranchRef(
-            name=BranchName(body["name"]),
-            incarnation=str(body["incarnation"]),
-            parent=None if parent is None else BranchName(parent),
-            parent_incarnation=body["parent_incarnation"],
-            fork_version=int(body["fork_version"]),
-            fork_head=None if fork_head is None else CommitId(fork_head),
-            created_at=int(body["created_at"]),
-            actor_id=body["actor_id"],
-        )
+        ref = msgspec.convert({name: body[name] for name in BranchRef.__slots__}, BranchRef)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ManifestCorrupt(f"{path} is no branch record: {error}") from error
+        raise ManifestCorrupt(f"{path} is not a branch record: {error}") from error
+    _check_ref(ref, path)
+    return ref
+
+
+def _check_ref(ref: BranchRef, path: str) -> None:
+    """Raise unless the members fit together: they become paths and versions that are opened."""
+    if path != branch_ref(ref.name):
+        raise ManifestCorrupt(f"{path} is the record of another branch, {ref.name!r}")
+    for member in ("incarnation", "parent_incarnation"):
+        value = getattr(ref, member)
+        if value is None and member == "parent_incarnation":
+            continue
+        if value is None or not is_flat_name(value):
+            raise ManifestCorrupt(f"{path} has the {member} {value!r}, which is not a ULID")
+    if ref.parent is None or (ref.parent == MAIN) != (ref.parent_incarnation is None):
+        raise ManifestCorrupt(f"{path} has a parent that does not fit its incarnation")
+    if ref.fork_version < 1:
+        raise ManifestCorrupt(f"{path} starts at manifest version {ref.fork_version}")
 
 
 def find_ref(store: ObjectStore, name: BranchName) -> BranchRef | None:

@@ -15,7 +15,7 @@ from omnigraph.storage.fence.open import open_fence
 from omnigraph.storage.generations import known_generation
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.objects.open import open_store
-from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.tables.handles import TableHandles
 from omnigraph.storage.tables.location import Generation, TableLocation
 
@@ -56,11 +56,13 @@ class GraphRoot:
         self, path: str, branch: str | None = None, generation: Generation | None = None
     ) -> TableLocation:
         """A table below this root, by default of the graph that was seen here last."""
+        folder = self.store.uri if self.store.kind is StoreKind.LOCAL else None
         return TableLocation(
             self.store.uri_of(path),
             branch,
             self.store.storage_options,
             generation or known_generation(self.store.uri_of(MANIFEST)),
+            folder,
         )
 
     def manifest(self, branch: str | None = None) -> TableLocation:

@@ -7,12 +7,10 @@ makes all of it visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from omnigraph.errors import (
-    AlreadyExists,
     BranchNotFound,
     ConflictError,
     OmniError,
@@ -25,16 +23,13 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.identity import CommitId, OperationId
-from omnigraph.storage.at_work import AtWork
+from omnigraph.identity import CommitId
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.changes import ExactHead, NewCommit, Publication, SetVersion
+from omnigraph.storage.manifest.changes import ExactHead, Publication, SetVersion
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
-from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.publish import Published, prepare_publish, publish
 from omnigraph.storage.rearranged import is_only_rearranged
 from omnigraph.storage.recovery.intent import (
-    OPERATION_PROPERTY,
     Intent,
     TableIntent,
     WriterKind,
@@ -46,103 +41,18 @@ from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all,
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.side_by_side import SideBySide
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.branches import create_branch, delete_branch
+from omnigraph.storage.staged import SHORTEST_GRACE_S, StagedTable, Ticket, forks_dropped_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
-from omnigraph.storage.tables.handle import Table, open_table
-from omnigraph.storage.tables.stage import StagedTransaction
 
 LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
 MAINTENANCE = "maintenance"
 """What changed when tables were only rearranged. No row did: any write may be redone."""
-SHORTEST_GRACE_S = 60.0
-"""However short the time is that unreferenced files are spared, a write may take this long."""
+BRANCH_IDENTIFIER = "branch_identifier:"
+"""Before the name of a branch that was deleted and made again: no write follows it there."""
 LONGEST_S = 6 * 86_400.0
 """However long files are spared by us, the substrate removes them after a week."""
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE})
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """The ids of one write, minted before anything of it is written."""
-
-    operation_id: OperationId
-    commit_id: CommitId
-    rollback_commit_id: CommitId
-    created_at: int
-    at_work: AtWork | None = None
-    """What protects its files from cleanup, if it may take long; otherwise its youth does."""
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """What every table transaction of the write carries, to be found by after a crash."""
-        return {OPERATION_PROPERTY: self.operation_id}
-
-
-def mint_ticket(snapshot: Snapshot, at_work: AtWork | None = None) -> Ticket:
-    """The ids of a write; `at_work` is a note that was left before its first file."""
-    operation, commit, rollback = snapshot.root.ids.take(3)
-    now = snapshot.root.now_us()
-    return Ticket(OperationId(operation), CommitId(commit), CommitId(rollback), now, at_work)
-
-
-@dataclass(frozen=True, slots=True)
-class Writable:
-    """A table a branch may write: its own, or a fresh fork of an inherited one."""
-
-    entry: TableEntry
-    table: Table
-    is_fork: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StagedTable:
-    """One table of a write: where it stood, and the transaction that moves it."""
-
-    writable: Writable
-    transaction: StagedTransaction
-
-    @property
-    def entry(self) -> TableEntry:
-        return self.writable.entry
-
-    @property
-    def is_fork(self) -> bool:
-        return self.writable.is_fork
-
-    @property
-    def planned_rows(self) -> int:
-        """How many rows the table will have."""
-        transaction = self.transaction
-        return self.entry.row_count + transaction.inserted - transaction.deleted
-
-
-def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
-    """The table at its pinned version, forked first if this branch only inherited it.
-
-    A fork has a name of its own that nothing refers to until the write is published, so one left
-    behind by a crash is garbage and harms nobody.
-    """
-    if entry.owner == snapshot.ref.incarnation:
-        return Writable(entry, snapshot.open_entry(entry), is_fork=False)
-    location = snapshot.location(entry).on_branch(None)
-    name = snapshot.root.ids.next()
-    try:
-        forked = create_branch(location, name, entry.owner_branch, entry.version)
-    except AlreadyExists:
-        # The name is fresh: if it is there already, we made it and only the answer was lost.
-        forked = open_table(location.on_branch(name), entry.version)
-    return Writable(entry, forked, is_fork=True)
-
-
-def drop_fork(writable: Writable) -> None:
-    """Remove a fork of a write that was given up before it was announced, if that works now."""
-    location = writable.table.location
-    if writable.is_fork and location.branch is not None:
-        try:
-            delete_branch(location.on_branch(None), location.branch)
-        except OmniError:
-            return  # nothing refers to it, so it is garbage and harms nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +71,14 @@ class WriteRequest:
     """Versions that are there already and that the graph shall show from now on."""
     origin: str | None = None
     """What a writer that may repeat itself calls the change; kept with the commit."""
+    merged_parent: CommitId | None = None
+    """The commit of another branch that the change brings in."""
+    details: Mapping[str, object] = field(default_factory=dict)
+    """What else is kept with the commit; values of JSON."""
 
 
-def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = None) -> Published:
+def commit_write(request: WriteRequest, hold: Hold) -> Published:
     """Make the write visible, or leave nothing of it.
-
-    The fence is held for just this write, unless the caller gives a hold that it keeps.
 
     Raises:
         ReadSetChanged: the branch moved since the write was prepared; nothing was changed.
@@ -175,22 +87,20 @@ def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = N
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
     snapshot, intent = request.snapshot, _intent(request)
-    with ExitStack() as stack:
-        with _forks_dropped_on_failure(request):
-            held = take_hold() if take_hold else stack.enter_context(snapshot.root.hold())
-            settle_all(snapshot.root, held, snapshot.ref)
-            newest = revalidate(snapshot, request.expected_head)
-            _require_files(request)
-            held.check()
-            if request.tables:
-                write_intent(snapshot.root.store, intent)
-        if not request.tables:
-            publication = _publication(request, ())
-            return publish(
-                snapshot.root, snapshot.ref, publication, base=newest, before_commit=held.check
-            )
-        beside = stack.enter_context(SideBySide(snapshot.root.settings.write_concurrency))
-        return _effects(request, held, intent, newest, beside)
+    with forks_dropped_on_failure(request.tables):
+        settle_all(snapshot.root, hold, snapshot.ref)
+        newest = revalidate(snapshot, request.expected_head)
+        _require_files(request)
+        hold.check()
+        if request.tables:
+            write_intent(snapshot.root.store, intent)
+    if not request.tables:
+        publication = _publication(request, intent, ())
+        return publish(
+            snapshot.root, snapshot.ref, publication, base=newest, before_commit=hold.check
+        )
+    with SideBySide(snapshot.root.settings.write_concurrency) as beside:
+        return _effects(request, hold, intent, newest, beside)
 
 
 def _require_files(request: WriteRequest) -> None:
@@ -214,23 +124,13 @@ def _require_files(request: WriteRequest) -> None:
         )
 
 
-@contextmanager
-def _forks_dropped_on_failure(request: WriteRequest) -> Iterator[None]:
-    try:
-        yield
-    except OmniError:
-        for table in request.tables:
-            drop_fork(table.writable)
-        raise
-
-
 def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestVersion:
     """The newest manifest; raises unless the branch still is what the snapshot saw."""
     ref = find_ref(snapshot.root.store, snapshot.branch)
     if ref is None:
         raise BranchNotFound(snapshot.branch)
     if ref.incarnation != snapshot.ref.incarnation:
-        member = f"branch_identifier:{snapshot.branch}"
+        member = f"{BRANCH_IDENTIFIER}{snapshot.branch}"
         raise ReadSetChanged(member, snapshot.ref.incarnation, ref.incarnation)
     now = Snapshot(snapshot.root, ref, read_newest(snapshot.manifest.location, snapshot.manifest))
     before, after = snapshot.manifest.generation, now.manifest.generation
@@ -271,14 +171,14 @@ def _effects(
         moving = [_start_moving(table, hold, beside) for table in request.tables]
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
-        prepared = prepare_publish(newest, ref, _publication(request, _planned(request)))
+        prepared = prepare_publish(newest, ref, _publication(request, intent, _planned(request)))
         moved = tuple(
             _moved(request.snapshot, *one) for one in zip(request.tables, moving, strict=True)
         )
         published = publish(
             root,
             ref,
-            _publication(request, moved),
+            _publication(request, intent, moved),
             base=newest,
             prepared=prepared,
             before_commit=hold.check,
@@ -398,22 +298,17 @@ def _explain_drift(request: WriteRequest, hold: Hold) -> ReadSetChanged:
     return ReadSetChanged("tables", None, "moved by another writer")
 
 
-def _publication(request: WriteRequest, changes: tuple[SetVersion, ...]) -> Publication:
+def _publication(
+    request: WriteRequest, intent: Intent, changes: tuple[SetVersion, ...]
+) -> Publication:
     entries = [table.entry for table in request.tables]
     entries += [request.snapshot.entry(change.table_key) for change in request.adopted]
     return Publication(
         changes=(*changes, *request.adopted),
         expected={e.identity: (e.table_key, e.version) for e in entries},
         head=ExactHead(request.snapshot.own_head),
-        commit=_new_commit(request),
+        commit=intent.new_commit,
     )
-
-
-def _new_commit(request: WriteRequest) -> NewCommit | None:
-    if not request.records_commit:
-        return None
-    ticket = request.ticket
-    return NewCommit(ticket.commit_id, request.actor_id, ticket.created_at, origin=request.origin)
 
 
 def _intent(request: WriteRequest) -> Intent:
@@ -433,6 +328,9 @@ def _intent(request: WriteRequest) -> Intent:
         contract_hash=contract_hash(snapshot.state),
         records_commit=request.records_commit,
         origin=request.origin,
+        merged_parent_commit_id=request.merged_parent,
+        details=dict(request.details),
+        adopted=request.adopted,
     )
 
 

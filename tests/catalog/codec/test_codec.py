@@ -15,6 +15,7 @@ from omnigraph.catalog.codec import (
     decode_state,
     encode_ir,
     encode_state,
+    find_vouched,
     ir_hash,
 )
 from omnigraph.catalog.evolve import plan_migration
@@ -182,6 +183,16 @@ def test_the_state_record_comes_back():
         "schema_identity_version": 2,
         "schema_identity_domain": "01DOMAIN",
     }
+
+
+def test_the_texts_a_state_record_vouches_for_are_known_by_their_hashes():
+    catalog = created(MUSIC)
+    source, ir = "the text", encode_ir(catalog)
+    state = encode_state(SchemaState.of(catalog, source))
+    assert find_vouched(source, ir, state) == catalog
+    assert find_vouched("another text", ir, state) is None
+    assert find_vouched(source, f"{ir} ", state) is None
+    assert find_vouched(source, ir, encode_state(SchemaState.of(catalog))) is None
 
 
 @pytest.mark.parametrize("member", ["format_version", "schema_identity_version"])

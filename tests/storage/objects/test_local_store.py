@@ -159,7 +159,7 @@ def test_a_name_the_file_system_refuses_is_a_configuration_failure(store):
 
 
 def test_a_file_system_without_hard_links_is_refused_and_left_clean(store, root, monkeypatch):
-    def refuse(*_arguments):
+    def refuse(*_arguments, **_folders):
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "link", refuse)
@@ -172,8 +172,8 @@ def test_a_file_system_without_hard_links_is_refused_and_left_clean(store, root,
 def test_a_link_whose_answer_was_lost_still_created_the_object(store, monkeypatch):
     link = os.link
 
-    def link_and_forget(source, target):
-        link(source, target)
+    def link_and_forget(source, target, **folders):
+        link(source, target, **folders)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
     monkeypatch.setattr(os, "link", link_and_forget)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+
 import pytest
 
+from omnigraph.environment import declared_settings, unknown_variables
 from omnigraph.errors import BadRequest
-from omnigraph.settings import SETTINGS, AwsSettings, FenceMode, Settings
+from omnigraph.settings import SETTINGS, AwsSettings, CommandLineSettings, FenceMode, Settings
 
 
 def test_an_empty_environment_gives_the_defaults():
@@ -56,9 +60,10 @@ def test_the_s3_endpoint_wins_over_the_general_one():
 
 
 def test_a_plain_endpoint_allows_plain_http():
-    assert AwsSettings.from_environment({"AWS_ENDPOINT_URL": "http://h"}).is_http_allowed
-    assert not AwsSettings.from_environment({"AWS_ENDPOINT_URL": "https://h"}).is_http_allowed
-    assert AwsSettings.from_environment({"AWS_ALLOW_HTTP": "1"}).is_http_allowed
+    assert AwsSettings.from_environment({"AWS_ENDPOINT_URL": "http://h"}).allows_http
+    assert not AwsSettings.from_environment({"AWS_ENDPOINT_URL": "https://h"}).allows_http
+    assert AwsSettings.from_environment({"AWS_ALLOW_HTTP": "1"}).allows_http
+    assert AwsSettings(endpoint="HTTP://h").allows_http
 
 
 def test_secrets_do_not_show_in_the_text_form():
@@ -77,5 +82,69 @@ def test_every_setting_is_listed_once_with_a_default_it_accepts():
     names = [setting.name for setting in SETTINGS]
     assert len(set(names)) == len(names)
     for setting in SETTINGS:
-        setting.parse(setting.default)
-        assert setting.meaning.endswith(".")
+        if setting.default is not None:
+            assert setting.kind.parse(setting.show(setting.default)) == setting.default
+        assert setting.help.endswith(".")
+
+
+def test_every_variable_reaches_the_field_it_is_declared_for():
+    for group in (Settings, CommandLineSettings):
+        for setting in declared_settings(group):
+            given = _another_value(setting)
+            read = group.from_environment({setting.name: setting.show(given)})
+            changed = [v for v, d in zip(_values(read), _values(group()), strict=True) if v != d]
+            assert changed == [given], setting.name
+
+
+def _another_value(setting):
+    match setting.default:
+        case bool():
+            return not setting.default
+        case StrEnum():
+            return next(one for one in type(setting.default) if one is not setting.default)
+        case int() | float():
+            return setting.default + (7 << 20)
+        case _:
+            return next(v for text in ("5", "there") for v in _parsed(setting, text))
+
+
+def _parsed(setting, text):
+    try:
+        return [setting.kind.parse(text)]
+    except ValueError:
+        return []
+
+
+def _values(group):
+    found = []
+    for one in fields(group):
+        value = getattr(group, one.name)
+        found += _values(value) if is_dataclass(value) else [value]
+    return found
+
+
+def test_a_concurrency_that_makes_no_sense_means_the_default():
+    for text in ("0", "-3", "many", "1.5"):
+        settings = Settings.from_environment({"OMNIGRAPH_WRITE_CONCURRENCY": text})
+        assert settings.write_concurrency == Settings().write_concurrency
+    assert Settings.from_environment({"OMNIGRAPH_WRITE_CONCURRENCY": "3"}).write_concurrency == 3
+
+
+def test_a_refusal_says_what_is_accepted():
+    with pytest.raises(BadRequest) as refused:
+        Settings.from_environment({"OMNIGRAPH_WRITER_FENCE": "sometimes"})
+    assert refused.value.message == "OMNIGRAPH_WRITER_FENCE must be auto, required or off"
+
+
+def test_variables_that_look_like_settings_are_found_with_what_was_meant():
+    environment = {
+        "OMNIGRAPH_WRITER_WAITS": "1",
+        "OMNIGRAPH_ZZZZ": "1",
+        "OMNIGRAPH_WRITER_WAIT": "1",
+        "OMNIGRAPH_TOKEN_LAB": "x",
+        "PATH": "x",
+    }
+    assert unknown_variables(environment, SETTINGS) == [
+        ("OMNIGRAPH_WRITER_WAITS", "OMNIGRAPH_WRITER_WAIT"),
+        ("OMNIGRAPH_ZZZZ", None),
+    ]

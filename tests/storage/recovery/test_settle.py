@@ -13,6 +13,7 @@ from crash.checks import check_order, content_of
 from crash.town import create
 from omnigraph.errors import RecoveryRequired
 from omnigraph.identity import CommitId, OperationId
+from omnigraph.storage.manifest.changes import SetVersion
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
 from omnigraph.storage.manifest.read import History, read_newest
 from omnigraph.storage.recovery.decide import Decision
@@ -28,10 +29,10 @@ from omnigraph.storage.recovery.settle import contract_hash, examine, settle, se
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import open_writable
 from omnigraph.storage.tables.commit import commit_exact, restore
-from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.handle import latest_version, open_table
 from omnigraph.storage.tables.stage import StagedTransaction, stage_changes
-from omnigraph.storage.write import open_writable
 
 PERSON, CITY = "node:Person", "node:City"
 
@@ -156,6 +157,33 @@ def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(town
     assert "eve" in town.people()
     assert town.kinds() == [RecoveryKind.ROLLED_FORWARD]
     assert_settled_for_good(town, written, Decision.FINISH_PUBLISHED)
+
+
+def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_versions(town):
+    """What a merge says about itself: one table is moved, another one is shown as it is."""
+    town.graph.mutate('query q() { insert City { slug: "rome", name: "Rome" } }')
+    entry = town.snapshot().entries[CITY]
+    earlier = open_table(town.root.location(entry.path, entry.owner_branch), entry.version - 1)
+    adopted = SetVersion(
+        entry.identity, CITY, earlier.version, entry.owner_branch, earlier.count_rows(), entry.owner
+    )
+    written = town.announce(PERSON)
+    parent = town.graph.commits()[-1].commit_id
+    intent = replace(
+        written.intent,
+        merged_parent_commit_id=parent,
+        details={"message": "both", "rules": ["ours"]},
+        adopted=(adopted,),
+    )
+    write_intent(town.root.store, intent)
+    written.move(PERSON)
+    assert town.settle_all() == [Decision.ROLL_FORWARD]
+    commit = town.graph.commits()[0]
+    assert commit.merged_parent_commit_id == parent
+    assert commit.details == {"message": "both", "rules": ["ours"]}
+    assert commit.wire()["details"] == commit.details
+    assert "eve" in town.people()
+    assert town.snapshot().entries[CITY].version == earlier.version
 
 
 def test_a_write_whose_effects_are_partly_there_is_undone(town):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import lance
 import pyarrow as pa
@@ -181,3 +182,22 @@ def test_fragments_round_trip_through_json_with_their_row_ids(dataset):
     copy = FragmentMetadata.from_json(json.dumps(fragment.to_json()))
     assert copy == fragment
     assert len(RowIdSequence.from_inline_metadata(copy.row_id_meta)) == 1
+
+
+def test_reading_a_record_borrows_the_handle_exclusively(dataset):
+    """Whoever shares a handle between threads must read records through one of its own."""
+    refused = threading.Event()
+
+    def read_records() -> None:
+        while not refused.is_set():
+            try:
+                dataset.read_transaction(1)
+            except RuntimeError:
+                refused.set()
+
+    threads = [threading.Thread(target=read_records) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert refused.is_set()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omnigraph.cli.config import FILE_NAME, config_folder, read_config
 from omnigraph.cli.examples import examples
 from omnigraph.cli.output import note, print_json
+from omnigraph.cli.process_settings import unknown_settings
+
+if TYPE_CHECKING:
+    from omnigraph.environment import Setting
 
 
 @click.group()
@@ -46,6 +51,39 @@ def show(as_json: bool) -> None:
             case _:
                 shown = str(value)
         click.echo(f"{name}: {shown}".rstrip())
+
+
+@config.command("settings", epilog=examples("config settings"))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def settings(as_json: bool) -> None:
+    """Show every setting, its value in this environment and its default; secrets are not shown."""
+    from omnigraph.settings import SETTINGS
+
+    rows = [_describe_setting(one) for one in SETTINGS]
+    unknown = list(unknown_settings())
+    if as_json:
+        print_json({"settings": rows, "unknown": unknown})
+        return
+    for problem in unknown:
+        note(f"warning: {problem}")
+    for row in rows:
+        value = row["value"] if row["value"] is not None else "-"
+        source = "" if row["is_set"] else "  (default)"
+        click.echo(f"{row['name']} = {value}{source}")
+
+
+def _describe_setting(one: Setting[Any]) -> dict[str, object]:
+    value = one.show(one.read(os.environ)) or None
+    is_set = bool(os.environ.get(one.name, "").strip())
+    return {
+        "name": one.name,
+        "value": "***" if value and one.is_secret else value,
+        "is_set": is_set,
+        "default": one.show(one.default) or None,
+        "type": one.kind.label.replace("`", ""),
+        "applies": one.applies,
+        "help": one.help,
+    }
 
 
 @config.command("token", epilog=examples("config token"))

@@ -11,6 +11,7 @@ from omnigraph.cli.completing import FILE, complete_store
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_source
 from omnigraph.cli.output import note, print_json
+from omnigraph.cli.process_settings import read_settings
 from omnigraph.cli.scope import address_options, only_address
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -39,12 +40,9 @@ def init(
     as_json: bool,
 ) -> None:
     """Create an empty graph at URI with a schema."""
-    import os
-
     from omnigraph.catalog.build import compile_schema
     from omnigraph.catalog.identify import notes_at_creation
     from omnigraph.graph.graph import init as create
-    from omnigraph.settings import Settings
 
     address = only_address([graph_uri, store, uri])
     if address is None:
@@ -53,8 +51,7 @@ def init(
     draft = compile_schema(schema)
     for warning in (*draft.warnings, *notes_at_creation(draft)):
         note(warning.render())
-    settings = Settings.from_environment(os.environ)
-    graph = create(address, schema, force=force, settings=settings)
+    graph = create(address, schema, force=force, settings=read_settings())
     if as_json:
         print_json({"uri": graph.uri, "initialized": True})
     else:

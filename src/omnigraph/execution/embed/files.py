@@ -47,6 +47,15 @@ class Selector:
     value: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRange:
+    """Some whole lines of a file: the bytes they stand in, and the number of the first."""
+
+    start: int
+    end: int
+    first_line: int
+
+
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
     """What to embed. Without types or selectors every record of a type in the spec is selected."""
@@ -60,6 +69,8 @@ class EmbedRequest:
     is_reembed_all: bool = False
     is_resumable: bool = False
     """Keep what was embedded when the run fails, and start from what an earlier one kept."""
+    lines: LineRange | None = None
+    """The part of the input that is read; None for all of it."""
 
     @property
     def mode(self) -> EmbedMode:
@@ -247,7 +258,7 @@ class _Run:
         `made` are the first of them, from an earlier run.
         """
         with working("embedding", unit="records") as work:
-            for some in _batched(_lines(self._request.input), self._lines_at_once()):
+            for some in _batched(_lines(self._request), self._lines_at_once()):
                 begun = [self._begun(number, line, next(made, None)) for number, line in some]
                 yield from self._finished(begun)
                 work.advance(len(some))
@@ -359,15 +370,19 @@ def rendered(value: object) -> str:
             return str(value)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold a record, numbered from 1."""
+def _lines(request: EmbedRequest) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold a record, with their numbers in the whole file, which start at 1."""
+    part = request.lines
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+        with request.input.open("rb") as file:
+            file.seek(0 if part is None else part.start)
+            for number, line in enumerate(file, 1 if part is None else part.first_line):
                 if line.strip():
                     yield number, line.rstrip(b"\r\n")
+                if part is not None and file.tell() >= part.end:
+                    return
     except OSError as error:
-        raise BadRequest(f"cannot read {path}: {error.strerror}") from None
+        raise BadRequest(f"cannot read {request.input}: {error.strerror}") from None
 
 
 def _batched(

@@ -19,13 +19,7 @@ from omnigraph.execution.embed.remote import (
     Patience,
     RemoteEmbedder,
 )
-from omnigraph.settings import (
-    GEMINI_API_KEY,
-    OPENAI_API_KEY,
-    OPENROUTER_API_KEY,
-    EmbedProvider,
-    EmbedSettings,
-)
+from omnigraph.settings import EmbedProvider, EmbedSettings
 
 _log = logging.getLogger(__name__)
 
@@ -124,12 +118,14 @@ def _is_mock(settings: EmbedSettings) -> bool:
 
 
 def _key(settings: EmbedSettings) -> str:
-    openrouter = (OPENROUTER_API_KEY.name, settings.openrouter_api_key)
-    openai = (OPENAI_API_KEY.name, settings.openai_api_key)
+    openrouter = (EmbedSettings.variable("openrouter_api_key"), settings.openrouter_api_key)
+    openai = (EmbedSettings.variable("openai_api_key"), settings.openai_api_key)
     candidates = {
         EmbedProvider.OPENAI_COMPATIBLE: (openrouter, openai),
         EmbedProvider.OPENAI: (openai,),
-        EmbedProvider.GEMINI: ((GEMINI_API_KEY.name, settings.gemini_api_key),),
+        EmbedProvider.GEMINI: (
+            (EmbedSettings.variable("gemini_api_key"), settings.gemini_api_key),
+        ),
     }[settings.provider]
     for _, key in candidates:
         if key:

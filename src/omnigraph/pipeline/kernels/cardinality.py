@@ -30,7 +30,7 @@ from omnigraph.storage.tables.handle import ROW_ADDRESS, Table
 from omnigraph.storage.tables.location import TableLocation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CardinalityTask:
     """The sources of one edge type that fall into one bucket."""
 
@@ -88,9 +88,14 @@ def _violations(edge: EdgeType, broken: pa.Table, rows: pa.Table) -> Iterator[Vi
     first_rows = pc.index_in(column(broken, "source"), value_set=column(rows, "src"))
     for one, index in zip(broken.to_pylist(), first_rows.to_pylist(), strict=True):
         message = cardinality_message(edge, one["source"], one["edges"])
-        id = None if index is None else rows.column("id")[index].as_py()
-        at = None if index is None else rows.column(AT)[index].as_py()
-        yield Violation(ViolationKind.CARDINALITY, edge.table_key, message, id, None, at)
+        yield Violation(
+            ViolationKind.CARDINALITY,
+            edge.table_key,
+            message,
+            id=None if index is None else rows.column("id")[index].as_py(),
+            position=None if index is None else rows.column(AT)[index].as_py(),
+            source=one["source"],
+        )
 
 
 # --- counting ------------------------------------------------------------------------------------
@@ -197,5 +202,11 @@ def _left_out(edge: EdgeType, surplus: pa.Table, broken: pa.Table) -> Iterator[V
     counts = {one["source"]: one["edges"] for one in broken.to_pylist()}
     for one in surplus.to_pylist():
         message = cardinality_message(edge, one["source"], counts[one["source"]])
-        kind = ViolationKind.CARDINALITY
-        yield Violation(kind, edge.table_key, message, one["id"], None, one[AT])
+        yield Violation(
+            ViolationKind.CARDINALITY,
+            edge.table_key,
+            message,
+            id=one["id"],
+            position=one[AT],
+            source=one["source"],
+        )

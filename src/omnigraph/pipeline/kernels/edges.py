@@ -27,7 +27,7 @@ from omnigraph.storage.tables.handle import ROW_ADDRESS, Table
 from omnigraph.storage.tables.location import TableLocation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndTask:
     """One end of some edges, looked up among the nodes of its type in one bucket."""
 
@@ -46,7 +46,7 @@ class EndTask:
     drop_to: TableLocation | None = None
 
 
-def check_ends(spec: RuleSpec, task: EndTask) -> Findings:
+def check_ends(spec: RuleSpec, task: EndTask) -> list[Findings]:
     """Edges whose end is no node after the load."""
     rows = _edges(task)
     ends = column(rows, task.end)
@@ -54,7 +54,7 @@ def check_ends(spec: RuleSpec, task: EndTask) -> Findings:
     fates: tuple[str, ...] = ()
     if task.edges is not None:
         fates = drop_rows(task.drop_to, column(rows, ROW_ADDRESS).filter(missing))
-    return findings(_missing_ends(rows, missing, task), spec.rejects, fates)
+    return [findings(_missing_ends(rows, missing, task), spec.rejects, fates)]
 
 
 def _edges(task: EndTask) -> pa.Table:
@@ -89,5 +89,10 @@ def _missing_ends(rows: pa.Table, missing: pa.Array, task: EndTask) -> Iterator[
         found = found.sort_by("id")
     for one in found.to_pylist():
         message = missing_end_message(task.end, one[task.end], task.node_type)
-        place = one[AT] if has_place else None
-        yield Violation(ViolationKind.ORPHAN_EDGE, task.table_key, message, one["id"], None, place)
+        yield Violation(
+            ViolationKind.ORPHAN_EDGE,
+            task.table_key,
+            message,
+            id=one["id"],
+            position=one[AT] if has_place else None,
+        )

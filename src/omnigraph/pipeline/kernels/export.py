@@ -25,14 +25,14 @@ from omnigraph.types.to_json import export_lines
 ROWS_AT_ONCE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSpec:
     ir: str
     format: str
     aws: AwsSettings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportTask:
     """Some fragments of a table, and the file their rows go to."""
 
@@ -42,7 +42,7 @@ class ExportTask:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
     table_key: TableKey
     place: str
@@ -61,7 +61,7 @@ def export_fragments(spec: ExportSpec, task: ExportTask) -> ExportedFile:
             rows += batch.num_rows
         writer.close(type_)
         size = stream.tell()
-    return ExportedFile(task.table_key, task.place, rows, size)
+    return ExportedFile(table_key=task.table_key, place=task.place, rows=rows, bytes=size)
 
 
 def _rows(task: ExportTask, type_: NodeType | EdgeType) -> Iterator[pa.RecordBatch]:

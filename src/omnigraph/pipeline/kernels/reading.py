@@ -46,7 +46,7 @@ class Bucket:
 ALL = Bucket()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSpec:
     """What every task that checks a rule needs to know."""
 
@@ -55,7 +55,7 @@ class RuleSpec:
     """Where everything that is found goes, if it is wanted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """Broken rules: the first ones in order, how many in all, and the rows they drop."""
 
@@ -71,10 +71,15 @@ def findings(
 ) -> Findings:
     """What a rule found: counted, the first ones kept, all of them written where wanted."""
     if rejects is None:
-        return Findings(*counted(found), fates)
+        total, first = counted(found)
+        return Findings(total=total, first=first, fates=fates)
     everything = list(found)
-    written = write_rejects(rejects, everything)
-    return Findings(len(everything), tuple(everything[:REPORTED]), fates, written)
+    return Findings(
+        total=len(everything),
+        first=tuple(everything[:REPORTED]),
+        fates=fates,
+        rejects=write_rejects(rejects, everything),
+    )
 
 
 def write_rejects(rejects: TableLocation | None, found: Sequence[Violation]) -> tuple[str, ...]:
@@ -83,7 +88,7 @@ def write_rejects(rejects: TableLocation | None, found: Sequence[Violation]) -> 
         return ()
     rows = [
         {
-            "at": violation.line,
+            "at": violation.position,
             "code": str(violation.kind),
             "reason": violation.message,
             "type_key": violation.type_key,
@@ -182,7 +187,7 @@ def rows_at(staged: Staged, addresses: pa.Array, columns: Sequence[str]) -> pa.T
     return pa.Table.from_batches(found).select(schema.names)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CountTask:
     """Staged rows of which so many may be left out that none is left."""
 

@@ -27,7 +27,7 @@ from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValueTask:
     """Some fragments of the staged rows of one type."""
 
@@ -42,9 +42,9 @@ def check_values(spec: RuleSpec, task: ValueTask) -> list[Findings]:
     """What each rule of the type finds, in the order of the rules."""
     type_ = catalog_of(spec.ir).by_table_key[task.table_key]
     rows = staged_rows(task.staged, ["id", *ruled_columns(type_)], fragments=task.fragments)
-    change = TableChange(type_, rows, lines=column(rows, AT))
+    change = TableChange(type_, rows, positions=column(rows, AT))
     found = [list(rule(change)) for rule in value_rules(type_)] if rows.num_rows else []
-    bad = {violation.line for violations in found for violation in violations}
+    bad = {violation.position for violations in found for violation in violations}
     fates = drop_rows(task.drop_to, address_of(rows, bad)) if bad else ()
     results = [findings(one, spec.rejects) for one in found]
     if fates:
@@ -52,7 +52,7 @@ def check_values(spec: RuleSpec, task: ValueTask) -> list[Findings]:
     return results
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UniqueTask:
     """The tuples of one unique constraint that fall into one bucket."""
 
@@ -76,12 +76,12 @@ def check_unique(spec: RuleSpec, task: UniqueTask) -> list[Findings]:
         bucket=task.bucket,
         by=lambda rows: pc.fill_null(tuple_strings(type_, rows, constraint), ""),
     )
-    change = TableChange(narrow, rows, replaces_all=True, lines=column(rows, AT))
+    change = TableChange(narrow, rows, replaces_all=True, positions=column(rows, AT))
     within = list(unique_violations(change, _Staying(task)))
     found = within
     if task.base is not None:
         found = list(unique_violations(replace(change, replaces_all=False), _Staying(task)))
-    bad = {violation.line for violation in found}
+    bad = {violation.position for violation in found}
     fates = drop_rows(task.drop_to, address_of(rows, bad)) if bad else ()
     against = found[len(within) :]
     return [

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from omnigraph.errors import BadRequest, RowProblem
 from omnigraph.execution.load import type_specs
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import (
     ColumnMapping,
@@ -22,6 +23,7 @@ from omnigraph.pipeline.inputs import (
     store_path,
 )
 from omnigraph.pipeline.kernels.completing import whole_rows
+from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.tabular import resolve_columns, table_rows
 from omnigraph.pipeline.staging import REJECTS, catalog_of, position
 from omnigraph.settings import AwsSettings
@@ -36,16 +38,14 @@ ROWS_AT_ONCE = 1 << 17
 SHOWN_BYTES = 2000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpec:
     """What every task of the stage needs to know."""
 
     ir: str
     locations: Mapping[TableKey, TableLocation]
     aws: AwsSettings = field(repr=False)
-    partial: bool = False
-    skip: bool = False
-    """Whether bad rows are left out, instead of refusing the load once all were looked at."""
+    options: LoadOptions
     limit: int = 100
     rejects: TableLocation | None = None
     """Where all refused records go, if they are wanted."""
@@ -95,7 +95,7 @@ def stage_split(spec: StageSpec, split: Split) -> StagedSplit:
         gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TablePiece:
     """Some fragments of a table that was handed over as a whole."""
 
@@ -113,12 +113,18 @@ def stage_table(spec: StageSpec, piece: TablePiece) -> StagedSplit:
     return stager.result
 
 
-def stage_partition(spec: tuple[StageSpec, ColumnMapping], task: object) -> StagedSplit:
+@dataclass(frozen=True, slots=True)
+class FrameSpec:
+    """How the rows of a data frame are staged."""
+
+    stage: StageSpec
+    mapping: ColumnMapping
+
+
+def stage_partition(spec: FrameSpec, task: Partition) -> StagedSplit:
     """The rows of one partition of a data frame."""
-    assert isinstance(task, tuple)
-    number, batches = task
-    stager = _Stager(spec[0], number)
-    _stage_batches(stager, batches, spec[1], "the data frame")
+    stager = _Stager(spec.stage, task.number)
+    _stage_batches(stager, task.batches, spec.mapping, "the data frame")
     return stager.result
 
 
@@ -129,7 +135,9 @@ class _Stager:
         self.spec, self.result = spec, StagedSplit(number)
         self.catalog = catalog_of(spec.ir)
         keep = spec.limit if spec.rejects is None else 1 << 62
-        self.options = ReadOptions(partial=spec.partial, with_presence=True, max_problems=keep)
+        self.options = ReadOptions(
+            partial=spec.options.partial, with_presence=True, max_problems=keep
+        )
         self.types: tuple[TypeSpec, ...] = type_specs(self.catalog)
 
     def add(self, parsed: ParsedLines, records: Iterable[bytes] | None = None) -> None:
@@ -143,8 +151,8 @@ class _Stager:
                 self.catalog.by_table_key[key],
                 rows,
                 result.split,
-                partial=self.spec.partial,
-                skip=self.spec.skip,
+                partial=self.spec.options.partial,
+                skip=self.spec.options.skips,
             )
             self._note_mismatches(key, whole.problems)
             refused += whole.problems

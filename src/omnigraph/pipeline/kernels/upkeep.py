@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from omnigraph.storage.tables.orders import Delivery, Order, carry_out, is_there
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenPiece:
     """What was delivered for a piece of an order, and whether its table was to be seen at all."""
 
@@ -19,5 +19,5 @@ def write_piece(spec: None, task: Order) -> WrittenPiece:
     """What was written; running it twice leaves files nobody refers to, and does no harm."""
     del spec
     if not is_there(task):
-        return WrittenPiece(None, was_there=False)
-    return WrittenPiece(carry_out(task), was_there=True)
+        return WrittenPiece(delivery=None, was_there=False)
+    return WrittenPiece(delivery=carry_out(task), was_there=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,7 +38,7 @@ SORTED_BYTES = 128 << 20
 """So much of the rows that replace others is sorted at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTask:
     """Some fragments of the staged rows of one type, and the table they go to."""
 
@@ -49,11 +49,14 @@ class WriteTask:
     keeps_row_ids: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
+    """What a task wrote for a table: files of new rows, or marks on rows that are replaced."""
+
     table_key: TableKey
-    fragments: tuple[str, ...]
-    rows: int
+    fragments: tuple[str, ...] = ()
+    rows: int = 0
+    deletions: Deletions = NO_DELETIONS
 
 
 def write_rows(ir: str, task: WriteTask) -> Written:
@@ -77,7 +80,7 @@ def write_rows(ir: str, task: WriteTask) -> Written:
         counted = counter.count(first, batches)
         reader = pa.RecordBatchReader.from_batches(table_schema(type_), counted)
         fragments += write_fragments(task.target, reader)
-    return Written(task.table_key, tuple(fragments), counter.rows)
+    return Written(table_key=task.table_key, fragments=tuple(fragments), rows=counter.rows)
 
 
 class _Counter:
@@ -190,7 +193,7 @@ class _Runs:
         return rows.take(order).combine_chunks(), row_ids.take(order)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTask:
     """Some fragments of a table whose rows are replaced."""
 
@@ -200,19 +203,20 @@ class DeleteTask:
     fates: tuple[Table, ...]
 
 
-def delete_rows(spec: None, task: DeleteTask) -> tuple[TableKey, Deletions]:
+def delete_rows(spec: None, task: DeleteTask) -> Written:
     """Marks on the replaced rows of these fragments, as files nothing refers to yet."""
     del spec
     found = replacements(task.fates, ["row_address"], fragments=task.fragments, by="row_fragment")
     if not found.num_rows:
-        return task.table_key, NO_DELETIONS
-    return task.table_key, delete_addresses(task.target, column(found, "row_address"))
+        return Written(table_key=task.table_key)
+    marks = delete_addresses(task.target, column(found, "row_address"))
+    return Written(table_key=task.table_key, deletions=marks)
 
 
 # --- partial records -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FillTask:
     """One fragment of staged partial records."""
 
@@ -226,11 +230,20 @@ class FillTask:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedProblem:
+    """What is wrong with a row, and where it stands in the input."""
+
+    position: int
+    problem: RowProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
+    """Files of whole rows, and the first of those that cannot be made whole."""
+
     table_key: TableKey
-    fragment: int
     fragments: tuple[str, ...]
-    problems: tuple[RowProblem, ...] = ()
+    problems: tuple[PlacedProblem, ...] = ()
     problem_count: int = 0
     fates: tuple[str, ...] = ()
 
@@ -260,19 +273,18 @@ def fill_rows(ir: str, task: FillTask) -> Filled:
     problems = list(_lacking(type_, whole, counts))
     written = write_fragments(task.target, whole, rows_per_file=max(1, rows.num_rows))
     return Filled(
-        task.table_key,
-        task.fragment,
-        tuple(written),
-        tuple(problems[:REPORTED]),
-        len(problems),
-        _dropped(task, rows, problems),
+        table_key=task.table_key,
+        fragments=tuple(written),
+        problems=tuple(problems[:REPORTED]),
+        problem_count=len(problems),
+        fates=_dropped(task, rows, problems),
     )
 
 
-def _dropped(task: FillTask, rows: pa.Table, problems: Sequence[RowProblem]) -> tuple[str, ...]:
+def _dropped(task: FillTask, rows: pa.Table, problems: Sequence[PlacedProblem]) -> tuple[str, ...]:
     if not problems:
         return ()
-    return drop_rows(task.drop_to, address_of(rows, {problem.line for problem in problems}))
+    return drop_rows(task.drop_to, address_of(rows, {found.position for found in problems}))
 
 
 def _fresh(type_: NodeType | EdgeType, property_: Property, count: int) -> pa.Array:
@@ -305,7 +317,9 @@ def _stored_rows(base: Table | None, row_ids: pa.Array, type_: NodeType | EdgeTy
     return from_stored(found, type_)
 
 
-def _lacking(type_: NodeType | EdgeType, rows: pa.Table, counts: pa.Array) -> Iterator[RowProblem]:
+def _lacking(
+    type_: NodeType | EdgeType, rows: pa.Table, counts: pa.Array
+) -> Iterator[PlacedProblem]:
     """Rows that lack a value they need, with nothing to take it from."""
     for property_ in type_.properties:
         if property_.type.nullable:
@@ -313,15 +327,9 @@ def _lacking(type_: NodeType | EdgeType, rows: pa.Table, counts: pa.Array) -> It
         lacking = pc.and_(pc.is_null(column(rows, property_.name)), counts)
         problem = missing_value(PropertySpec(property_.name, property_.type))
         for row in pc.indices_nonzero(lacking).to_pylist():
-            yield RowProblem(
-                problem.reason,
-                problem.code,
-                None,
-                rows.column(AT)[row].as_py(),
-                type_.table_key,
-                rows.column("id")[row].as_py(),
-                property_.name,
-            )
+            id = rows.column("id")[row].as_py()
+            named = replace(problem, type_key=type_.table_key, id=id)
+            yield PlacedProblem(rows.column(AT)[row].as_py(), named)
 
 
 def fragment_groups(table: Table, rows_each: int) -> list[tuple[int, ...]]:

@@ -25,7 +25,7 @@ TYPE_NAME = "#type"
 """An output of a part that is the same for all of its rows: the name of the type."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """Fragments of a table, and which of its columns come out, in which order."""
 
@@ -37,7 +37,7 @@ class Part:
     """Whether edges from a node to itself are left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
     """Parts that one task reads one after another."""
 
@@ -74,7 +74,7 @@ def _without_loops(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.filter(pa.compute.not_equal(batch.column("src"), batch.column("dst")))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowFilter:
     """Conditions on rows of several variables, and where their values are."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from omnigraph.errors import BadRequest, OmniError, StorageFailure, StorageKind
 from omnigraph.execution.read.profile import Profile
 from omnigraph.execution.read.project import output_schema
 from omnigraph.execution.read.result import ReadResult
-from omnigraph.pipeline.complaints import reason_of
+from omnigraph.pipeline.complaints import raised_text, reason_of
 from omnigraph.pipeline.query.aggregates import SUM_TOO_LARGE
 from omnigraph.pipeline.source.columns import from_spark
 from omnigraph.plan.nodes import ReadPlan
@@ -59,7 +58,7 @@ def _restored(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 
 def _translated(error: Exception) -> OmniError:
     """What went wrong, as the embedded executor would say it."""
-    too_large = re.search(re.escape(SUM_TOO_LARGE) + r" \w+", str(error))
+    too_large = raised_text(error, SUM_TOO_LARGE)
     if too_large is not None:
-        return BadRequest(too_large[0])
+        return BadRequest(too_large)
     return StorageFailure(StorageKind.UNKNOWN, f"the query failed on Spark: {reason_of(error)}")

@@ -142,7 +142,13 @@ class Tables:
             tuple(filters),
         )
         return [
-            Part(scan, (fragment.id,), tuple(outputs), fragment.rows, skips_loops)
+            Part(
+                scan=scan,
+                fragments=(fragment.id,),
+                outputs=tuple(outputs),
+                rows=fragment.rows,
+                skips_loops=skips_loops,
+            )
             for fragment in table.fragments()
         ]
 
@@ -151,7 +157,7 @@ class Tables:
     ) -> DataFrame:
         fields = [pa.field(one.column, spark_type(one.kind)) for one in held]
         schema = struct_type(pa.schema(fields))
-        tasks = [ScanTask(tuple(group), is_set) for group in _grouped(parts)]
+        tasks = [ScanTask(parts=tuple(group), is_set=is_set) for group in _grouped(parts)]
         blob = pickle.dumps((tasks, arrow_schema(schema)))
 
         def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
@@ -209,7 +215,9 @@ def _in_one_task(parts: Sequence[Part]) -> bool:
 
 def filtered(frame: Frame, predicates: Sequence[Predicate], given: Given) -> Frame:
     """The rows all conditions are true for, asked of Arrow batches in the workers."""
-    blob = pickle.dumps(RowFilter(tuple(predicates), dict(frame.slots), given))
+    blob = pickle.dumps(
+        RowFilter(predicates=tuple(predicates), slots=dict(frame.slots), given=given)
+    )
 
     def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
         import pickle  # noqa: PLC0415 - sent by value: it has no module on the other side

@@ -37,8 +37,6 @@ class StagedWrite:
     splits: Sequence[StagedSplit]
     origin: str | None = None
     """What the write calls itself; a branch that has a commit of this origin is left as it is."""
-    expected_head: str | None = None
-    """Only if the branch is at this commit."""
 
 
 class GraphAccess(Protocol):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec
-from omnigraph.pipeline.load import FileSource, LoadJob, LoadOptions
+from omnigraph.pipeline.load import FileSource, LoadJob
 from omnigraph.pipeline.report import Origin
 from omnigraph.pipeline.source.access import StagedWrite
 from omnigraph.pipeline.staging import StagingArea
@@ -17,7 +18,7 @@ class StagedLoad(LoadJob):
     """Checks and writes rows that lie in a staging area; the process that commits runs it."""
 
     def __init__(self, root: GraphRoot, write: StagedWrite) -> None:
-        options = LoadOptions(write.mode, partial=write.partial)
+        options = LoadOptions(mode=write.mode, partial=write.partial)
         super().__init__(root, InlineTasks(), FileSource(()), options)
         self._area = StagingArea(root, write.area)
         self._given: list[StagedSplit] = sorted(write.splits, key=lambda one: one.split)

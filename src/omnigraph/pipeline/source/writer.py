@@ -17,14 +17,17 @@ from pyspark.sql.datasource import (
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import ColumnMapping, table_mapping
-from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec, stage_partition
+from omnigraph.pipeline.kernels.partition import Partition
+from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
 from omnigraph.pipeline.source.access import StagedWrite, graph_access
 from omnigraph.pipeline.source.columns import whole_numbers
 from omnigraph.pipeline.source.options import SourceOptions
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.settings import Settings
+from omnigraph.storage.at_work import end_shared_work, share_work
 from omnigraph.storage.root import GraphRoot
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -62,10 +65,18 @@ class _Target:
         place = StagingArea(self._root(self.settings), area)
         key = TableKey(self.mapping.table_key)
         locations = {key: place.table_location(key)}
-        spec = StageSpec(self.ir, locations, self.settings.aws, partial=self.options.partial)
+        spec = StageSpec(
+            ir=self.ir,
+            locations=locations,
+            aws=self.settings.aws,
+            options=LoadOptions(mode=self.mode, partial=self.options.partial),
+        )
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
-        return stage_partition((spec, self.mapping), (number, map(_read_back, batches)))
+        task = Partition(number, map(_read_back, batches))
+        # Hours may lie between the first task and the commit, and no process lives as long.
+        with share_work(place.root, place.note):
+            return stage_partition(FrameSpec(spec, self.mapping), task)
 
     def commit(
         self, area: str, splits: Sequence[StagedSplit], origin: str | None = None
@@ -85,7 +96,9 @@ class _Target:
         return graph_access().commit_staged(write, self.settings)
 
     def forget(self, area: str) -> None:
-        StagingArea(self._root(self.settings), area).remove()
+        place = StagingArea(self._root(self.settings), area)
+        end_shared_work(place.root, place.note)
+        place.remove()
 
     def _root(self, settings: Settings) -> GraphRoot:
         return GraphRoot.at(self.options.pin.uri, settings)

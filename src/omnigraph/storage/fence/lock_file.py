@@ -10,6 +10,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from omnigraph.storage.objects.beneath import open_file
+
 # The lock files this process has open. A forked child shares them and would keep a lock alive after
 # its parent's death, so it closes them first thing.
 _open_descriptors: set[int] = set()
@@ -25,7 +27,7 @@ os.register_at_fork(after_in_child=_close_inherited)
 
 def open_lock_file(place: Path | str) -> int:
     """A descriptor of the file, which is made if it is missing; nothing is locked yet."""
-    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = open_file(str(place), os.O_RDWR | os.O_CREAT)
     _open_descriptors.add(descriptor)
     return descriptor
 

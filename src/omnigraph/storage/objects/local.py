@@ -9,7 +9,8 @@ temporary file and then makes it visible in one step:
 
 Plain replaces and deletes take the same lock, so that none slips between a compare and its swap.
 The kernel frees the lock when its holder dies. Names of temporary files start with a prefix that
-listings leave out; one left by a killed process is never read.
+listings leave out; one left by a killed process is never read. Nothing is written or deleted
+through a symbolic link below the root (`beneath`).
 
 Places are plain text here: every commit passes many times, and path objects cost more than the
 calls of the system they are made for.
@@ -31,6 +32,14 @@ from uuid import uuid4
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX
 from omnigraph.storage.objects.address import local_identity
+from omnigraph.storage.objects.beneath import (
+    find_mode,
+    make_folder,
+    open_file,
+    open_folder,
+    remove_tree,
+    sync_folder,
+)
 from omnigraph.storage.objects.failures import missing_object, translated_os_errors
 from omnigraph.storage.objects.small_files import read_small_file
 from omnigraph.storage.objects.store import StoreKind, Versioned, checked_path, checked_prefix
@@ -107,55 +116,84 @@ class LocalObjectStore:
     # --- writing ---
 
     def put(self, path: str, data: bytes) -> None:
-        place = self._place(path)
-        with translated_os_errors("write", place):
-            with _temporary_file(place, data) as temporary, self._exclusively():
-                os.replace(temporary, place)
-            _sync_folder_of(place)
+        with (
+            translated_os_errors("write", self._place(path)),
+            self._made_folder(path) as (at, name),
+        ):
+            with _temporary_file(at, data) as temporary, self._exclusively():
+                os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+            sync_folder(at)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         place = self._place(path)
-        with translated_os_errors("create", place):
-            if _find_mode(place) is not None:
+        with translated_os_errors("create", place), self._made_folder(path) as (at, name):
+            if find_mode(name, at) is not None:
                 return False
-            with _temporary_file(place, data) as temporary:
-                if not _link(temporary, place):
+            with _temporary_file(at, data) as temporary:
+                if not _link(temporary, name, at, place):
                     return False
-            _sync_folder_of(place)
+            sync_folder(at)
             return True
 
     def put_if_match(self, path: str, data: bytes, tag: str) -> bool:
         place = self._place(path)
-        with translated_os_errors("replace", place):
-            if _find_mode(place) is None:
+        with translated_os_errors("replace", place), self._found_folder(path) as (at, name):
+            if at is None or find_mode(name, at) is None:
                 return False
-            with _temporary_file(place, data) as temporary, self._exclusively():
+            with _temporary_file(at, data) as temporary, self._exclusively():
                 current = _find_bytes(place)
                 if current is None or _tag_of(current) != tag:
                     return False
-                os.replace(temporary, place)
-            _sync_folder_of(place)
+                os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+            sync_folder(at)
             return True
 
     def delete(self, path: str, *, durably: bool = True) -> None:
         place = self._place(path)
-        with translated_os_errors("delete", place):
-            mode = _find_mode(place)
-            if mode is None or stat.S_ISDIR(mode):
+        with translated_os_errors("delete", place), self._found_folder(path) as (at, name):
+            mode = None if at is None else find_mode(name, at)
+            if at is None or mode is None or stat.S_ISDIR(mode):
                 return
             with self._exclusively(), suppress(FileNotFoundError):
-                os.unlink(place)
+                os.unlink(name, dir_fd=at)
             if durably:
-                _sync_folder_of(place)
+                sync_folder(at)
 
     def delete_prefix(self, path: str) -> None:
         place = self._place(path)
-        with translated_os_errors("delete", place):
-            mode = _find_mode(place)
-            if mode is None or not stat.S_ISDIR(mode):
+        with translated_os_errors("delete", place), self._found_folder(path) as (at, name):
+            mode = None if at is None else find_mode(name, at)
+            if at is None or mode is None or not stat.S_ISDIR(mode):
                 return
-            _remove_tree(place)
-            _sync_folder_of(place)
+            remove_tree(name, at)
+            sync_folder(at)
+
+    @contextmanager
+    def _made_folder(self, path: str) -> Iterator[tuple[int, str]]:
+        """The folder of an object, open, and the name of the object in it."""
+        folder, _, name = checked_path(path).rpartition("/")
+        try:
+            descriptor = open_folder(self.uri, folder)
+        except FileNotFoundError:
+            descriptor = make_folder(self.uri, folder)
+        try:
+            yield descriptor, name
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _found_folder(self, path: str) -> Iterator[tuple[int | None, str]]:
+        """The same; None where there is no such folder, and so no object."""
+        folder, _, name = checked_path(path).rpartition("/")
+        try:
+            descriptor = open_folder(self.uri, folder)
+        except (FileNotFoundError, NotADirectoryError):
+            yield None, name
+            return
+        try:
+            yield descriptor, name
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def _exclusively(
@@ -169,7 +207,7 @@ class LocalObjectStore:
         stopped; then an error is better than waiting for ever.
         """
         place = self._below + _LOCK_NAME
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = open_file(place, os.O_RDWR | os.O_CREAT)
         try:
             deadline = clock() + _LOCK_WAIT_S
             while not _try_lock(descriptor):
@@ -227,24 +265,20 @@ def _holds_objects(folder: str) -> bool:
 
 
 @contextmanager
-def _temporary_file(place: str, data: bytes) -> Iterator[str]:
-    """A complete and synced file beside `place`, gone afterwards unless renamed."""
-    folder = os.path.dirname(place)
-    temporary = f"{folder}/{_TEMPORARY_PREFIX}{uuid4().hex}"
+def _temporary_file(folder: int, data: bytes) -> Iterator[str]:
+    """The name of a complete and synced file in the folder, gone afterwards unless renamed."""
+    name = f"{_TEMPORARY_PREFIX}{uuid4().hex}"
     try:
-        try:
-            _write_synced(temporary, data)
-        except FileNotFoundError:
-            _make_folders(folder)
-            _write_synced(temporary, data)
-        yield temporary
+        _write_synced(name, folder, data)
+        yield name
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(temporary)
+            os.unlink(name, dir_fd=folder)
 
 
-def _write_synced(place: str, data: bytes) -> None:
-    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+def _write_synced(name: str, folder: int, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o666, dir_fd=folder)
     try:
         left = memoryview(data)
         while left:  # a disk that gets full takes a part of it
@@ -254,13 +288,13 @@ def _write_synced(place: str, data: bytes) -> None:
         os.close(descriptor)
 
 
-def _link(temporary: str, place: str) -> bool:
+def _link(temporary: str, name: str, folder: int, place: str) -> bool:
     try:
-        os.link(temporary, place)
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         # Over a network the answer to a link that succeeded can get lost and be asked again;
         # the number of names the file has tells whose file took the name.
-        return os.stat(temporary).st_nlink > 1
+        return os.stat(temporary, dir_fd=folder).st_nlink > 1
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -270,44 +304,3 @@ def _link(temporary: str, place: str) -> bool:
             "of files needs",
         ) from error
     return True
-
-
-def _make_folders(folder: str) -> None:
-    """Create `folder` and what is missing above it, each synced into its parent."""
-    if os.path.isdir(folder):
-        return
-    _make_folders(os.path.dirname(folder))
-    with suppress(FileExistsError):
-        os.mkdir(folder)
-        _sync_folder_of(folder)
-    if not os.path.isdir(folder):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
-
-
-def _sync_folder_of(place: str) -> None:
-    """Make a rename or link of `place` survive a power cut."""
-    folder = os.path.dirname(place)
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # removed by another process in the meantime, with all that was in it
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def _remove_tree(folder: str) -> None:
-    with suppress(FileNotFoundError):
-        with os.scandir(folder) as entries:
-            listed = list(entries)
-        for entry in listed:
-            if entry.is_dir(follow_symlinks=False):
-                _remove_tree(entry.path)
-            else:
-                with suppress(FileNotFoundError):
-                    os.unlink(entry.path)
-        os.rmdir(folder)

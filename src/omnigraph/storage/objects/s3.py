@@ -246,7 +246,7 @@ def _client(address: S3Address, aws: AwsSettings, *, retries: int) -> S3Store:
     if aws.session_token is not None:
         config["session_token"] = aws.session_token
     client: ClientConfig = {
-        "allow_http": aws.is_http_allowed,
+        "allow_http": aws.allows_http,
         "connect_timeout": timedelta(seconds=5),
         "timeout": timedelta(seconds=20),
     }
@@ -272,7 +272,7 @@ def _lance_options(bucket: str, aws: AwsSettings) -> dict[str, str]:
     options = {
         "region": aws.region or _DEFAULT_REGION,
         "virtual_hosted_style_request": str(not aws.is_path_style).lower(),
-        "allow_http": str(aws.is_http_allowed).lower(),
+        "allow_http": str(aws.allows_http).lower(),
         "endpoint": _endpoint(bucket, aws),
         "access_key_id": aws.access_key_id,
         "secret_access_key": aws.secret_access_key,

@@ -14,9 +14,9 @@ from typing import Any
 from lance import LanceDataset
 
 from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, StorageFailure
-from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables import probes
-from omnigraph.storage.tables.failures import translate, translated
+from omnigraph.storage.tables.effects import native_write
+from omnigraph.storage.tables.failures import says_not_found, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.location import TableLocation, assert_flat_name
 
@@ -48,7 +48,7 @@ def create_branch(
     drop_zombie_tree(location, name)
     source = open_table(location.on_branch(source_branch), version)
     try:
-        with observed_write("create_branch", location.on_branch(name).native_uri):
+        with native_write("create_branch", location.on_branch(name)):
             source.native.create_branch(name, version, location.native_options)
     except Exception as error:
         if probes.branch_exists(location, name):
@@ -79,7 +79,7 @@ def _listed(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
             with translated(f"listing branches of {location.uri}"):
                 return main.native.branches.list()
         except StorageFailure as failure:
-            if "not found" not in failure.message.lower() or attempt + 1 == _LOOKS:
+            if not says_not_found(failure) or attempt + 1 == _LOOKS:
                 raise
     raise AssertionError("the last look returns or raises")
 
@@ -91,7 +91,7 @@ def delete_branch(location: TableLocation, name: str) -> None:
         _refuse_parent(location, name)
         main = open_newest(location.on_branch(None))
         try:
-            with observed_write("delete_branch", location.on_branch(name).native_uri):
+            with native_write("delete_branch", location.on_branch(name)):
                 main.native.branches.delete(name)
         except Exception as error:
             if probes.branch_exists(location, name):
@@ -121,7 +121,7 @@ def drop_zombie_tree(location: TableLocation, name: str) -> bool:
     tree = location.on_branch(name)
     with translated(f"removing {tree}"):
         if probes.has_versions(tree):
-            with observed_write("drop_tree", tree.native_uri):
+            with native_write("drop_tree", tree):
                 LanceDataset.drop(tree.native_uri, tree.native_options, ignore_not_found=True)
     # What a crash left before the first version was written is no table for `drop`.
     probes.remove_files(location, probes.branch_files(location, name))

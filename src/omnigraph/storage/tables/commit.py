@@ -25,8 +25,8 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.side_by_side import called
+from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import is_conflict, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
 from omnigraph.storage.tables.history import read_record
@@ -102,7 +102,7 @@ def start_commit(
 
 def _ask(staged: StagedTransaction) -> LanceDataset | Exception:
     try:
-        with observed_write("commit", staged.location.native_uri):
+        with native_write("commit", staged.location):
             return LanceDataset.commit(
                 staged.location.native_uri if staged.base is None else staged.base.native,
                 staged.native,
@@ -147,7 +147,7 @@ def restore(
     )
     with (
         translated(f"restoring {location} to version {to_version}"),
-        observed_write("restore", location.native_uri),
+        native_write("restore", location),
     ):
         restored = LanceDataset.commit(
             newest.native, transaction, storage_options=location.native_options, max_retries=0

@@ -16,7 +16,7 @@ from lance import FragmentMetadata, LanceOperation
 from lance.fragment import DataFile
 from lance.optimize import CompactionTask
 
-from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Fragment, Table
 from omnigraph.storage.tables.indices import IndexKind, Layout, TableIndex
@@ -160,7 +160,7 @@ def write_groups(table: Table, groups: Sequence[Sequence[int]]) -> tuple[Written
 
 def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenGroup:
     with translated(f"compacting {table!r}"):
-        with observed_write("compact", table.location.native_uri):
+        with native_write("compact", table.location):
             task = CompactionTask.from_json(_task(table, replaced))  # type: ignore[attr-defined]
             result = task.execute(table.native)
         written = tuple(result.new_fragments)

@@ -72,6 +72,16 @@ def is_conflict(error: BaseException) -> bool:
     )
 
 
+def says_not_found(failure: StorageFailure) -> bool:
+    """Whether the substrate missed something; it has no other way to tell than its words."""
+    return "not found" in failure.message.lower()
+
+
+def is_unreadable_rewrite(error: TypeError) -> bool:
+    """Whether the record of a compaction cannot be made into objects of the substrate's own."""
+    return "RewrittenIndex" in str(error)
+
+
 def storage_kind(error: BaseException) -> StorageKind:
     for kind, types in _KIND_OF_TYPE:
         if isinstance(error, types):

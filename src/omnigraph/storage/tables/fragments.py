@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata, RowIdSequence
 from lance.fragment import write_fragments as write_native_fragments
 
-from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
@@ -67,7 +67,7 @@ def write_uncommitted(
     measured = _Measured(rows)
     location = target if isinstance(target, TableLocation) else target.location
     with translated(f"writing rows for {location}"):
-        with observed_write("write_fragments", location.native_uri):
+        with native_write("write_fragments", location):
             small = None
             if isinstance(target, Table) and isinstance(rows, pa.Table) and mode == "append":
                 small = write_small(target, rows, min(rows_per_file, SMALL_WRITE_ROWS))

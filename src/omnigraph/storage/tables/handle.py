@@ -14,7 +14,12 @@ from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailu
 from omnigraph.storage.objects.failures import Translating
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.directory import KEY, RowDirectory
-from omnigraph.storage.tables.failures import find_translation, translate, translated
+from omnigraph.storage.tables.failures import (
+    find_translation,
+    says_not_found,
+    translate,
+    translated,
+)
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.quoting import can_be_listed, one_of
 from omnigraph.storage.tables.schemas import Columns, read_columns
@@ -321,7 +326,7 @@ class Table:
             return False
         if not probes.version_exists(self.location, self.version):
             return True
-        return "not found" in failure.message.lower() and self.version < self.newest_version()
+        return says_not_found(failure) and self.version < self.newest_version()
 
 
 class _Reading(Translating):

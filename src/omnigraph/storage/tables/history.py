@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lance import LanceOperation
 from lance.dataset import Transaction
 
-from omnigraph.storage.tables.failures import translate
+from omnigraph.storage.tables.failures import is_unreadable_rewrite, translate
 from omnigraph.storage.tables.handle import Table, open_newest
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import version_exists
@@ -42,11 +42,14 @@ def read_history(
 
 
 def read_record(table: Table, version: int) -> VersionRecord:
-    """The record of one version of a table; any handle of the table will do."""
+    """The record of one version of a table.
+
+    Any handle of the table will do that no other thread uses: the substrate borrows it exclusively.
+    """
     try:
         transaction = table.native.read_transaction(version)
     except TypeError as error:
-        if "RewrittenIndex" not in str(error):
+        if not is_unreadable_rewrite(error):
             raise
         return VersionRecord(version, "Rewrite")
     except Exception as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from lance import Index, LanceOperation
 
-from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Fragment, Table
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
@@ -175,7 +175,7 @@ def build_segment(table: Table, plan: SegmentPlan) -> BuiltSegment:
     """The planned segment, written to files that nothing refers to."""
     with (
         translated(f"building the index {plan.spec.name} of {table!r}"),
-        observed_write("write_indices", table.location.native_uri),
+        native_write("write_indices", table.location),
     ):
         built = _build(table, plan.spec, plan.fragment_ids)
     _require_whole(table, [built])
@@ -228,7 +228,7 @@ def stage_indices(
     names = {spec.name for spec in specs}
     assert len(names) == len(specs), "two indices of one name"
     with translated(f"building indices of {table!r}"):
-        with observed_write("write_indices", table.location.native_uri):
+        with native_write("write_indices", table.location):
             everywhere = [fragment.id for fragment in table.fragments()]
             built = [_build(table, spec, everywhere) for spec in specs]
         replaced = [old for old in _segments(table) if old.name in names]

@@ -41,6 +41,8 @@ class TableLocation:
     branch: str | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
     generation: Generation | None = field(default=None, repr=False)
+    graph_folder: str | None = field(default=None, repr=False, compare=False)
+    """The folder of the graph the table belongs to; None where it is on an object store."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "uri", self.uri.rstrip("/"))

@@ -9,6 +9,7 @@ from lance.file import LanceFileSession
 
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.objects.small_files import read_small_file
+from omnigraph.storage.tables.effects import require_plain_folders
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.location import TableLocation
 
@@ -73,6 +74,7 @@ def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
     with translated(f"removing files of {location.uri}"):
         files = _files(location.on_branch(None))
         for path in paths:
+            require_plain_folders(location.on_branch(None), (path.rpartition("/")[0],))
             with observed_write("delete_file", f"{location.uri}/{path}"):
                 files.delete_file(path)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from lance.file import LanceFileSession
 
 from omnigraph.errors import StorageFailure
-from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.branches import list_branches
+from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
@@ -80,7 +80,7 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
     _drop_outdated_note(table)
     with (
         translated(f"removing versions of {location}"),
-        observed_write("remove_versions", location.native_uri),
+        native_write("remove_versions", location),
     ):
         done = table.native.cleanup_old_versions(
             versions=list(versions), error_if_tagged_old_versions=False

@@ -20,8 +20,8 @@ from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict
-from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.tables.directory import KEY, MOST_KEYS
+from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.fragments import (
     Rows,
@@ -390,7 +390,7 @@ def _without_rows(
     kept, emptied = [], []
     with (
         translated(f"staging deletions of {table!r}"),
-        observed_write("write_deletions", table.location.native_uri),
+        native_write("write_deletions", table.location),
     ):
         for id, offsets in zip(
             fragment_ids.tolist(), np.split(raw & _OFFSET_MASK, starts[1:]), strict=True

@@ -1,0 +1,60 @@
+"""What a caller may say about a load: one value, from the surface to the tasks that read rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omnigraph.errors import BadRequest
+from omnigraph.execution.load import LoadMode
+
+ON_ERROR = ("fail", "skip")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """How a load reads its input and treats it; everything but the mode has a default.
+
+    Raises:
+        BadRequest: a value is not allowed, or two of them exclude each other.
+    """
+
+    mode: LoadMode
+    format: str | None = None
+    """Of the files; by their names otherwise."""
+    type: str | None = None
+    """Of which type the rows of a table are; records say it themselves."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Which column of a table holds which property."""
+    partial: bool = False
+    """Whether records of a merge keep what they leave out."""
+    on_error: str = "fail"
+    rejects: str | Path | None = None
+    """A file for every refused record."""
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ON_ERROR:
+            raise BadRequest(f"on_error '{self.on_error}' is not one of {', '.join(ON_ERROR)}")
+        if self.partial and self.mode is not LoadMode.MERGE:
+            raise BadRequest("only a merge can be partial")
+
+    @property
+    def skips(self) -> bool:
+        """Whether bad rows are left out instead of refusing the load."""
+        return self.on_error == "skip"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked for but a mode."""
+        return self == LoadOptions(mode=self.mode)
+
+    def need_type(self) -> str:
+        """The type of the rows of a table.
+
+        Raises:
+            BadRequest: nobody said it.
+        """
+        if self.type is None:
+            raise BadRequest("rows of a table do not say their type; give it with type=…")
+        return self.type

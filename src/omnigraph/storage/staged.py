@@ -1,0 +1,114 @@
+"""What a write prepares outside of the window: its ids, its forks and its staged tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from omnigraph.errors import AlreadyExists, OmniError
+from omnigraph.identity import CommitId, OperationId
+from omnigraph.storage.at_work import AtWork
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.recovery.intent import OPERATION_PROPERTY
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.branches import create_branch, delete_branch
+from omnigraph.storage.tables.handle import Table, open_table
+from omnigraph.storage.tables.stage import StagedTransaction
+
+SHORTEST_GRACE_S = 60.0
+"""However short the time is that unreferenced files are spared, a write may take this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The ids of one write, minted before anything of it is written."""
+
+    operation_id: OperationId
+    commit_id: CommitId
+    rollback_commit_id: CommitId
+    created_at: int
+    at_work: AtWork | None = None
+    """What protects its files from cleanup, if it may take long; otherwise its youth does."""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What every table transaction of the write carries, to be found by after a crash."""
+        return {OPERATION_PROPERTY: self.operation_id}
+
+
+def mint_ticket(snapshot: Snapshot, at_work: AtWork | None = None) -> Ticket:
+    """The ids of a write; `at_work` is a note that was left before its first file."""
+    operation, commit, rollback = snapshot.root.ids.take(3)
+    now = snapshot.root.now_us()
+    return Ticket(OperationId(operation), CommitId(commit), CommitId(rollback), now, at_work)
+
+
+@dataclass(frozen=True, slots=True)
+class Writable:
+    """A table a branch may write: its own, or a fresh fork of an inherited one."""
+
+    entry: TableEntry
+    table: Table
+    is_fork: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """One table of a write: where it stood, and the transaction that moves it."""
+
+    writable: Writable
+    transaction: StagedTransaction
+
+    @property
+    def entry(self) -> TableEntry:
+        return self.writable.entry
+
+    @property
+    def is_fork(self) -> bool:
+        return self.writable.is_fork
+
+    @property
+    def planned_rows(self) -> int:
+        """How many rows the table will have."""
+        transaction = self.transaction
+        return self.entry.row_count + transaction.inserted - transaction.deleted
+
+
+def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
+    """The table at its pinned version, forked first if this branch only inherited it.
+
+    A fork has a name of its own that nothing refers to until the write is published, so one left
+    behind by a crash is garbage and harms nobody.
+    """
+    if entry.owner == snapshot.ref.incarnation:
+        return Writable(entry, snapshot.open_entry(entry), is_fork=False)
+    location = snapshot.location(entry).on_branch(None)
+    name = snapshot.root.ids.next()
+    try:
+        forked = create_branch(location, name, entry.owner_branch, entry.version)
+    except AlreadyExists:
+        # The name is fresh: if it is there already, we made it and only the answer was lost.
+        forked = open_table(location.on_branch(name), entry.version)
+    return Writable(entry, forked, is_fork=True)
+
+
+def drop_fork(writable: Writable) -> None:
+    """Remove a fork of a write that was given up before it was announced, if that works now."""
+    location = writable.table.location
+    if writable.is_fork and location.branch is not None:
+        try:
+            delete_branch(location.on_branch(None), location.branch)
+        except OmniError:
+            return  # nothing refers to it, so it is garbage and harms nobody
+
+
+@contextmanager
+def forks_dropped_on_failure(tables: Iterable[StagedTable]) -> Iterator[None]:
+    """Leave no fork of a write that fails before it is announced."""
+    try:
+        yield
+    except OmniError:
+        for table in tables:
+            drop_fork(table.writable)
+        raise

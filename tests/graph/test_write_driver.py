@@ -1,0 +1,211 @@
+"""What every write owes to the driver, whatever it writes and whoever prepared it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from crash.windows import parked
+from omnigraph.errors import ConflictError, PreconditionFailed, ReadSetChanged
+from omnigraph.pipeline.source.datasource import PlainSource
+from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, Settings
+from omnigraph.storage.at_work import notes
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.writer.change import Prepared
+from omnigraph.writer.driver import MAX_PREPARATIONS
+
+SCHEMA = 'node Doc { slug: String @key  text: String?  v: Vector(3)? @embed("text") }'
+MOCK = EmbedSettings(provider=EmbedProvider.MOCK)
+STAGING = "*/__staging/*"
+
+
+def rename(number: int) -> str:
+    return f'query q() {{ update Doc set {{ text: "t{number}" }} where slug = "d0" }}'
+
+
+@pytest.fixture
+def place(tmp_path):
+    path = tmp_path / "docs.omni"
+    graph = omnigraph.init(path, SCHEMA)
+    docs = [{"type": "Doc", "data": {"slug": f"d{n}", "text": f"T{n}"}} for n in range(4)]
+    graph.load(docs, "append")
+    return path
+
+
+@pytest.fixture
+def graph(place):
+    """A graph for which nothing is too young to be removed."""
+    return omnigraph.open(place, settings=Settings(embed=MOCK, cleanup_grace_s=0))
+
+
+def texts(graph) -> dict[str, str]:
+    rows = graph.nodes("Doc").to_arrow().to_pylist()
+    return {row["slug"]: row["text"] for row in rows}
+
+
+def staged(graph, rows):
+    """A write of the data source whose task is over, and its messages."""
+    options = {"path": graph.uri, "type": "Doc", "mode": "merge"}
+    made = PlainSource(options).writer(pa.schema([]), False)
+    return made, [made.write(iter(pa.Table.from_pylist(rows).to_batches()))]
+
+
+ROWS = [{"slug": "d1", "text": "new", "v": None}, {"slug": "d9", "text": "added", "v": None}]
+
+
+# --- cleanup beside a write that takes long -------------------------------------------------------
+
+
+def test_rows_of_the_data_source_are_prepared_again_where_their_snapshot_was_cleaned_away(graph):
+    made, messages = staged(graph, ROWS)
+    with parked("before", "commit", STAGING, lambda: lambda: made.commit(messages)) as writing:
+        for number in range(4):
+            graph.mutate(rename(number))
+        graph.cleanup(keep=1, confirm=True)
+        writing.finish()
+    assert texts(graph) == {"d0": "t3", "d1": "new", "d2": "T2", "d3": "T3", "d9": "added"}
+
+
+def test_vectors_are_made_again_where_their_snapshot_was_cleaned_away(graph, place):
+    def work():
+        other = omnigraph.open(place, settings=graph.settings)
+        return lambda: other.embed()
+
+    with parked("before", "commit", STAGING, work) as embedding:
+        for number in range(4):
+            graph.mutate(rename(number))
+        graph.cleanup(keep=1, confirm=True)
+        embedding.finish()
+    rows = graph.nodes("Doc").to_arrow().to_pylist()
+    assert all(row["v"] is not None for row in rows)
+    assert texts(graph)["d0"] == "t3"
+
+
+def test_what_the_data_source_has_staged_is_spared_by_cleanup(graph):
+    made, messages = staged(graph, ROWS)
+    graph.cleanup(keep=9, confirm=True)
+    graph.cleanup(keep=9, confirm=True)
+    made.commit(messages)
+    assert texts(graph)["d9"] == "added"
+    assert notes(graph._views.root.store) == []
+
+
+def test_a_note_of_the_data_source_goes_with_what_it_protected(graph):
+    made, messages = staged(graph, ROWS)
+    assert len(notes(graph._views.root.store)) == 1
+    made.abort(messages)
+    assert notes(graph._views.root.store) == []
+
+
+def test_tasks_of_one_write_share_a_note(graph):
+    made, messages = staged(graph, ROWS[:1])
+    messages.append(made.write(iter(pa.Table.from_pylist(ROWS[1:]).to_batches())))
+    assert len(notes(graph._views.root.store)) == 1
+    made.commit(messages)
+    assert texts(graph)["d9"] == "added"
+
+
+def test_a_write_of_the_data_source_that_was_taken_for_dead_is_told(graph):
+    made, messages = staged(graph, ROWS)
+    (note,) = notes(graph._views.root.store)
+    graph._views.root.store.delete(note.path)
+    with pytest.raises(ConflictError, match="taken this write for dead"):
+        made.commit(messages)
+    assert "d9" not in texts(graph)
+
+
+def test_what_embedding_has_staged_is_spared_by_cleanup(graph, place):
+    def work():
+        other = omnigraph.open(place, settings=graph.settings)
+        return lambda: other.embed()
+
+    with parked("after", "write_fragments", STAGING, work) as embedding:
+        graph.cleanup(keep=9, confirm=True)
+        graph.cleanup(keep=9, confirm=True)
+        embedding.finish()
+    assert all(row["v"] is not None for row in graph.nodes("Doc").to_arrow().to_pylist())
+
+
+# --- after a write --------------------------------------------------------------------------------
+
+
+def test_embedding_tells_the_autopilot(place):
+    policy = AutopilotSettings(enabled=True, interval_s=0)
+    with omnigraph.open(place, settings=Settings(embed=MOCK, autopilot=policy)) as graph:
+        graph.embed()
+    assert graph._autopilot.last_result is not None
+
+
+def test_the_autopilot_is_not_told_where_nothing_was_written(place):
+    policy = AutopilotSettings(enabled=True, interval_s=0)
+    with omnigraph.open(place, settings=Settings(autopilot=policy)) as graph:
+        graph.mutate('query q() { delete Doc where slug = "nobody" }')
+    assert graph._autopilot.last_result is None
+
+
+# --- any change -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Note:
+    """A change of no table, which others may overtake."""
+
+    graph: omnigraph.Graph
+    overtaken: int = 0
+    repeatable: bool = True
+    given: Prepared = field(default_factory=Prepared)
+    prepared: int = 0
+    kind = WriterKind.BRANCH_MERGE
+    is_costly = False
+
+    def prepare(self, view, ticket):
+        self.prepared += 1
+        if self.prepared <= self.overtaken:
+            omnigraph.open(self.graph.uri).mutate(rename(self.prepared))
+        return self.given
+
+    def may_retry(self, cause):
+        return self.repeatable
+
+
+def test_a_commit_may_change_no_table_and_keep_what_its_writer_says(graph):
+    first = graph.commits()[-1].commit_id
+    details = {"message": "a note", "rules": {"Doc.text": "ours"}}
+    change = Note(graph, given=Prepared(merged_parent=first, details=details))
+    published = graph._writer.write(change, branch="main", actor="ada")
+    found = omnigraph.open(graph.uri).commits()[0]
+    assert found == published.commit
+    assert (found.merged_parent_commit_id, found.details) == (first, details)
+    assert found.wire()["details"] == details
+    assert "details" not in graph.commits()[1].wire()
+
+
+def test_a_change_that_may_be_repeated_is_prepared_until_the_branch_stands_still(graph):
+    change = Note(graph, overtaken=1)
+    assert graph._writer.write(change, branch="main") is not None
+    assert change.prepared == 2
+
+
+def test_a_change_that_may_not_be_repeated_says_what_moved(graph):
+    change = Note(graph, overtaken=1, repeatable=False)
+    with pytest.raises(ReadSetChanged, match="graph_head:main"):
+        graph._writer.write(change, branch="main")
+    assert change.prepared == 1
+
+
+def test_a_change_for_another_head_is_not_prepared(graph):
+    head, change = graph.commits()[0].commit_id, Note(graph)
+    graph.mutate(rename(0))
+    with pytest.raises(PreconditionFailed):
+        graph._writer.write(change, branch="main", expected_head=head)
+    assert change.prepared == 0
+
+
+def test_a_branch_that_never_stands_still_is_given_up(graph, monkeypatch):
+    monkeypatch.setattr("omnigraph.writer.driver.MAX_PREPARATIONS", 1)
+    assert MAX_PREPARATIONS > 1
+    with pytest.raises(ReadSetChanged):
+        graph._writer.write(Note(graph, overtaken=1), branch="main")
