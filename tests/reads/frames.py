@@ -73,7 +73,7 @@ class SparkLife(Life):
         self.frames = [*self.frames, frame][-MOST_FRAMES:]
         return frame.what
 
-    def _reader(self, table: str) -> Any:  # noqa: ANN401
+    def _reader(self, table: str) -> Any:
         return self.session.read.format("omnigraph").option("type", table)
 
     def load_a_frame(self, random: Random) -> str:
@@ -117,11 +117,11 @@ class SparkLife(Life):
         what = f"frame by to_spark of {table} on {branch}"
         return self._keep_frame(Frame(what, made, table, self.pin(branch), branch, None))
 
-    def register_a_view(self, random: Random) -> str | None:
+    def register_a_view(self, random: Random) -> str:
         """A name in SQL for a frame, often one that another frame had before."""
+        if not any(isinstance(frame.about, str) for frame in self.frames):
+            self.load_a_frame(random)
         of_tables = [frame for frame in self.frames if isinstance(frame.about, str)]
-        if not of_tables:
-            return None
         frame, name = random.choice(of_tables), f"reads_{random.randrange(VIEWS)}"
         frame.frame.createOrReplaceTempView(name)
         self.views[name] = frame
@@ -129,7 +129,7 @@ class SparkLife(Life):
 
     # --- using -----------------------------------------------------------------------------------
 
-    def ask_on_Spark(self, random: Random) -> str:  # noqa: N802 - named as its step
+    def ask_on_Spark(self, random: Random) -> str:
         branch, question = self._branch(random), make_question(random)
         state = self.world.branches[branch].state
         result = self.graph.query(
@@ -138,9 +138,9 @@ class SparkLife(Life):
         self._compare(question, state, result.rows, "gq on Spark")
         return f"{question.text} on {branch}"
 
-    def act_on_a_frame(self, random: Random) -> str | None:
+    def act_on_a_frame(self, random: Random) -> str:
         if not self.frames:
-            return None
+            return self.load_a_frame(random)
         frame = random.choice(self.frames)
         self.log[-1] += f" {frame.what}"
         if isinstance(frame.about, Question):
@@ -156,9 +156,9 @@ class SparkLife(Life):
             )
         return self._act(frame, kind, "data source", run, judge)
 
-    def ask_a_view(self, random: Random) -> str | None:
+    def ask_a_view(self, random: Random) -> str:
         if not self.views:
-            return None
+            return self.register_a_view(random)
         name = random.choice(list(self.views))
         frame = self.views[name]
         table = str(frame.about)
@@ -219,7 +219,7 @@ def make_act(random: Random, table: str) -> Act:
     first, second = (make_condition(random, VALUES[table]) for _ in range(2))
     group = random.choice([name for name in COLUMNS[table] if name not in ("id", "spot")])
 
-    def chosen(rows: list[Row], condition: Any) -> Answer:  # noqa: ANN401
+    def chosen(rows: list[Row], condition: Any) -> Answer:
         return [(row["id"],) for row in rows if holds(condition, row)]
 
     acts = (

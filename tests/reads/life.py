@@ -72,7 +72,7 @@ class Kept:
 
 
 class Templates:
-    """Graphs without rows, each with an identity of its own, to be copied to where one is needed."""
+    """Graphs without rows, each with an identity of its own, to be copied where one is needed."""
 
     def __init__(self, folder: Path, count: int = 5) -> None:
         self._places = []
@@ -177,10 +177,10 @@ class Life:
         self.backup = place, copy.deepcopy(self.world)
         return f"copy of graph {self.world.life}"
 
-    def restore(self, random: Random) -> str | None:
+    def restore(self, random: Random) -> str:
         """The copy takes the place of what was written since: same identity, other history."""
         if self.backup is None:
-            return None
+            return self.back_up(random)
         place, world = self.backup
         self._remove()
         shutil.copytree(place, self.place)
@@ -313,7 +313,7 @@ class Life:
 
     def delete_a_branch(self, random: Random) -> str | None:
         names = [name for name in self.world.branches if name != "main"]
-        return self._delete(random.choice(names)) if names else None
+        return self._delete(random.choice(names)) if names else self.create_a_branch(random)
 
     def _delete(self, name: str) -> str | None:
         try:
@@ -328,7 +328,7 @@ class Life:
         """The same name for something else."""
         names = [name for name in self.world.branches if name != "main"]
         if not names:
-            return None
+            return self.create_a_branch(random)
         name = random.choice(names)
         questions = [make_question(random) for _ in range(SAME_QUESTIONS)]
         self._ask_all(questions, name)
@@ -453,9 +453,9 @@ class Life:
             lambda state, random: self._compare(question, state, result.rows),
         )
 
-    def ask_what_was_kept(self, random: Random) -> str | None:
+    def ask_what_was_kept(self, random: Random) -> str:
         if not self.kept:
-            return None
+            return random.choice([self.keep_rows, self.keep_a_view, self.keep_a_result])(random)
         kept = random.choice(self.kept)
         self.log[-1] += f" {kept.what}"
         with self.may_be_refused(kept.pin, OmniError) as refused:

@@ -130,7 +130,8 @@ def unconnected(random: Random) -> Question:
 
     return Question(
         "anti-join",
-        f"query q() {{ match {{ $a: Person  not {{ $a {edge.lower()} $_ }} }} return {{ $a.id }} }}",
+        f"query q() {{ match {{ $a: Person  not {{ $a {edge.lower()} $_ }} }} "
+        "return { $a.id } }",
         answer,
     )
 
