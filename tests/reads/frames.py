@@ -1,14 +1,14 @@
 """Data frames and views over the graph of a life: made once, used again and again.
 
-A frame that names no commit may show any state its branch had between being made and being used
-first, and has to stay with that one.
+A frame belongs to the commit that was newest when it was loaded, or to the one it names, however
+often it is used and whatever was written since.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -32,16 +32,12 @@ DataFrame = Any
 
 @dataclass
 class Frame:
-    """A data frame of a table or of a question, and the states it may show."""
+    """A data frame of a table or of a question, and the state it shows."""
 
     what: str
     frame: DataFrame
     about: str | Question
     pin: Pin
-    branch: str
-    since: int | None
-    """Where the states of the branch begin that it may still settle on; None once it has."""
-    states: list[State] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -68,8 +64,6 @@ class SparkLife(Life):
     # --- making ----------------------------------------------------------------------------------
 
     def _keep_frame(self, frame: Frame) -> str:
-        if frame.since is None:
-            frame.states = [frame.pin.state]
         self.frames = [*self.frames, frame][-MOST_FRAMES:]
         return frame.what
 
@@ -78,10 +72,9 @@ class SparkLife(Life):
 
     def load_a_frame(self, random: Random) -> str:
         branch, table = self._branch(random), random.choice(TABLES)
-        pin, since = self.pin(branch), len(self.states)
         made = self._reader(table).option("branch", branch).load(str(self.place))
         what = f"frame of {table} on {branch}"
-        return self._keep_frame(Frame(what, made, table, pin, branch, since))
+        return self._keep_frame(Frame(what, made, table, self.pin(branch)))
 
     def load_a_frame_of_a_commit(self, random: Random) -> str | None:
         if not self.world.commits:
@@ -91,11 +84,10 @@ class SparkLife(Life):
         made = reader.option("commit", commit.commit_id).load(str(self.place))
         pin = Pin(self.world.life, commit.incarnation, commit.moves, commit.state)
         what = f"frame of {table} at {commit.commit_id}"
-        return self._keep_frame(Frame(what, made, table, pin, commit.branch, None))
+        return self._keep_frame(Frame(what, made, table, pin))
 
     def load_a_frame_of_a_query(self, random: Random) -> str:
         branch, question = self._branch(random), make_question(random)
-        pin, since = self.pin(branch), None
         if random.random() < 0.5:
             result = self.graph.query(
                 question.text, branch=branch, engine="spark", session=self.session
@@ -104,18 +96,17 @@ class SparkLife(Life):
             what = "frame of the result of"
         else:
             reader = self.session.read.format("omnigraph").option("query", question.text)
-            since = len(self.states)
             made = reader.option("branch", branch).load(str(self.place))
             what = "frame of the query"
         what = f"{what} {question.text} on {branch}"
-        return self._keep_frame(Frame(what, made, question, pin, branch, since))
+        return self._keep_frame(Frame(what, made, question, self.pin(branch)))
 
     def make_a_frame_of_rows(self, random: Random) -> str:
         branch, table = self._branch(random), random.choice(TABLES)
         handle = self.graph.nodes if table in NODES else self.graph.edges
         made = handle(table, branch=branch).to_spark(self.session)
         what = f"frame by to_spark of {table} on {branch}"
-        return self._keep_frame(Frame(what, made, table, self.pin(branch), branch, None))
+        return self._keep_frame(Frame(what, made, table, self.pin(branch)))
 
     def register_a_view(self, random: Random) -> str:
         """A name in SQL for a frame, often one that another frame had before."""
@@ -181,25 +172,11 @@ class SparkLife(Life):
         judge: Callable[[State, Answer], str | None],
     ) -> str:
         with self.may_be_refused(frame.pin, Exception) as refused:
-            found = run()
-            self._settle(frame, kind, found, judge)
+            problem = judge(frame.pin.state, run())
+            if problem is not None:
+                raise Wrong(f"{kind} of {frame.what} gives {problem}")
         self.tally[f"{kind} / {engine}{', refused' * bool(refused)}"] += 1
         return f"{kind} of {frame.what}{', refused: ' * bool(refused)}{''.join(refused)}"
-
-    def _settle(
-        self, frame: Frame, kind: str, found: Answer, judge: Callable[[State, Answer], str | None]
-    ) -> None:
-        """Compare with the states the frame may show, and keep those that fit."""
-        if frame.since is not None:
-            later = [
-                state for branch, state in self.states[frame.since :] if branch == frame.branch
-            ]
-            frame.states, frame.since = [frame.pin.state, *later], None
-        problems = [judge(state, found) for state in frame.states]
-        fitting = [s for s, problem in zip(frame.states, problems, strict=True) if problem is None]
-        if not fitting:
-            raise Wrong(f"{kind} of {frame.what} gives {problems[0]}")
-        frame.states = fitting
 
 
 def _tuples(frame: DataFrame) -> Answer:
@@ -277,33 +254,32 @@ def make_sql(
     def kept(rows: list[Row]) -> list[Row]:
         return [row for row in rows if holds(condition, row)]
 
-    return random.choice(
-        [
-            (
-                "SQL filter",
-                f"select id from {view} where {where}",
-                lambda rows: [(row["id"],) for row in kept(rows)],
-            ),
-            (
-                "SQL count",
-                f"select count(*) from {view}",
-                lambda rows: [(len(rows),)],
-            ),
-            (
-                "SQL filtered count",
-                f"select count(*) from {view} where {where}",
-                lambda rows: [(len(kept(rows)),)],
-            ),
-            (
-                "SQL anti-join",
-                f"select a.id from {view} a left anti join "
-                f"(select id from {view} where {where}) b on a.id = b.id",
-                lambda rows: [(row["id"],) for row in rows if not holds(condition, row)],
-            ),
-            (
-                "SQL union",
-                f"select id from {view} where {where} union all select id from {view}",
-                lambda rows: [(row["id"],) for row in [*kept(rows), *rows]],
-            ),
-        ]
-    )
+    statements: list[tuple[str, str, Callable[[list[Row]], Answer]]] = [
+        (
+            "SQL filter",
+            f"select id from {view} where {where}",
+            lambda rows: [(row["id"],) for row in kept(rows)],
+        ),
+        (
+            "SQL count",
+            f"select count(*) from {view}",
+            lambda rows: [(len(rows),)],
+        ),
+        (
+            "SQL filtered count",
+            f"select count(*) from {view} where {where}",
+            lambda rows: [(len(kept(rows)),)],
+        ),
+        (
+            "SQL anti-join",
+            f"select a.id from {view} a left anti join "
+            f"(select id from {view} where {where}) b on a.id = b.id",
+            lambda rows: [(row["id"],) for row in rows if not holds(condition, row)],
+        ),
+        (
+            "SQL union",
+            f"select id from {view} where {where} union all select id from {view}",
+            lambda rows: [(row["id"],) for row in [*kept(rows), *rows]],
+        ),
+    ]
+    return random.choice(statements)

@@ -106,7 +106,6 @@ class Life:
         self.is_indexed = False
         self.questions: list[Question] = []
         self.kept: list[Kept] = []
-        self.states: list[tuple[str, State]] = []
         self.older: Graph | None = None
         self.backup: tuple[Path, World] | None = None
         self.graph = self._make_graph()
@@ -129,17 +128,12 @@ class Life:
         self.lives += 1
         self.incarnations += 1
         self.world = World(self.lives, {"main": Line(self.incarnations, empty())})
-        self._noted("main")
         self.schema = schema
         return omnigraph.open(self.place)
 
     def _remove(self) -> None:
         self.older = self.graph
         shutil.rmtree(self.place)
-
-    def _noted(self, branch: str) -> None:
-        """Remember every state that a branch of this name ever had, whichever graph it was of."""
-        self.states.append((branch, self.world.branches[branch].state))
 
     def begin(self, random: Random) -> str:
         """Rows to start with; in every second life also indexes, and rows deleted since."""
@@ -187,8 +181,6 @@ class Life:
         self.lives += 1
         self.world = copy.deepcopy(world)
         self.world.life = self.lives
-        for branch in self.world.branches:
-            self._noted(branch)
         self.graph = omnigraph.open(self.place)
         return f"the copy as graph {self.lives}"
 
@@ -291,7 +283,6 @@ class Life:
     def _moved(self, branch: str, state: State, commit: object) -> None:
         line = self.world.branches[branch]
         line.state = state
-        self._noted(branch)
         if commit is not None:
             line.moves += 1
             id = str(commit.commit_id)  # type: ignore[attr-defined]
@@ -308,7 +299,6 @@ class Life:
         self.graph.create_branch(name, source=source)
         self.incarnations += 1
         self.world.branches[name] = Line(self.incarnations, self.world.branches[source].state)
-        self._noted(name)
         return f"{name} from {source}"
 
     def delete_a_branch(self, random: Random) -> str | None:

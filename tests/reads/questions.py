@@ -148,7 +148,8 @@ def reached(random: Random) -> Question:
         for row in _rows(state, "Knows"):
             after.setdefault(row["src"], set()).add(row["dst"])
         found: Answer = [(start, 1)] if start in after.get(start, ()) and least == 1 else []
-        seen, frontier = {start}, {start}
+        seen: set[object] = {start}
+        frontier = seen.copy()
         for distance in range(1, most + 1):
             frontier = {b for a in frontier for b in after.get(a, ())} - seen
             seen |= frontier

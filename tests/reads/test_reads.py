@@ -18,10 +18,6 @@ from reads.steps import EMBEDDED, ON_SPARK, make_steps
 
 FIRST = int(os.environ.get("READS_SEED", "0"))
 BLOCK, SPARK_BLOCK = 46, 10
-FRAMES_REMEMBER = pytest.mark.xfail(
-    reason="a frame of the data source remembers the filter of an earlier query", strict=False
-)
-"""A life that never filters a frame twice passes all the same."""
 SEEDS = range(FIRST, FIRST + 460)
 SPARK_SEEDS = range(FIRST + 460, FIRST + 500)
 MANY_SEEDS = range(FIRST + 10_000, FIRST + 19_200)
@@ -53,7 +49,6 @@ def test_every_answer_is_that_of_the_rows(seeds, tmp_path, templates, record_pro
     live(seeds, tmp_path, templates, record_property)
 
 
-@FRAMES_REMEMBER
 @pytest.mark.parametrize("seeds", blocks(SPARK_SEEDS, SPARK_BLOCK), ids=name)
 def test_so_is_every_answer_on_spark(seeds, tmp_path, templates, record_property, spark):
     live(seeds, tmp_path, templates, record_property, spark)
@@ -74,7 +69,6 @@ def test_many_more_answers_are_those_of_the_rows(seeds, tmp_path, templates, rec
     live(seeds, tmp_path, templates, record_property)
 
 
-@FRAMES_REMEMBER
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seeds", blocks(MANY_SPARK_SEEDS, 10 * SPARK_BLOCK), ids=name)
 def test_so_are_many_more_on_spark(seeds, tmp_path, templates, record_property, spark):
