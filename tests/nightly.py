@@ -24,7 +24,10 @@ NOTHING_CHOSEN = 5
 """What pytest ends with where no test has the mark."""
 
 SUITES = {
-    "sweep": ("slow and crash and not object_store", "every state a killed process can leave"),
+    "sweep": (
+        "slow and crash and not fuzz and not soak and not object_store",
+        "every state a killed process can leave",
+    ),
     "fuzz": ("fuzz and not soak and not object_store", "random input, the long runs"),
     "slow": (
         "slow and not crash and not fuzz and not soak and not object_store",
