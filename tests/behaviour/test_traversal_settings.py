@@ -124,7 +124,7 @@ def test_the_command_obeys_its_environment(place: Path) -> None:
             capture_output=True,
             env={**os.environ, "OMNIGRAPH_TRAVERSAL_MODE": mode},
             check=False,
-            timeout=60,
+            timeout=600,
         )
         json.loads(done.stdout)
         found[mode] = re.findall(rb'"(?:traversal|code)": "(\w+)"', done.stdout)

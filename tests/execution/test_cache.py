@@ -58,7 +58,7 @@ def test_threads_that_want_one_value_share_the_making_of_it():
 
     def make():
         made.append(1)
-        may_finish.wait(10)
+        may_finish.wait(600)
         return b"1"
 
     found = []
@@ -69,6 +69,6 @@ def test_threads_that_want_one_value_share_the_making_of_it():
         thread.start()
     may_finish.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(600)
     assert found == [b"1"] * 4
     assert len(made) == 1
