@@ -48,8 +48,8 @@ def restore_comments(source: SourceText, printed: str) -> str:
         before = old[following - 1].span.end if following else 0
         is_behind = following > 0 and "\n" not in source.text[before : span.start]
         token = new[same[following - 1] if is_behind else same[following]]
-        line = bisect_right(starts, token.span.start) - 1
-        _place(placed[line], lines[line], token, _get_text(source, span), is_behind=is_behind)
+        at = bisect_right(starts, token.span.start) - 1
+        _place(placed[at], lines[at], token, _get_text(source, span), is_behind=is_behind)
     return "\n".join(_insert_comments(lines, placed))
 
 
