@@ -81,7 +81,7 @@ def running_s3_server() -> Iterator[S3Server]:
             raise RuntimeError("the S3 server did not start")
         yield S3Server(f"http://127.0.0.1:{port}")
     finally:
-        process.communicate(timeout=30)
+        process.communicate(timeout=600)
 
 
 class _Refusals:

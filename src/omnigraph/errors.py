@@ -19,7 +19,6 @@ Sorted by what the caller can do next:
     │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
     │   ├── BlobIsNull              an entity without a value where a blob was asked for
     │   ├── GraphNotFound           no graph at this address
-    │   ├── SchemaFilesMissing      a graph whose schema files are gone
     │   └── HistoricalVersionReclaimed, ChangeFeedGap   history that cleanup removed
     ├── ConflictError           read again, then redo it
     │   ├── ExpectedVersionMismatch, ReadSetChanged, RowLevelCasContention
@@ -30,8 +29,7 @@ Sorted by what the caller can do next:
     │   ├── UncoveredDrift          a table moved outside the graph's own commits
     │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
-    │   ├── MergeConflicts, CommitHasNoParent, ChangeSchemaBoundary
-    │   └── Unavailable             not while something else is going on
+    │   └── MergeConflicts, CommitHasNoParent, ChangeSchemaBoundary
     ├── DeniedError             ask for the right
     │   └── ActionDenied
     ├── LimitError              ask for less
@@ -434,14 +432,6 @@ class GraphNotFound(NotFoundError):
         self.uri = uri
 
 
-class SchemaFilesMissing(NotFoundError):
-    code = "schema_files_missing"
-
-    def __init__(self, uri: str, missing: Sequence[str]) -> None:
-        super().__init__(f"the graph at {uri} is missing its schema files: {', '.join(missing)}")
-        self.uri, self.missing = uri, tuple(missing)
-
-
 class HistoricalVersionReclaimed(NotFoundError):
     """A version that `cleanup` removed."""
 
@@ -678,12 +668,6 @@ class MergeConflicts(ConflictError):
 
     def details(self) -> Mapping[str, JsonValue]:
         return {"merge_conflicts": [c.wire() for c in self.conflicts]}
-
-
-class Unavailable(ConflictError):
-    """Refused while something else is going on, such as a pending recovery or a schema apply."""
-
-    code = "unavailable"
 
 
 # --- ask for the right -------------------------------------------------------------------------

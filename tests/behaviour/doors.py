@@ -114,7 +114,7 @@ class CliDoor:
                 "OMNIGRAPH_LOAD_ENGINE": "local",
             },
             check=False,
-            timeout=120,
+            timeout=600,
         )
         assert b"Traceback" not in done.stderr, done.stderr.decode()
         if done.returncode:

@@ -70,7 +70,7 @@ def command(place: Path):
             capture_output=True,
             env={**os.environ, "OMNIGRAPH_HOME": str(place.parent)},
             check=False,
-            timeout=120,
+            timeout=600,
         )
 
     return run

@@ -20,7 +20,7 @@ NEAR = (
     "query q($t: String) { match { $a: Album } return { $a.slug } "
     "order { nearest($a.vibe, $t) } limit 1 }"
 )
-WELL_WITHIN_S = 20
+WELL_WITHIN_S = 300
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_the_command_says_so_and_fails(place: Path, provider) -> None:
         text=True,
         env={**os.environ, **environment},
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: embedding with ")

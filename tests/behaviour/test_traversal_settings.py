@@ -56,6 +56,38 @@ def test_a_forced_way_is_taken_and_gives_the_same_rows(place: Path, query: str) 
     assert indexed.query(query).rows == csr.query(query).rows == opened(place).query(query).rows
 
 
+def facts(step: dict) -> dict:
+    """What a document of a plan says of its expansion."""
+    found = [step] if step["operator"] == "Expand" else []
+    found += [facts(child) for child in step.get("children", ())]
+    return next((one for one in found if one), {})
+
+
+def test_explain_says_which_way_would_be_taken_and_analyze_which_was_and_why(place: Path) -> None:
+    graph = opened(place)
+    planned = facts(graph.at().explain_json(FRIENDS)["plan"])
+    assert planned["because"].startswith(f"start nodes: {len(NAMES)} expected; look-ups cost about")
+    ran = facts(graph.query(FRIENDS).profile().wire())
+    assert planned["traversal"] == ran["traversal"] == "adjacency"
+    assert ran["because"].startswith(f"start nodes: {len(NAMES)} or more; look-ups cost about")
+    again = "the adjacency is in memory"
+    assert facts(graph.at().explain_json(FRIENDS)["plan"])["because"].endswith(again)
+    assert facts(graph.query(FRIENDS).profile().wire())["because"].endswith(again)
+    assert again in graph.explain(FRIENDS)
+
+
+@pytest.mark.parametrize(("mode", "way"), [("indexed", "indexed"), ("csr", "adjacency")])
+def test_explain_says_that_the_settings_ask_for_a_way(place: Path, mode: str, way: str) -> None:
+    graph = opened(place, OMNIGRAPH_TRAVERSAL_MODE=mode)
+    planned, ran = (
+        facts(graph.at().explain_json(ONE)["plan"]),
+        facts(graph.query(ONE).profile().wire()),
+    )
+    assert planned["traversal"] == ran["traversal"] == way
+    assert planned["because"] == "start nodes: 1 expected; the settings ask for it"
+    assert ran["because"].endswith("the settings ask for it")
+
+
 @pytest.mark.parametrize("name", ["MAX_FRONTIER", "MAX_HOPS"])
 def test_look_ups_end_at_their_limits(place: Path, name: str) -> None:
     setting = f"OMNIGRAPH_EXPAND_INDEXED_{name}"
@@ -92,7 +124,7 @@ def test_the_command_obeys_its_environment(place: Path) -> None:
             capture_output=True,
             env={**os.environ, "OMNIGRAPH_TRAVERSAL_MODE": mode},
             check=False,
-            timeout=60,
+            timeout=600,
         )
         json.loads(done.stdout)
         found[mode] = re.findall(rb'"(?:traversal|code)": "(\w+)"', done.stdout)

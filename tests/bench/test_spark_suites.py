@@ -23,6 +23,7 @@ SMALL = {
     "spark_crossover": {"seed": 7, "sizes": dict.fromkeys(SIZES, 1_100)},
     "spark_load": {"seed": 7, "persons": 200},
     "spark_load_large": {"seed": 7, "rows": 1_100},
+    "spark_read": {"rows": 1_000},
     "spark_start": {"rows": 20},
     "spark_upsert": {"rows": 1_000, "delta": 100},
 }

@@ -29,7 +29,7 @@ def omnigraph(tmp_path: Path):
             cwd=cwd,
             env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100"},
             check=False,
-            timeout=60,
+            timeout=600,
         )
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -97,7 +97,7 @@ def test_every_example_runs(tmp_path: Path) -> None:
             cwd=folder,
             env=environment,
             check=False,
-            timeout=120,
+            timeout=600,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     assert (folder / "cover.jpg").read_bytes() == b"\0\0\0"

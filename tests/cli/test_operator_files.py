@@ -34,7 +34,7 @@ def command(tmp_path: Path):
             cwd=tmp_path,
             env={**os.environ, "OMNIGRAPH_HOME": str(tmp_path / "home"), **environment},
             check=False,
-            timeout=60,
+            timeout=600,
         )
 
     return run

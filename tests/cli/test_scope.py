@@ -45,7 +45,7 @@ def command(tmp_path: Path):
             cwd=tmp_path,
             env={**os.environ, "OMNIGRAPH_HOME": str(tmp_path), **environment},
             check=False,
-            timeout=60,
+            timeout=600,
         )
         assert "Traceback" not in done.stderr, done.stderr
         return Outcome(done.returncode, done.stdout, done.stderr)

@@ -287,7 +287,7 @@ def test_two_who_open_at_once_settle_an_interrupted_write_once(place):
         second.join(0.2)
         assert second.is_alive(), "the second must wait for the first"
         graph = first.finish()
-        second.join(60)
+        second.join(600)
     assert [str(audit.kind) for audit in graph.recovery_list()] == ["RolledForward"]
     check_order(place, graph)
 
@@ -301,7 +301,7 @@ def test_an_announcement_that_vanishes_while_we_wait_for_its_writer_is_no_concer
         opened.join(0.2)
         assert opened.is_alive(), "opening must wait for the writer whose announcement it sees"
         writer.finish()
-        opened.join(60)
+        opened.join(600)
     graph = open_graph(place)
     assert graph.recovery_list() == ()
     check_order(place, graph)

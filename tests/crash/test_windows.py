@@ -161,7 +161,7 @@ def test_a_second_writer_waits_until_the_first_has_published(place, graph):
         assert second.is_alive(), "the second writer must wait for the first"
         assert content_of(graph).keys() == {"main"}, "readers wait for nobody"
         first.finish()
-        second.join(60)
+        second.join(600)
         run(graph, update)
     assert people(graph)["eve"] == 2
     assert "fay" in people(graph)
@@ -213,7 +213,7 @@ def test_a_branch_created_while_its_source_is_written_shows_one_side_of_the_writ
         made.join(0.3)
         assert made.is_alive(), "creating a branch must wait for the writer"
         first.finish()
-        made.join(60)
+        made.join(600)
     assert content_of(graph)["dev"] == before, "the branch starts at what its creator saw"
     check_order(place, graph)
 
@@ -227,7 +227,7 @@ def test_a_branch_is_deleted_only_after_the_write_under_way(place, graph):
         deleted.join(0.3)
         assert deleted.is_alive(), "deleting a branch must wait for its writer"
         first.finish()
-        deleted.join(60)
+        deleted.join(600)
     assert content_of(graph) == {"main": before}
     assert graph.recovery_list() == (), "the write was finished, not discarded"
     check_order(place, graph)
@@ -263,7 +263,7 @@ def test_work_on_a_branch_that_is_being_deleted_waits_and_finds_it_gone(place, g
         waiting.join(0.3)
         assert waiting.is_alive(), "it must wait until the deletion is over"
         deleting.finish()
-        waiting.join(60)
+        waiting.join(600)
     assert [type(error) for error in refused] == [BranchNotFound]
     assert content_of(graph) == {"main": before}
     check_order(place, graph)

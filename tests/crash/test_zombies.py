@@ -198,7 +198,7 @@ def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, sleep
 
     def sleep():
         arrived.release()
-        assert go.wait(60)
+        assert go.wait(600)
 
     def write(graph):
         with pytest.raises(RecoveryRequired):
@@ -209,12 +209,12 @@ def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, sleep
         asleep = threading.Thread(target=write, args=(sleeper.opens(),), daemon=True)
         asleep.start()
         for _ in range(2):
-            assert arrived.acquire(timeout=60)
+            assert arrived.acquire(timeout=600)
     graph = open_graph(place, actor="other")
     before = content_of(graph)
     sleeper.hold.is_lost = True
     go.set()
-    asleep.join(60)
+    asleep.join(600)
     assert told
     assert (kinds(graph), drifted(place)) == (["Abandoned"], ["edge:Knows", "node:Person"])
     assert content_of(graph) == before

@@ -137,9 +137,9 @@ def _with_old_versions(graph: Graph) -> None:
 def _with_foreign_compaction(graph: Graph) -> None:
     """Tables that something else compacted, without telling the graph."""
     _with_fragments(graph)
-    root = graph._views.root
-    for entry in graph._views.newest("main").snapshot.entries.values():
-        compact(root.open_entry(entry))
+    snapshot = graph._views.newest("main").snapshot
+    for entry in snapshot.entries.values():
+        compact(snapshot.open_entry(entry))
 
 
 def _write_a_little(graph: Graph, branch: str) -> None:

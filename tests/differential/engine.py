@@ -17,13 +17,13 @@ from differential.histories import write
 from differential.interpreter import NOW
 from differential.plan_variants import Variant, counted, optimized, plain
 from omnigraph.errors import OmniError
-from omnigraph.execution.read.input import BATCH_ROWS, Embedder, ReadInput
+from omnigraph.execution.read.input import BATCH_ROWS, Embedder, ReadInput, Traversal
 from omnigraph.execution.read.run import execute
 from omnigraph.execution.read.topology import Topology
 from omnigraph.graph.view import View, Views
 from omnigraph.identity import MAIN
 from omnigraph.plan.expressions import ObjectType, ValueType
-from omnigraph.plan.nodes import ReadPlan, Traversal
+from omnigraph.plan.nodes import ReadPlan
 from omnigraph.storage.root import GraphRoot
 from omnigraph.types.arrow import arrow_type
 from omnigraph.types.to_json import result_rows

@@ -64,6 +64,7 @@ CALLS = {
     ),
     ("recovery", "pending", *STORE): "recovery pending",
     ("recovery", "list", *STORE): "recovery list",
+    ("fmt", "s.pg", "q.gq"): "fmt",
     ("config", "path"): "config path",
     ("config", "show"): "config show",
     ("config", "settings"): "config settings",

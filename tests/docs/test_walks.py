@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import fill
 
 import pytest
 
@@ -90,8 +91,15 @@ def written(name: str) -> list[str]:
     return re.split(r"[\s→]+", block[1].strip())
 
 
+def drawn(found: list[str]) -> str:
+    """The stations as the page has them."""
+    arrows = " → ".join(found)
+    return fill(arrows, 120, break_long_words=False, break_on_hyphens=False)
+
+
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_has_the_stations_that_are_written_down(graph, name):
     if name == "recovery":
         interrupt_a_write(graph)
-    assert stations(lambda: WALKS[name](graph)) == written(name)
+    found = stations(lambda: WALKS[name](graph))
+    assert found == written(name), f"the walk '{name}' of {PAGE.name} is now:\n{drawn(found)}"

@@ -76,7 +76,7 @@ def compact_tables(uri: str) -> int:
     with snapshot.root.hold():
         for type_ in _types(view).values():
             entry = snapshot.entry(type_.table_key)
-            done = compact(snapshot.root.open_entry(entry))
+            done = compact(snapshot.open_entry(entry))
             removed += done.fragments_removed
             changes.append(
                 SetVersion(

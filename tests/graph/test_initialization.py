@@ -265,7 +265,7 @@ def test_of_two_processes_that_make_one_graph_one_wins(tmp_path):
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
-    said = sorted(process.communicate(timeout=60)[0].strip() for process in processes)
+    said = sorted(process.communicate(timeout=600)[0].strip() for process in processes)
     assert said[1] == "made"
     assert said[0] in ("InitializationClaimed", "AlreadyInitialized")
     graph = omnigraph.open(tmp_path / "r0")

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from crash.windows import parked
-from omnigraph.errors import ConflictError, PreconditionFailed, ReadSetChanged
+from omnigraph.errors import ConflictError, OmniError, PreconditionFailed, ReadSetChanged
 from omnigraph.pipeline.source.datasource import PlainSource
 from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, Settings
 from omnigraph.storage.at_work import notes
@@ -202,6 +202,12 @@ def test_a_change_for_another_head_is_not_prepared(graph):
     with pytest.raises(PreconditionFailed):
         graph._writer.write(change, branch="main", expected_head=head)
     assert change.prepared == 0
+
+
+def test_a_mistake_in_a_mutation_is_told_before_the_head_is_looked_at(graph):
+    with pytest.raises(OmniError) as refused:
+        graph.mutate("query q() { insert Nothing { a: 1 } }", expected_head="01" * 13)
+    assert not isinstance(refused.value, PreconditionFailed)
 
 
 def test_a_branch_that_never_stands_still_is_given_up(graph, monkeypatch):

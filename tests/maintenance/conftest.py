@@ -63,7 +63,7 @@ def command(place):
             stdin=subprocess.DEVNULL,
             env={**os.environ, "NO_COLOR": "1", **environment},
             check=False,
-            timeout=120,
+            timeout=600,
         )
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -85,6 +85,7 @@ def test_nobody_notices_for_a_minute(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.fuzz
+@pytest.mark.soak
 def test_nobody_notices_for_an_hour(tmp_path):
     seconds = float(os.environ.get("SOAK_SECONDS", "3600"))
     check(tmp_path / "busy.omni", play(tmp_path / "busy.omni", seconds))

@@ -577,7 +577,7 @@ def test_a_cleanup_that_waited_for_a_writer_looks_again(place, library):
         cleaning.join(0.5)
         assert cleaning.is_alive(), "cleaning must wait for the writer"
         writing.finish()
-        cleaning.join(60)
+        cleaning.join(600)
     (result,) = done
     assert [row.error for row in result.tables if row.error] == []
     assert versions(library, BOOK) == [entry(library, BOOK).version]

@@ -66,7 +66,7 @@ def test_ensuring_nothing_of_a_server_is_asked(command):
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=600,
         )
         assert done.returncode == 2
         assert "is a server" in done.stderr
@@ -121,7 +121,7 @@ def test_cleanup_elsewhere_needs_consent():
         text=True,
         stdin=subprocess.DEVNULL,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 1
     assert "needs --yes" in done.stderr
@@ -178,7 +178,7 @@ def test_maintain_watches_until_it_is_interrupted(place, library):
         assert [process.stdout.readline() for _ in range(3)] == ["nothing is due\n"] * 3
     finally:
         process.send_signal(2)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
     assert process.returncode == 130
 
 

@@ -41,13 +41,13 @@ class Sleeper:
     def wake(self) -> str:
         """What it says in the end."""
         os.kill(self._process.pid, signal.SIGCONT)
-        out, err = self._process.communicate(timeout=100)
+        out, err = self._process.communicate(timeout=600)
         assert self._process.returncode == 0, err
         return out.strip()
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.communicate(timeout=100)
+        self._process.communicate(timeout=600)
 
 
 @contextmanager

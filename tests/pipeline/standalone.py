@@ -63,7 +63,7 @@ def _process(arguments: list[str], place: Path, host: str) -> Iterator[None]:
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(10)
+            process.wait(600)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 
 import pyarrow as pa
 import pytest
@@ -60,8 +61,17 @@ def test_only_a_function_of_a_module_can_be_a_kernel(spark):
             tasks.run(lambda _spec, task: task, [1], None)
 
 
-def test_executors_of_this_machine_need_no_look(spark):
+def test_executors_of_this_machine_need_no_look(spark, monkeypatch):
+    """No job runs. Spark tells of jobs in order: once it has told of the second, none was first."""
+    monkeypatch.setattr("omnigraph.pipeline.tasks._checked", set())
+    context, tracker = spark.sparkContext, spark.sparkContext.statusTracker()
+    context.setJobGroup("look", "what check_executors runs")
     check_executors(spark)
+    context.setJobGroup("afterwards", "a job that is certain to run")
+    assert spark.range(1).count() == 1
+    while not tracker.getJobIdsForGroup("afterwards"):
+        time.sleep(0.01)
+    assert list(tracker.getJobIdsForGroup("look")) == []
 
 
 @pytest.mark.parametrize("block", range(4))

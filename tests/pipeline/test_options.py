@@ -446,6 +446,13 @@ def test_a_large_file_goes_through_the_tasks_by_itself(graph, tmp_path, monkeypa
     assert set(people(graph)) == {"ada", "ben", "cy", "dee", "eve"}
 
 
+def test_options_that_exclude_each_other_are_refused_before_a_branch_is_made(graph):
+    for wrong in ({"partial": True}, {"on_error": "ignore"}):
+        with pytest.raises(BadRequest):
+            graph.load([person("cy")], "append", branch="side", base="main", **wrong)
+    assert graph.branches() == ["main"]
+
+
 def test_errors_of_kernels_arrive_as_they_were():
     error = omnigraph.errors.ExternalBlobPolicy("s3://b/k", "not on the list")
     with pytest.raises(omnigraph.errors.ExternalBlobPolicy) as raised:

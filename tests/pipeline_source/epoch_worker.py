@@ -9,13 +9,13 @@ import sys
 
 import pyarrow as pa
 
-from omnigraph.pipeline.source.datasource import PlainSource
+from omnigraph.pipeline.source.datasource import GraphSource
 from omnigraph.storage.objects.counting import KillAfter, install_observer
 
 
 def main(graph: str, writes: str) -> None:
     install_observer(KillAfter(int(writes)))
-    source = PlainSource({"path": graph, "type": "Note", "streamId": "s"})
+    source = GraphSource({"path": graph, "type": "Note", "streamId": "s"})
     writer = source.streamWriter(pa.schema([]), overwrite=False)
     rows = pa.record_batch({"text": ["a", "b"]})
     writer.commit([writer.write(iter([rows]))], 7)

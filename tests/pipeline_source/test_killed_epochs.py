@@ -18,7 +18,7 @@ NEVER = 1_000_000
 
 def run_epoch(graph: Path, writes: int) -> int:
     done = subprocess.run(
-        [sys.executable, WORKER, graph, str(writes)], check=False, capture_output=True, timeout=120
+        [sys.executable, WORKER, graph, str(writes)], check=False, capture_output=True, timeout=600
     )
     assert done.returncode in (0, -9), done.stderr.decode()
     return done.returncode

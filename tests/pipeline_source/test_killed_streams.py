@@ -30,7 +30,7 @@ def start(graph, inputs: Path, checkpoint: Path) -> subprocess.Popen:
 
 def kill(process: subprocess.Popen) -> None:
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(30)
+    process.wait(600)
     process.stdout.close()
 
 

@@ -7,35 +7,33 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import datasource as spark_filters
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 import omnigraph
-from omnigraph.errors import BadRequest, BranchNotFound, TypeNotFound
-from omnigraph.pipeline.source.datasource import FilteringSource, PlainSource
+from omnigraph.errors import BadRequest, BranchNotFound, CompileError, TypeNotFound
+from omnigraph.pipeline.source.datasource import GraphSource
 
 
 def columns(**types):
     return StructType([StructField(name, type_) for name, type_ in types.items()])
 
 
-def source(graph, kind=FilteringSource, **options):
-    return kind({"path": graph.uri, **options})
+def source(graph, **options):
+    return GraphSource({"path": graph.uri, **options})
 
 
-def read(graph, schema=None, filters=(), kind=FilteringSource, **options):
+def read(graph, schema=None, **options):
     """The rows of a read, and how many partitions it has."""
-    made = source(graph, kind, **options)
+    made = source(graph, **options)
     reader = made.reader(schema=made.schema() if schema is None else schema)
-    if filters:
-        assert list(reader.pushFilters(list(filters))) == list(filters)
     partitions = reader.partitions() or [None]
     batches = [batch for part in partitions for batch in reader.read(part)]
     return [row for batch in batches for row in batch.to_pylist()], len(partitions)
 
 
-def ids(graph, filters=(), **options):
-    rows, _ = read(graph, filters=filters, type="Person", **options)
+def ids(graph, **options):
+    rows, _ = read(graph, type="Person", **options)
     return sorted(row["id"] for row in rows)
 
 
@@ -88,53 +86,70 @@ def test_an_unknown_column_is_refused_by_name(graph):
         read(graph, columns(hight=IntegerType()), type="Person")
 
 
-F = spark_filters
-FILTERS = [
-    (F.EqualTo(("age",), 4), ["p4"]),
-    (F.EqualNullSafe(("age",), 4), ["p4"]),
-    (F.EqualNullSafe(("age",), None), ["p3", "p7"]),
-    (F.Not(F.EqualNullSafe(("age",), 4)), [f"p{n}" for n in range(10) if n != 4]),
-    (F.GreaterThan(("age",), 7), ["p8", "p9"]),
-    (F.LessThanOrEqual(("score",), 0.25), ["p0", "p1"]),
-    (F.In(("id",), ("p1", "p2", None)), ["p1", "p2"]),
-    (F.Not(F.In(("age",), (0, 1, 2, 4, 5, 6))), ["p8", "p9"]),
-    (F.IsNull(("photo",)), ["p3", "p7"]),
-    (F.IsNotNull(("tags",)), [f"p{n}" for n in range(10) if n % 4 != 3]),
-    (F.StringStartsWith(("key",), "p1"), ["p1"]),
-    (F.StringContains(("id",), "9"), ["p9"]),
-    (F.GreaterThanOrEqual(("big",), Decimal(2**64 - 2)), ["p0", "p1"]),
-    (F.EqualTo(("small",), 2**32 - 1), ["p0"]),
-    (F.EqualTo(("born",), datetime.date(1581, 1, 3)), ["p2"]),
-    (F.EqualTo(("good",), True), ["p0", "p2", "p4", "p6", "p8"]),
-    (F.EqualTo(("seen",), datetime.datetime(2024, 6, 1, 12, 0, 0, 5000, datetime.UTC)), ["p5"]),
+CONDITIONS = [
+    ("age = 4", ["p4"]),
+    ("age is null", ["p3", "p7"]),
+    ("age != 4", ["p0", "p1", "p2", "p5", "p6", "p8", "p9"]),
+    ("age != 4 or age is null", [f"p{n}" for n in range(10) if n != 4]),
+    ("age > 7", ["p8", "p9"]),
+    ("age > 7.5", ["p8", "p9"]),
+    ("score <= 0.25", ["p0", "p1"]),
+    ('id in ["p1", "p2"]', ["p1", "p2"]),
+    ("age not in [0, 1, 2, 4, 5, 6]", ["p8", "p9"]),
+    ("photo is null", ["p3", "p7"]),
+    ("tags is not null", [f"p{n}" for n in range(10) if n % 4 != 3]),
+    ('tags contains "t5"', ["p5"]),
+    ('key starts_with "p1"', ["p1"]),
+    ('id contains "9"', ["p9"]),
+    (f"big >= {2**64 - 2}", ["p0", "p1"]),
+    (f"small = {2**32 - 1}", ["p0"]),
+    ('born = date("1581-01-03")', ["p2"]),
+    ("good", ["p0", "p2", "p4", "p6", "p8"]),
+    ("not good and age < 6", ["p1", "p5"]),
+    ('seen = datetime("2024-06-01T12:00:00.005Z")', ["p5"]),
+    ("seen < now() and age >= 9", ["p9"]),
 ]
 
 
-@pytest.mark.parametrize(("asked", "expected"), FILTERS, ids=repr)
-def test_a_filter_that_is_handed_over_leaves_rows_unread(graph, asked, expected):
-    assert ids(graph, [asked]) == expected
+@pytest.mark.parametrize(("where", "expected"), CONDITIONS)
+def test_a_condition_leaves_rows_unread(graph, where, expected):
+    assert ids(graph, where=where) == expected
+    assert ids(graph, where=where, columns="id") == expected
 
 
-def test_filters_that_cannot_be_asked_exactly_are_left_to_spark(graph):
-    naive = F.EqualTo(("seen",), datetime.datetime(2024, 6, 1, 12))
-    for asked in (naive, F.EqualTo(("tags",), ["all"]), F.EqualTo(("age", "x"), 1)):
-        assert len(ids(graph, [asked])) == 10
-    rows, _ = read(
-        graph,
-        columns(id=StringType(), age=StringType()),
-        [F.LessThan(("age",), "10")],
-        type="Person",
-    )
-    assert len(rows) == 10, "as text another order holds than among numbers"
+def test_a_condition_names_the_ends_of_an_edge_by_word_or_by_column(graph):
+    for where in ('from = "p3"', 'src = "p3"', 'to = "p4"', 'dst = "p4" and since = 3'):
+        rows, _ = read(graph, type="Knows", where=where)
+        assert [row["id"] for row in rows] == ["k3"]
 
 
-def test_the_plain_source_takes_no_filters(graph):
-    reader = source(graph, PlainSource, type="Person").reader(
-        schema=source(graph, type="Person").schema()
-    )
-    assert type(reader).pushFilters is spark_filters.DataSourceReader.pushFilters
-    off = source(graph, type="Person", pushdown="false").reader(schema=columns(id=StringType()))
-    assert type(off).pushFilters is spark_filters.DataSourceReader.pushFilters
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("hight > 3", "has no property 'hight'"),
+        ("", "expected a property name"),
+        ("age > 3 age", "expected `and`, `or` or the end"),
+        ("key = 'p1'", "unexpected character"),
+        ("$p.age > 3", "expected a property name"),
+        ("age > $least", "must be a declared query parameter"),
+        ('age > "3"', "cannot compare I32"),
+        ("upper(key) = 3", "expected `and`, `or` or the end"),
+    ],
+)
+def test_a_condition_that_cannot_be_asked_is_refused_with_its_place(graph, where, text):
+    with pytest.raises(CompileError, match=text) as refused:
+        source(graph, type="Person", where=where).schema()
+    assert "<where>:1:" in str(refused.value)
+
+
+def test_no_reader_takes_filters_of_a_query(graph):
+    for options in (
+        {"type": "Person"},
+        {"query": "query q() { match { $p: Person } return { $p.key } }"},
+    ):
+        made = source(graph, **options)
+        reader = made.reader(schema=made.schema())
+        assert type(reader).pushFilters is DataSourceReader.pushFilters
 
 
 def test_every_group_of_fragments_is_a_partition(graph):
@@ -182,19 +197,36 @@ def test_the_result_of_a_query_is_read(graph):
     assert rows == [{"who": "p8", "n": Decimal(2**64 - 10)}]
 
 
-def test_options_that_make_no_sense_say_so(graph):
-    for options, text in [
-        ({"type": "Person", "query": "query q() {}"}, "not both"),
-        ({}, "option 'type'"),
-        ({"type": "Person", "commit": "a", "snapshot": "b"}, "one of commit and snapshot"),
-        ({"type": "Person", "pushdown": "maybe"}, "true or false"),
-        ({"type": "Person", "rowsPerPartition": "0"}, "positive"),
-        ({"query": "query q() {}", "params": "{"}, "JSON object"),
-    ]:
-        with pytest.raises(BadRequest, match=text):
-            source(graph, **options).schema()
+READ_MISTAKES = [
+    ({"type": "Person", "query": "query q() {}"}, "'type' or option 'query', not both"),
+    ({"where": "age > 1", "query": "query q() {}"}, "'where' or option 'query', not both"),
+    ({}, "option 'type'"),
+    ({"type": "Person", "commit": "a", "snapshot": "b"}, "only one of the options"),
+    ({"type": "Person", "commit": "a", "versionAsOf": "1"}, "commit, versionAsOf"),
+    ({"type": "Person", "versionAsOf": "new"}, "number of a manifest version, not 'new'"),
+    ({"type": "Person", "timestampAsOf": "2024-06-01"}, "with its zone"),
+    ({"type": "Person", "timestampAsOf": "yesterday"}, "with its zone"),
+    ({"type": "Person", "comit": "a"}, "no such option 'comit'; did you mean 'commit'"),
+    ({"type": "Person", "version_as_of": "1"}, "did you mean 'versionAsOf'"),
+    ({"type": "Person", "Colums": "id"}, "no such option 'Colums'; did you mean 'columns'"),
+    ({"type": "Person", "xyz": "1"}, "no such option 'xyz'; use path, "),
+    ({"type": "Person", "mode": "merge"}, "option 'mode' is for writes only"),
+    ({"type": "Person", "params": "{}"}, "option 'params' belongs to option 'query'"),
+    ({"type": "Person", "rowsPerPartition": "0"}, "'rowsPerPartition' is a positive"),
+    ({"query": "query q() {}", "params": "{"}, "JSON object"),
+    ({"type": "Person", "provider": "omnigraph"}, "CREATE TEMPORARY VIEW"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), READ_MISTAKES)
+def test_options_that_make_no_sense_say_so(graph, options, text):
+    with pytest.raises(BadRequest, match=text):
+        source(graph, **options).schema()
+
+
+def test_a_read_without_a_place_is_refused():
     with pytest.raises(BadRequest, match="where the graph is"):
-        FilteringSource({"type": "Person"}).schema()
+        GraphSource({"type": "Person"})
 
 
 def test_batches_have_exactly_the_schema_spark_wants(graph):

@@ -9,8 +9,6 @@ import pytest
 
 from omnigraph.pipeline import register
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
 
 def test_a_frame_of_a_type_is_read_filtered_and_written(spark, graph, empty):
     people = graph.nodes("Person").to_spark(spark)
@@ -37,17 +35,6 @@ def test_a_refused_write_raises_and_changes_nothing(spark, graph):
     with pytest.raises(Exception, match="KeyConflict"):
         writer.save(graph.uri)
     assert graph.commits()[0] == before
-
-
-def test_sessions_that_keep_filters_to_themselves_read_too(spark, graph):
-    spark.conf.set(PUSHDOWN, "false")
-    try:
-        register(spark)
-        frame = spark.read.format("omnigraph").option("type", "Person").load(graph.uri)
-        assert frame.where("age = 4").count() == 1
-    finally:
-        spark.conf.set(PUSHDOWN, "true")
-        register(spark)
 
 
 def test_moments_are_the_same_whatever_zone_a_session_has(spark, graph, empty):

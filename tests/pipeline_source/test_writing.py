@@ -14,11 +14,11 @@ from omnigraph.errors import (
     OmniError,
     RowsRejected,
 )
-from omnigraph.pipeline.source.datasource import PlainSource
+from omnigraph.pipeline.source.datasource import GraphSource
 
 
 def writer(graph, overwrite=False, **options):
-    return PlainSource({"path": graph.uri, **options}).writer(pa.schema([]), overwrite)
+    return GraphSource({"path": graph.uri, **options}).writer(pa.schema([]), overwrite)
 
 
 def write(graph, rows, overwrite=False, **options):
@@ -55,7 +55,7 @@ def test_rows_are_appended_as_one_commit(empty):
 
 def test_what_was_read_can_be_written_elsewhere(graph, empty):
     for type_name in ("Person", "Knows"):
-        source = PlainSource({"path": graph.uri, "type": type_name})
+        source = GraphSource({"path": graph.uri, "type": type_name})
         reader = source.reader(schema=source.schema())
         batches = [b for part in reader.partitions() for b in reader.read(part)]
         write(empty, pa.Table.from_batches(batches), type=type_name)
@@ -143,14 +143,16 @@ def test_modes_that_contradict_are_refused(graph):
         (False, {"mode": "overwrite"}, 'mode\\("overwrite"\\)'),
         (False, {"mode": "replace"}, "not one of"),
         (False, {"partial": "true"}, "only a merge"),
-        (False, {"commit": "x"}, "to a branch"),
+        (False, {"commit": graph.commits()[0].commit_id}, "'commit' is for reads only"),
+        (False, {"where": "age > 1"}, "'where' is for reads only"),
+        (False, {"actr": "me"}, "no such option 'actr'; did you mean 'actor'"),
     ]:
         with pytest.raises(BadRequest, match=text):
             writer(graph, overwrite, type="Person", **options)
 
 
 def test_an_epoch_is_committed_once(empty):
-    source = PlainSource({"path": empty.uri, "type": "Note", "streamId": "s1"})
+    source = GraphSource({"path": empty.uri, "type": "Note", "streamId": "s1"})
     for batch_id, text in [(0, "a"), (1, "b"), (1, "b"), (0, "a"), (2, "c")]:
         made = source.streamWriter(pa.schema([]), overwrite=False)
         made.commit([made.write(iter([pa.record_batch({"text": [text]})]))], batch_id)
@@ -163,7 +165,7 @@ def test_an_epoch_is_committed_once(empty):
 
 def test_epochs_of_another_query_are_others(empty):
     for query in ("s1", "s2"):
-        source = PlainSource({"path": empty.uri, "type": "Note", "streamId": query})
+        source = GraphSource({"path": empty.uri, "type": "Note", "streamId": query})
         made = source.streamWriter(pa.schema([]), overwrite=False)
         made.commit([made.write(iter([pa.record_batch({"text": ["a"]})]))], 0)
     assert len(empty.nodes("Note")) == 2
@@ -171,7 +173,7 @@ def test_epochs_of_another_query_are_others(empty):
 
 def test_an_epoch_without_rows_makes_no_commit(empty):
     before = empty.commits()[0]
-    made = PlainSource({"path": empty.uri, "type": "Note", "streamId": "s"}).streamWriter(
+    made = GraphSource({"path": empty.uri, "type": "Note", "streamId": "s"}).streamWriter(
         pa.schema([]), overwrite=False
     )
     made.commit([made.write(iter([]))], 0)
@@ -181,4 +183,4 @@ def test_an_epoch_without_rows_makes_no_commit(empty):
 
 def test_a_stream_cannot_replace_everything(empty):
     with pytest.raises(BadRequest, match="appends or merges"):
-        PlainSource({"path": empty.uri, "type": "Note"}).streamWriter(pa.schema([]), overwrite=True)
+        GraphSource({"path": empty.uri, "type": "Note"}).streamWriter(pa.schema([]), overwrite=True)

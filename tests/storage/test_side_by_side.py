@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent import futures
 
 import pytest
 
@@ -16,7 +17,7 @@ from omnigraph.storage.side_by_side import SideBySide
 
 
 def test_calls_happen_at_the_same_time_and_next_to_the_caller():
-    meeting = threading.Barrier(3, timeout=30)
+    meeting = threading.Barrier(3, timeout=600)
     with SideBySide(3) as beside:
         calls = [beside.start(meeting.wait) for _ in range(2)]
         meeting.wait()
@@ -34,7 +35,7 @@ def test_one_at_a_time_is_the_caller_in_the_order_given():
 def test_no_more_happen_at_a_time_than_allowed():
     go = threading.Event()
     with SideBySide(2) as beside:
-        waiting = beside.start(lambda: go.wait(30))
+        waiting = beside.start(lambda: go.wait(600))
         here = beside.start(threading.current_thread)
         assert here.result() is threading.current_thread()
         assert not waiting.done()
@@ -62,18 +63,32 @@ def test_a_failure_of_the_caller_waits_for_what_is_under_way():
 
 
 def test_an_interrupt_waits_for_what_is_under_way():
-    done, started = [], threading.Event()
+    done, sent = [], threading.Event()
+    waiter = threading.get_ident()
+
+    def frame_that_waits():
+        frame = sys._current_frames()[waiter]
+        while frame is not None and frame.f_code is not futures.wait.__code__:
+            frame = frame.f_back
+        return frame
+
+    def interrupt_twice():
+        """Each time as soon as the caller waits, the second time for the second time."""
+        before = None
+        for _ in range(2):
+            while (frame := frame_that_waits()) is None or frame is before:
+                time.sleep(0.001)
+            before = frame
+            os.kill(os.getpid(), signal.SIGINT)
+        sent.set()
 
     def work():
-        started.set()
-        time.sleep(0.5)
+        assert sent.wait(600)
         done.append(True)
 
     with SideBySide(2) as beside:
         beside.start(work)
-        started.wait(30)
-        for delay_s in (0.1, 0.2):
-            threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Thread(target=interrupt_twice).start()
         with pytest.raises(KeyboardInterrupt):
             beside.wait()
         assert done == [True]
@@ -106,7 +121,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 def run_program(program, *arguments):
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
 

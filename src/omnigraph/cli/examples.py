@@ -13,6 +13,7 @@ EXAMPLES = {
         "omnigraph load music.omni --data artists.csv --type Artist --mode merge",
     ),
     "lint": ("omnigraph lint music.omni --query music.gq",),
+    "fmt": ("omnigraph fmt music.pg music.gq", "omnigraph fmt --check music.pg music.gq"),
     "query": (
         'omnigraph query albums music.omni --query music.gq --params \'{"artist": "ada"}\'',
         "omnigraph query music.omni -e 'query q() { match { $a: Artist } return { $a.name } }'",

@@ -47,6 +47,7 @@ ENTRIES = {
     "recovery": Entry(f"{_COMMANDS}.recover", "recovery", "Look at interrupted writes."),
     "schema": Entry(f"{_COMMANDS}.schema", "schema", "Look at schemas and plan changes."),
     "lint": Entry(f"{_COMMANDS}.lint", "lint", "Check a query file against a schema."),
+    "fmt": Entry(f"{_COMMANDS}.fmt", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain", "explain", "Show the plan of a query."),
     "embed": Entry(f"{_COMMANDS}.embed", "embed", "Embed the texts of records in a file."),
     "login": Entry(f"{_COMMANDS}.login", "login", "Keep the token for a server."),
@@ -65,8 +66,8 @@ COMMANDS BY CAPABILITY
   direct   reach a graph in storage, or files alone: init, optimize, cleanup, repair, verify,
            maintain, recover, recovery *, schema plan, schema lint, lint, explain
   control  steer many graphs: none yet
-  local    need no graph to be named: alias, embed, login, logout, config *, profile *, completion,
-           version
+  local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
+           completion, version
 """
 
 

@@ -38,6 +38,9 @@ class MutationRequest:
 def mutate(writer: Writer, request: MutationRequest) -> MutationResult:
     """Run one mutation as one commit."""
     mutation = _Mutation(request)
+    if request.expected_head is not None:
+        # A mistake in the text is reported as such, wherever the head is.
+        mutation.bind(writer.branches.newest(request.branch))
     published = writer.write(
         mutation,
         branch=request.branch,
@@ -66,13 +69,18 @@ class _Mutation:
         self._given: MutationInput | None = None
         self.done: tuple[MutationPlan, MutationRun] | None = None
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def bind(self, view: View) -> tuple[MutationPlan, MutationInput]:
+        """The plan for the schema of a view, and what it is given."""
         plan = _plan(view, self._request)
         if self._given is None:
             # Taken once: a retry must not see another moment or other parameters.
             self._given = _input(view.snapshot.root, plan, self._request)
+        return plan, self._given
+
+    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+        plan, given = self.bind(view)
         committed = CommittedRows(view.snapshot)
-        run = run_mutation(plan, view.catalog, committed, self._given)
+        run = run_mutation(plan, view.catalog, committed, given)
         self.done = plan, run
         changes = run.pending.changes()
         if not changes:

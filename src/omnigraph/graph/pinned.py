@@ -17,8 +17,9 @@ from omnigraph.graph.type_rows import TypeRows
 from omnigraph.graph.view import View
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.explain import explain_json, explain_text
+from omnigraph.plan.explain import Notes, explain_json, explain_text
 from omnigraph.plan.lint import LintReport, lint_queries
+from omnigraph.plan.nodes import Plan
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.export import ExportResult
@@ -96,14 +97,14 @@ class GraphView:
         *,
         analyze: bool = False,
     ) -> str:
-        """The plan of a query as text; with `analyze` it is run, and every operator measured."""
+        """The plan of a query as text, and how it would find neighbours if it ran now.
+
+        With `analyze` it is run: how it did, and why, and what every operator took.
+        """
         if analyze:
             result = self.query(query, name, params)
             return "\n".join(result.profile().lines())
-        plan = compile_plan(
-            source_text(query, "<query>"), self.catalog, name, querying.statistics(self._view)
-        )
-        return explain_text(plan)
+        return explain_text(*self._plan_to_explain(query, name))
 
     def explain_json(self, query: str | SourceText, name: str | None = None) -> dict[str, object]:
         """The plan of a query as a JSON document.
@@ -112,10 +113,12 @@ class GraphView:
         >>> graph.at().explain_json(all_people)["kind"]
         'read'
         """
+        return explain_json(*self._plan_to_explain(query, name))
+
+    def _plan_to_explain(self, query: str | SourceText, name: str | None) -> tuple[Plan, Notes]:
         statistics = querying.statistics(self._view)
-        return explain_json(
-            compile_plan(source_text(query, "<query>"), self.catalog, name, statistics)
-        )
+        plan = compile_plan(source_text(query, "<query>"), self.catalog, name, statistics)
+        return plan, querying.explain_traversals(self._view, plan, self._settings)
 
     def lint(self, queries: str | SourceText) -> LintReport:
         """Every query of a text checked against the schema of this view, without running any."""

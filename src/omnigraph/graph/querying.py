@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.input import Embedder, ReadInput
+from omnigraph.execution.read.forecast import forecast_traversals
+from omnigraph.execution.read.input import Embedder, ReadInput, Traversal
 from omnigraph.execution.read.run import execute
 from omnigraph.execution.read.topology import Topology
 from omnigraph.graph.engines import require_engine
@@ -18,8 +17,9 @@ from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.view import View
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.nodes import ReadPlan, Traversal
-from omnigraph.plan.statistics import Statistics
+from omnigraph.plan.explain import Notes
+from omnigraph.plan.nodes import Plan, ReadPlan
+from omnigraph.plan.statistics import Estimator, Statistics
 from omnigraph.settings import TraversalMode, TraversalSettings
 from omnigraph.types.parameters import coerce_parameters
 
@@ -29,44 +29,6 @@ _FORCED = {
     TraversalMode.CSR: Traversal.ADJACENCY,
 }
 
-_MOST_PLANS = 128
-
-
-class PlanCache:
-    """The plans of queries that are asked again while the graph stays as it was.
-
-    A plan is chosen by the row counts of its snapshot, so all go when the manifest or the schema
-    is another one. Safe to share between threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._made_for: View | None = None
-        self._plans: OrderedDict[tuple[SourceText, str | None], ReadPlan] = OrderedDict()
-
-    def get(self, view: View, source: SourceText, name: str | None) -> ReadPlan:
-        """The plan of a read against this view, made now unless it is at hand."""
-        with self._lock:
-            self._forget_unless_made_for(view)
-            plan = self._plans.get((source, name))
-            if plan is not None:
-                self._plans.move_to_end((source, name))
-                return plan
-        plan = plan_query(view, source, name)
-        with self._lock:
-            self._forget_unless_made_for(view)
-            self._plans[source, name] = plan
-            if len(self._plans) > _MOST_PLANS:
-                self._plans.popitem(last=False)
-        return plan
-
-    def _forget_unless_made_for(self, view: View) -> None:
-        known = self._made_for
-        is_same = known is not None and known.snapshot.manifest is view.snapshot.manifest
-        if known is None or not is_same or known.catalog is not view.catalog:
-            self._plans.clear()
-            self._made_for = view
-
 
 @dataclass(frozen=True)
 class QuerySettings:
@@ -75,7 +37,6 @@ class QuerySettings:
     topology: Topology
     embed: Embedder | None
     traversal: TraversalSettings
-    plans: PlanCache = field(default_factory=PlanCache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +53,7 @@ class QueryRequest:
 
 def statistics(view: View) -> Statistics:
     """The row counts the manifest knows; choosing an order by them costs no read."""
-    return Statistics({str(key): entry.row_count for key, entry in view.snapshot.entries.items()})
+    return Statistics(view.snapshot.state.row_counts)
 
 
 def plan_query(view: View, source: SourceText, name: str | None) -> ReadPlan:
@@ -110,17 +71,10 @@ def query(
     target: Mapping[str, str | None],
 ) -> QueryResult:
     """Run one read query on the view's snapshot."""
-    plan = settings.plans.get(view, request.source, request.name)
+    plan = plan_query(view, request.source, request.name)
     declared = [(p.name, p.type) for p in plan.parameters]
-    given = ReadInput(
-        parameters=coerce_parameters(declared, request.parameters),
-        now=request.now,
-        traversal=_FORCED[settings.traversal.mode],
-        indexed_max_frontier=settings.traversal.indexed_max_frontier,
-        indexed_max_hops=settings.traversal.indexed_max_hops,
-        embed=settings.embed,
-        topology=settings.topology,
-    )
+    parameters = coerce_parameters(declared, request.parameters)
+    given = _input(settings, parameters, request.now)
     require_engine(request.engine)
     if request.engine == "spark":
         from omnigraph.graph.spark_querying import query_on_spark  # noqa: PLC0415 - loads Spark
@@ -129,3 +83,26 @@ def query(
         return query_on_spark(plan, view, given, target, session, request.spark_conf)
     read = execute(plan, view.snapshot, view.catalog, given)
     return QueryResult(plan, read, target, view.snapshot.head)
+
+
+def explain_traversals(view: View, plan: Plan, settings: QuerySettings) -> Notes:
+    """How the expansions of a plan would find neighbours if it ran now, and why."""
+    if not isinstance(plan, ReadPlan):
+        return {}
+    given = _input(settings, {}, datetime.datetime.now(datetime.UTC))
+    estimator = Estimator(view.catalog, statistics(view))
+    return forecast_traversals(plan, view.snapshot, view.catalog, given, estimator)
+
+
+def _input(
+    settings: QuerySettings, parameters: Mapping[str, object], now: datetime.datetime
+) -> ReadInput:
+    return ReadInput(
+        parameters=parameters,
+        now=now,
+        traversal=_FORCED[settings.traversal.mode],
+        indexed_max_frontier=settings.traversal.indexed_max_frontier,
+        indexed_max_hops=settings.traversal.indexed_max_hops,
+        embed=settings.embed,
+        topology=settings.topology,
+    )

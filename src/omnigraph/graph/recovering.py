@@ -7,7 +7,6 @@ from omnigraph.graph.view import Views
 from omnigraph.identity import MAIN
 from omnigraph.storage.manifest.commits import RecoveryAudit
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.decide import classify
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.recovery.settle import Examined, Settled, examine, settle_all
 from omnigraph.storage.root import GraphRoot
@@ -20,12 +19,13 @@ def pending(root: GraphRoot) -> list[PendingWrite]:
 
 def _describe(found: Examined) -> PendingWrite:
     intent = found.intent
+    classes = zip(found.tables, found.classes, strict=True)
     return PendingWrite(
         operation_id=intent.operation_id,
         branch=intent.branch,
         writer_kind=intent.writer_kind,
         table_keys=intent.table_keys,
-        tables={t.intent.table_key: str(classify(t)) for t in found.tables},
+        tables={table.intent.table_key: str(kind) for table, kind in classes},
         decision=str(found.verdict.decision),
         reason=found.verdict.reason,
     )

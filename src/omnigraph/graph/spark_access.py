@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
+from omnigraph.errors import BadRequest
 from omnigraph.execution.read.project import output_schema
 from omnigraph.graph import graph as graphs
 from omnigraph.graph.querying import plan_query
@@ -28,6 +30,33 @@ from omnigraph.storage.snapshot import Snapshot
 def settings() -> Settings:
     """What the environment of this process asks for."""
     return Settings.from_environment(os.environ)
+
+
+def resolve(pin: Pin, settings: Settings) -> Pin:
+    """The same state, named by its commit: what is written later does not change it."""
+    graph = graphs.open(pin.uri, read_only=True, settings=settings)
+    commit = pin.snapshot
+    if pin.at_us is not None:
+        commit = _commit_at(graph, pin.branch, pin.at_us)
+    view = graph.at(snapshot=commit, version=pin.version, branch=pin.branch).view
+    return Pin(pin.uri, pin.branch, view.snapshot.id)
+
+
+def _commit_at(graph: graphs.Graph, branch: str, at_us: int) -> str:
+    """The newest commit of a branch that was made at or before a moment."""
+    commits = graph.commits(branch=branch)
+    for commit in commits:
+        if commit.created_at <= at_us:
+            return commit.commit_id
+    oldest = commits[-1]
+    raise BadRequest(
+        f"branch '{branch}' has no commit at or before the time of option 'timestampAsOf'; the "
+        f"oldest one, {oldest.commit_id}, is of {_moment(oldest.created_at).isoformat()}"
+    )
+
+
+def _moment(at_us: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
 
 
 def pinned(pin: Pin, settings: Settings) -> tuple[Snapshot, Catalog]:

@@ -40,13 +40,19 @@ class TypeRows:
         return read_all(self._view.snapshot.table(self._type.table_key), self._type)
 
     def to_spark(
-        self, session: SparkSession | None = None, *, columns: Sequence[str] | None = None
+        self,
+        session: SparkSession | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
     ) -> DataFrame:
         """A data frame that reads the rows of this snapshot, whatever is written later.
 
         Args:
             session: The session to read in; as for every verb on Spark by default.
             columns: Only these; Spark cannot tell a source which columns a plan uses.
+            where: Only rows for which this is true, a condition as in the `where` of a mutation;
+                other rows are not read, where a filter of Spark's reads them all.
         """
         from omnigraph.pipeline import register, spark  # noqa: PLC0415 - loads Spark
 
@@ -57,4 +63,6 @@ class TypeRows:
         reader = reader.option("branch", str(snapshot.branch)).option("snapshot", snapshot.id)
         if columns is not None:
             reader = reader.option("columns", ",".join(columns))
+        if where is not None:
+            reader = reader.option("where", where)
         return reader.load(snapshot.root.uri)

@@ -99,6 +99,15 @@ def tokenize(source: SourceText, problems: Problems) -> list[Token]:
     return tokens
 
 
+def find_comments(text: str) -> list[Span]:
+    """Where the comments of a text are; it must be one that `tokenize` reads without problems."""
+    return [
+        Span(match.start(), match.end())
+        for match in _TOKEN.finditer(text)
+        if match.lastgroup == "comment"
+    ]
+
+
 def _skip_strange(text: str, at: int, problems: Problems) -> int:
     """Report one run of characters that start no token, as one mistake."""
     end = at + 1

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.indices import IndexKind, describe_indices
+from omnigraph.storage.tables.maintain import require_sound
 from omnigraph.storage.tables.quoting import can_be_listed, one_of
-from omnigraph.storage.tables.soundness import require_sound
 
 Complain = Callable[[str, str], None]
 

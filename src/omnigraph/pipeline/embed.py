@@ -35,11 +35,11 @@ from omnigraph.pipeline.embed_kernels import (
 )
 from omnigraph.pipeline.inputs import open_filesystem, store_path
 from omnigraph.pipeline.kernels.stage import StageSpec
-from omnigraph.pipeline.source.filters import ROW
 from omnigraph.pipeline.source.scan import TableScan, partition
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
+from omnigraph.plan.nodes import ROW
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.layout import staging_path
 from omnigraph.storage.root import GraphRoot

@@ -249,7 +249,6 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "true",
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.driver.memory": "1g",
         "spark.task.maxFailures": str(ATTEMPTS),
     }

@@ -1,8 +1,13 @@
-"""Names inside the `where` of a mutation: bare words are columns of the changed type."""
+"""Conditions on the rows of one type, in which bare words are its columns.
+
+The `where` of a mutation is one; a reader of rows takes one on its own.
+"""
 
 from __future__ import annotations
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from collections.abc import Mapping
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.language.cursor import closest
 from omnigraph.language.query.ast import (
     AliasRef,
@@ -11,14 +16,37 @@ from omnigraph.language.query.ast import (
     PropertyRef,
     VariableRef,
 )
+from omnigraph.language.query.parser import parse_condition
+from omnigraph.language.source import Problems, SourceText
+from omnigraph.plan.bind_conditions import bind_condition
 from omnigraph.plan.bind_expressions import bind_parameter
 from omnigraph.plan.bind_properties import ID, closest_variable
-from omnigraph.plan.expressions import STRING, EntityId, Operand, PropertyValue
+from omnigraph.plan.expressions import STRING, EntityId, Operand, Predicate, PropertyValue
 from omnigraph.plan.nodes import ROW
 from omnigraph.plan.scope import Context, NodeVariable
 
 ENDS = {"from": "src", "to": "dst"}
 """How the ends of an edge are written, and the columns they are kept in."""
+
+_STORED_ENDS = {**ENDS, "src": "src", "dst": "dst"}
+"""The same for readers, who see the columns."""
+
+
+def bind_row_condition(
+    source: SourceText, type_: NodeType | EdgeType, catalog: Catalog
+) -> Predicate:
+    """The condition of a text on the rows of a type; it has no parameters.
+
+    Raises:
+        CompileError: the text has mistakes; the error carries all of them.
+    """
+    condition = parse_condition(source)
+    problems = Problems(source, "type")
+    names = RowNames(type_, Context(catalog, problems, {}), _STORED_ENDS)
+    predicate = bind_condition(condition, names)
+    problems.raise_if_any()
+    assert predicate is not None, "a condition that cannot be bound is a mistake"
+    return predicate
 
 
 class RowNames:
@@ -28,8 +56,10 @@ class RowNames:
     blob_code = "T11"
     checks_enums = True
 
-    def __init__(self, target: NodeType | EdgeType, context: Context) -> None:
-        self._target, self.context = target, context
+    def __init__(
+        self, target: NodeType | EdgeType, context: Context, ends: Mapping[str, str] = ENDS
+    ) -> None:
+        self._target, self.context, self._ends = target, context, ends
 
     def variable(self, ref: VariableRef) -> Operand | None:
         parameter = bind_parameter(ref, self.context)
@@ -40,7 +70,7 @@ class RowNames:
         return parameter
 
     def property(self, ref: PropertyRef) -> Operand | None:
-        message = "`where` names properties of the changed type without a variable"
+        message = "`where` names properties without a variable"
         hint = f"write `{ref.property}`"
         self.context.report("T14", message, ref.span, hint=hint)
         return None
@@ -48,8 +78,8 @@ class RowNames:
     def alias(self, ref: AliasRef) -> Operand | None:
         if ref.name == ID:
             return EntityId(ROW)
-        if isinstance(self._target, EdgeType) and ref.name in ENDS:
-            return PropertyValue(ROW, ENDS[ref.name], STRING)
+        if isinstance(self._target, EdgeType) and ref.name in self._ends:
+            return PropertyValue(ROW, self._ends[ref.name], STRING)
         found = self._target.property(ref.name)
         if found is not None:
             return PropertyValue(ROW, ref.name, found.type)

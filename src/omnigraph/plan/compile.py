@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from omnigraph.cache import Cache
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.identify import identify_first
 from omnigraph.catalog.model import Catalog
@@ -48,37 +49,34 @@ def compile_plan(
 ) -> Plan:
     """Parse, bind and optimize one query of a text.
 
-    Text that was bound before against the same catalog is not read again: programs run the same
-    few queries over and over, and reading one costs as much as a small commit does.
+    Text that was bound before against the same catalog is not read again, and what was optimized by
+    the same row counts is not optimized again: programs run the same few queries over and over, and
+    reading one costs as much as a small commit does.
     """
-    bound = _bound_before.find(source, catalog, name)
-    if bound is None:
+    rows = None if statistics is None else statistics.rows
+    known = _compiled.find((source, name, id(catalog)))
+    if known is not None and known.rows is rows:
+        return known.plan
+    if known is None:
         declaration = select_query(parse_query_file(source), name)
-        bound = _bound_before.keep(source, catalog, name, bind_query(declaration, catalog, source))
-    return optimize(bound, catalog, statistics)
+        bound = bind_query(declaration, catalog, source)
+    else:
+        bound = known.bound
+    plan = optimize(bound, catalog, statistics)
+    _compiled.keep((source, name, id(catalog)), _Compiled(catalog, bound, rows, plan))
+    return plan
 
 
-class _BoundQueries:
-    """The plans bound last, before any optimization; safe to share between threads."""
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A query as it was bound, and as it was optimized last."""
 
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._plans: OrderedDict[tuple[SourceText, int, str | None], tuple[Catalog, Plan]]
-        self._plans = OrderedDict()
-
-    def find(self, source: SourceText, catalog: Catalog, name: str | None) -> Plan | None:
-        with self._lock:
-            found = self._plans.get((source, id(catalog), name))
-            return None if found is None else found[1]
-
-    def keep(self, source: SourceText, catalog: Catalog, name: str | None, plan: Plan) -> Plan:
-        with self._lock:
-            # The catalog is kept with the plan, so that its number cannot become another's.
-            self._plans[source, id(catalog), name] = (catalog, plan)
-            if len(self._plans) > self._capacity:
-                self._plans.popitem(last=False)
-        return plan
+    catalog: Catalog
+    """Kept with the plan, so that its number cannot become that of another one."""
+    bound: Plan
+    rows: Mapping[str, int] | None
+    """The row counts it was optimized by."""
+    plan: Plan
 
 
-_bound_before = _BoundQueries(capacity=256)
+_compiled: Cache[tuple[SourceText, str | None, int], _Compiled] = Cache(256)

@@ -30,7 +30,6 @@ from omnigraph.plan.nodes import (
     Slice,
     Sort,
     SortKey,
-    Traversal,
     UpdateEntities,
 )
 from omnigraph.plan.render import render_all, render_predicate, render_value
@@ -62,6 +61,9 @@ class Step:
         return drawn
 
 
+Notes = Mapping[int, Mapping[str, object]]
+"""More facts about nodes of a plan, by their identity."""
+
 _UNNAMED = frozenset({"binds", "path", "predicate", "statement"})
 
 
@@ -70,7 +72,7 @@ def _fact(name: str, value: object) -> str:
     return text if name in _UNNAMED else f"{name}: {text}"
 
 
-def explain_text(plan: Plan) -> str:
+def explain_text(plan: Plan, notes: Notes | None = None) -> str:
     """The plan as a tree, the last operation on top.
 
     query who($s: String)
@@ -80,13 +82,13 @@ def explain_text(plan: Plan) -> str:
           └─ Scan  $a: Artist  where: $a.slug = $s
     """
     lines = [_heading(plan)]
-    for step in describe(plan):
+    for step in describe(plan, notes):
         lines += step.lines()
     return "\n".join(lines)
 
 
-def explain_json(plan: Plan) -> dict[str, object]:
-    steps = [step.wire() for step in describe(plan)]
+def explain_json(plan: Plan, notes: Notes | None = None) -> dict[str, object]:
+    steps = [step.wire() for step in describe(plan, notes)]
     body: dict[str, object] = {
         "name": plan.name,
         "kind": "read" if isinstance(plan, ReadPlan) else "mutation",
@@ -104,19 +106,20 @@ def _heading(plan: Plan) -> str:
     return f"{word} {plan.name}({parameters})"
 
 
-def describe(plan: Plan) -> tuple[Step, ...]:
+def describe(plan: Plan, notes: Notes | None = None) -> tuple[Step, ...]:
     match plan:
         case ReadPlan():
-            return (describe_node(plan.root),)
+            return (describe_node(plan.root, notes),)
         case MutationPlan():
             return tuple(_statement(s) for s in plan.statements)
         case _:
             assert_never(plan)
 
 
-def describe_node(node: Node) -> Step:
-    children = tuple(describe_node(child) for child in children_of(node))
+def describe_node(node: Node, notes: Notes | None = None) -> Step:
+    children = tuple(describe_node(child, notes) for child in children_of(node))
     operator, facts = _own(node)
+    facts |= (notes or {}).get(id(node), {})
     return Step(operator, {name: value for name, value in facts.items() if value}, children)
 
 
@@ -197,7 +200,6 @@ def _expand_facts(node: Expand) -> dict[str, object]:
         "where": render_all((*node.edge_filters, *node.target_filters)),
         "hops": f"${node.hop_variable}" if node.hop_variable else None,
         "read": [*node.target_columns, *(f"${node.edge_variable}.{c}" for c in node.edge_columns)],
-        "traversal": str(node.traversal) if node.traversal is not Traversal.AUTO else None,
     }
 
 

@@ -121,14 +121,6 @@ class CrossJoin:
     right: Node
 
 
-class Traversal(StrEnum):
-    """How an expansion finds neighbours; AUTO leaves it to the executor's counts."""
-
-    AUTO = "auto"
-    INDEXED = "indexed"
-    ADJACENCY = "adjacency"
-
-
 @dataclass(frozen=True, slots=True)
 class Expand:
     """From each row's `source` to its neighbours, bound to `target`.
@@ -153,7 +145,6 @@ class Expand:
     asked_from_target: bool = False
     target_columns: tuple[str, ...] = ()
     edge_columns: tuple[str, ...] = ()
-    traversal: Traversal = Traversal.AUTO
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Provider:
         return self.says(200, {"data": [{"index": 0, "embedding": list(values)}]})
 
     def hangs(self) -> Act:
-        return lambda handler: self.over.wait(30)
+        return lambda handler: self.over.wait(600)
 
     def hangs_up(self) -> Act:
         return lambda handler: None
@@ -120,4 +120,4 @@ def running_provider() -> Iterator[Provider]:
         provider.over.set()
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(600)

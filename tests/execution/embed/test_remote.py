@@ -13,7 +13,7 @@ from omnigraph.execution.embed.model import TextRole
 from omnigraph.execution.embed.open import open_embedder
 from omnigraph.settings import EmbedProvider
 
-WELL_WITHIN_S = 8.0
+WELL_WITHIN_S = 300.0
 """Far more than any call here should need, and far less than the provider would take."""
 
 
@@ -140,7 +140,7 @@ def test_a_provider_that_hangs_up_is_asked_again(provider):
 
 def test_a_provider_that_hangs_is_asked_again(provider):
     provider.acts = [provider.hangs(), provider.embeds(1, 0)]
-    assert embed(provider, timeout_s=0.2) == [1.0, 0.0]
+    assert embed(provider, timeout_s=2.0) == [1.0, 0.0]
 
 
 def test_a_provider_that_always_fails_is_asked_as_often_as_allowed(provider):

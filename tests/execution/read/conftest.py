@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from execution.read.reading import Reading, music_graph
-from omnigraph.plan.nodes import Traversal
+from omnigraph.execution.read.input import Traversal
 
 
 @pytest.fixture(scope="session")

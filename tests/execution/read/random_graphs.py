@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from execution.read.naive import Edge, SmallGraph
 from execution.read.reading import Reading
+from omnigraph.execution.read.input import Traversal
 from omnigraph.execution.read.topology import Topology
 from omnigraph.graph.graph import init
-from omnigraph.plan.nodes import Traversal
 from omnigraph.storage.tables.handle import Table, open_newest
 from omnigraph.storage.tables.location import TableLocation
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from omnigraph.execution.read.input import ReadInput
+from omnigraph.execution.read.input import ReadInput, Traversal
 from omnigraph.execution.read.result import ReadResult
 from omnigraph.execution.read.run import execute
 from omnigraph.execution.read.topology import Topology
@@ -17,7 +17,7 @@ from omnigraph.graph.graph import Graph, init
 from omnigraph.graph.view import Views
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.nodes import ReadPlan, Traversal
+from omnigraph.plan.nodes import ReadPlan
 from omnigraph.plan.statistics import Statistics
 from omnigraph.storage.root import GraphRoot
 from omnigraph.types.parameters import coerce_parameters

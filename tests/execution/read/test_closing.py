@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from execution.read.reading import Reading, make_graph
-from omnigraph.plan.nodes import Traversal
+from omnigraph.execution.read.input import Traversal
 
 SCHEMA = "node Dot { name: String @key  weight: F64? }\nedge To: Dot -> Dot"
 DOTS, EDGES, SEED = 120, 3_000, 5

@@ -9,12 +9,12 @@ import pytest
 from execution.read.reading import Reading, make_graph
 from omnigraph.catalog.model import Catalog, NodeType, Property
 from omnigraph.errors import BadRequest, TypeNotFound
+from omnigraph.execution.read.input import Traversal
 from omnigraph.execution.read.run import execute
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.identity import IncarnationId, PropertyId, TypeId
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.nodes import Traversal
 from omnigraph.types.property import PropertyType, Scalar
 from omnigraph.types.to_json import result_rows
 

@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from execution.read.reading import Reading, make_graph
+from omnigraph.execution.read.input import Traversal
 from omnigraph.execution.read.topology import Topology
-from omnigraph.plan.nodes import Expand, Traversal
+from omnigraph.plan.nodes import Expand
 from omnigraph.plan.walk import children_of
 
 SCHEMA = "node P { key: String @key  age: I32? }\nedge Knows: P -> P { since: I32? }"

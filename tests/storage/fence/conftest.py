@@ -43,7 +43,7 @@ class WriterProcess:
 
     def kill(self):
         self._process.kill()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=600)
 
     def send(self, signal_number):
         self._process.send_signal(signal_number)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-TERM_S = 1.5
+TERM_S = 3.0
 
 
 @pytest.fixture(

@@ -94,7 +94,7 @@ def test_a_process_ends_after_exactly_so_many_writes(tmp_path, writes, left, pri
         env=os.environ | {KILL_AFTER_VARIABLE: str(writes)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == (0 if writes == 6 else -signal.SIGKILL), done.stderr
     assert done.stdout == printed

@@ -34,7 +34,7 @@ def store(root):
 
 def run_worker(*arguments, before=()):
     command = [*before, sys.executable, str(WORKER), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     outcomes, *names = map(json.loads, done.stdout.splitlines())
     return outcomes, (names[0] if names else None)

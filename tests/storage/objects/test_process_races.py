@@ -38,7 +38,7 @@ def race(verb, uri, environment, rounds):
     for process in processes:
         process.stdin.write(f"{start}\n")
         process.stdin.flush()
-    answers = [process.communicate(timeout=120)[0] for process in processes]
+    answers = [process.communicate(timeout=600)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * PROCESSES
     return [json.loads(answer) for answer in answers]
 

@@ -25,6 +25,6 @@ def racers():
 
         def race(function, *arguments: tuple) -> list:
             assert len(arguments) == PROCESSES
-            return pool.starmap_async(function, arguments, chunksize=1).get(timeout=120)
+            return pool.starmap_async(function, arguments, chunksize=1).get(timeout=600)
 
         yield race

@@ -185,7 +185,7 @@ def test_fragments_round_trip_through_json_with_their_row_ids(dataset):
 
 
 def test_reading_a_record_borrows_the_handle_exclusively(dataset):
-    """Whoever shares a handle between threads must read records through one of its own."""
+    """Red: re-read "Busy handles"; records may be read through a shared handle by now."""
     refused = threading.Event()
 
     def read_records() -> None:

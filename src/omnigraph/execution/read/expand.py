@@ -14,10 +14,11 @@ from omnigraph.execution.read.context import Context
 from omnigraph.execution.read.demand import Demand
 from omnigraph.execution.read.edges import EdgeWalker, look_up_edges
 from omnigraph.execution.read.frontier import walk_by_lookups
+from omnigraph.execution.read.input import Traversal
 from omnigraph.execution.read.links import Links, close, follow, starts_of
 from omnigraph.execution.read.reader import ID
 from omnigraph.execution.read.rows import Rows, joined
-from omnigraph.execution.read.strategy import Budget, Outgrown, choose
+from omnigraph.execution.read.strategy import Budget, Choice, Outgrown, choose
 from omnigraph.execution.read.targets import (
     Answer,
     TargetFilter,
@@ -27,12 +28,13 @@ from omnigraph.execution.read.targets import (
 )
 from omnigraph.execution.read.walk import walk
 from omnigraph.execution.read.way import Way, way_of
-from omnigraph.plan.nodes import Expand, Traversal
+from omnigraph.plan.nodes import Expand
 from omnigraph.plan.rewrite.order_clauses import reversed_steps
 
 _PAIRS_AT_ONCE = 1 << 22
 """A walk of several hops keeps about so many (start, node) pairs at a time."""
 _DEEPEST_GUESS = 16
+_OUTGROWN = Choice(Traversal.ADJACENCY, "look-ups turned out to cost more than building it")
 
 
 def expand(node: Expand, context: Context, demand: Demand, child: Iterator[Rows]) -> Iterator[Rows]:
@@ -42,17 +44,18 @@ def expand(node: Expand, context: Context, demand: Demand, child: Iterator[Rows]
     if first is None:
         return
     walked = _from_better_end(node, first)
-    waiting = _worth_looking_up(walked, context, chain([first], child))
+    waiting = _worth_looking_up(walked, context, first, child)
     blocks = chain(waiting.rows, child)
     if waiting.are_all:
         rows = joined(waiting.rows)
         found = _by_lookups(walked, way_of(walked, context), context, rows)
         if found is not None:
-            _note(node, context, Traversal.INDEXED)
+            _note(node, context, waiting)
             yield from _applied(walked, demand, rows, found)
             return
         blocks = chain([rows])
-    _note(node, context, Traversal.ADJACENCY)
+        waiting = replace(waiting, choice=_OUTGROWN)
+    _note(node, context, waiting)
     walkers: dict[str, _Walker | EdgeWalker] = {}
     for block in blocks:
         walked = _from_better_end(node, block)
@@ -63,8 +66,9 @@ def expand(node: Expand, context: Context, demand: Demand, child: Iterator[Rows]
             yield from _applied(walked, demand, piece, walker.links(piece))
 
 
-def _note(node: Expand, context: Context, traversal: Traversal) -> None:
-    context.profile.of(node).notes["traversal"] = str(traversal)
+def _note(node: Expand, context: Context, waiting: _Waiting) -> None:
+    start = f"{waiting.sources}{'' if waiting.are_all else ' or more'}"
+    context.profile.of(node).notes.update(waiting.choice.facts(start))
 
 
 def _from_better_end(node: Expand, rows: Rows) -> Expand:
@@ -92,19 +96,32 @@ def _is_rising(codes: Codes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
+    """Rows taken from the child before a way was chosen for so many start nodes."""
+
     rows: list[Rows]
-    are_all: bool
+    sources: int
+    choice: Choice
+
+    @property
+    def are_all(self) -> bool:
+        return self.choice.traversal is Traversal.INDEXED
 
 
-def _worth_looking_up(node: Expand, context: Context, child: Iterator[Rows]) -> _Waiting:
+def _worth_looking_up(
+    node: Expand, context: Context, first: Rows, others: Iterator[Rows]
+) -> _Waiting:
     """Blocks taken from the child as long as looking their sources up is the cheaper way."""
-    way, taken, sources = way_of(node, context), list[Rows](), 0
-    for block in child:
+    way = way_of(node, context)
+    taken, sources = [first], len(sources_of(node, way, first))
+    choice = choose(context, way, sources)
+    while choice.traversal is Traversal.INDEXED:
+        block = next(others, None)
+        if block is None:
+            break
         taken.append(block)
         sources += len(sources_of(node, way, block))
-        if choose(context, way, sources) is not Traversal.INDEXED:
-            return _Waiting(taken, are_all=False)
-    return _Waiting(taken, are_all=True)
+        choice = choose(context, way, sources)
+    return _Waiting(taken, sources, choice)
 
 
 def _applied(node: Expand, demand: Demand, rows: Rows, found: Answer) -> Iterator[Rows]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from omnigraph.execution.read.topology import Topology
-from omnigraph.plan.nodes import Traversal
 
 Embedder = Callable[[str, int, str | None], Sequence[float]]
 """A text, the dimension wanted and the model recorded in the schema, to a vector."""
 
 BATCH_ROWS = 65_536
+
+
+class Traversal(StrEnum):
+    """How an expansion finds neighbours; AUTO leaves it to what each way would cost."""
+
+    AUTO = "auto"
+    INDEXED = "indexed"
+    ADJACENCY = "adjacency"
 
 
 def _now() -> datetime.datetime:

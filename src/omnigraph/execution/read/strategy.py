@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.execution.read.context import Context
-from omnigraph.execution.read.input import ReadInput
+from omnigraph.execution.read.input import ReadInput, Traversal
 from omnigraph.execution.read.numbering import node_key
 from omnigraph.execution.read.reader import DST, SRC, Reader
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.read.way import Way
-from omnigraph.plan.nodes import Direction, EdgeStep, Traversal
+from omnigraph.plan.nodes import Direction, EdgeStep
 from omnigraph.storage.tables.indices import IndexKind, describe_indices
 
 _PER_LOOKUP = 2.5
@@ -152,21 +152,33 @@ def numbering_pays(context: Context, type_name: str, nodes: int) -> bool:
     return False
 
 
-def choose(context: Context, way: Way, frontier: int) -> Traversal:
-    """The cheaper way to walk from so many nodes, unless the input forces one.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How neighbours are found, and why."""
 
-    The plan's own mark is a guess made before any row was seen and is not asked again.
-    """
+    traversal: Traversal
+    reason: str
+
+    def facts(self, start: str) -> dict[str, object]:
+        """What `explain` says about it; `start` is how many nodes it was chosen for."""
+        return {"traversal": str(self.traversal), "because": f"start nodes: {start}; {self.reason}"}
+
+
+def choose(context: Context, way: Way, frontier: int) -> Choice:
+    """The cheaper way to walk from so many nodes, unless the input forces one."""
     forced = context.input.traversal
     if forced is not Traversal.AUTO:
-        return forced
+        return Choice(forced, "the settings ask for it")
     if _is_beyond(context.input, way, frontier):
-        return Traversal.ADJACENCY
+        return Choice(Traversal.ADJACENCY, "beyond the limits set for look-ups")
     build = build_cost(context, way)
-    spent = context.topology.spent(context.adjacency_key(way.steps))
-    if walk_cost(context, way, frontier) + _EXPECTED_AGAIN * spent < build:
-        return Traversal.INDEXED
-    return Traversal.ADJACENCY
+    if not build:
+        return Choice(Traversal.ADJACENCY, "the adjacency is in memory")
+    walk = walk_cost(context, way, frontier)
+    spent = _EXPECTED_AGAIN * context.topology.spent(context.adjacency_key(way.steps))
+    history = f" and {spent:.1f} ms for earlier ones" if spent else ""
+    costs = f"look-ups cost about {walk:.1f} ms{history}, building the adjacency {build:.1f} ms"
+    return Choice(Traversal.INDEXED if walk + spent < build else Traversal.ADJACENCY, costs)
 
 
 def _is_beyond(given: ReadInput, way: Way, frontier: int) -> bool:

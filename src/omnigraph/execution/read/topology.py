@@ -6,11 +6,11 @@ wrong, only old; snapshots and branches that show the same table version share t
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Protocol, TypeVar
 
+from omnigraph.cache import Cache
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.location import TableLocation
 
@@ -31,106 +31,52 @@ Key = tuple[Hashable, ...]
 
 
 class Topology:
-    """Least recently used entries go first; safe to share between threads.
-
-    An entry that is being built blocks only those who ask for the same one.
-    """
+    """What the reads of a graph share; safe to share between threads."""
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-        self.limit_bytes = limit_bytes
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[Key, Cached] = OrderedDict()
-        self._building: dict[Key, threading.Lock] = {}
-        self._tables: OrderedDict[tuple[TableLocation, int], Table] = OrderedDict()
-        self._spent: OrderedDict[Key, float] = OrderedDict()
-        self._size = 0
+        self._entries: Cache[Key, Cached] = Cache(
+            limit_bytes, lambda entry: entry.nbytes, largest=limit_bytes // _LARGEST_SHARE
+        )
+        self._tables: Cache[tuple[TableLocation, int], Table] = Cache(_OPEN_TABLES)
+        self._spent: Cache[Key, float] = Cache(_REMEMBERED_COSTS)
+
+    @property
+    def limit_bytes(self) -> int:
+        return self._entries.limit
 
     @property
     def size_bytes(self) -> int:
-        return self._size
+        return self._entries.size
 
     @property
     def largest_entry_bytes(self) -> int:
         """Larger values are handed out but not kept."""
-        return self.limit_bytes // _LARGEST_SHARE
+        return self._entries.largest
 
     def holds(self, key: Key) -> bool:
-        with self._lock:
-            return key in self._entries
+        return self._entries.holds(key)
 
     def find(self, key: Key) -> Cached | None:
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None:
-                self._entries.move_to_end(key)
-            return entry
+        return self._entries.find(key)
 
     def get(self, key: Key, build: Callable[[], CachedT]) -> CachedT:
         """The entry of that key, built on the spot if it is not there.
 
         The same key must always be asked for with the same kind of value.
         """
-        found = self.find(key)
-        if found is None:
-            with self._lock:
-                building = self._building.setdefault(key, threading.Lock())
-            with building:
-                found = self.find(key)
-                if found is None:
-                    found = self._build(key, build)
-        return found  # type: ignore[return-value]  # the key fixes the kind of value
-
-    def _build(self, key: Key, build: Callable[[], CachedT]) -> CachedT:
-        try:
-            entry = build()
-            self._keep(key, entry)
-        finally:
-            with self._lock:
-                self._building.pop(key, None)
-        return entry
-
-    def _keep(self, key: Key, entry: Cached) -> None:
-        with self._lock:
-            replaced = self._entries.pop(key, None)
-            self._size -= replaced.nbytes if replaced is not None else 0
-            if entry.nbytes > self.largest_entry_bytes:
-                return
-            self._entries[key] = entry
-            self._size += entry.nbytes
-            while self._size > self.limit_bytes:
-                _, oldest = self._entries.popitem(last=False)
-                self._size -= oldest.nbytes
+        return self._entries.value(key, build)  # type: ignore[return-value]  # the key fixes it
 
     def table(self, location: TableLocation, version: int) -> Table:
         """The table at this version, opened once."""
-        key = (location, version)
-        with self._lock:
-            found = self._tables.get(key)
-            if found is not None:
-                self._tables.move_to_end(key)
-                return found
-        opened = open_table(location, version)
-        with self._lock:
-            self._tables[key] = opened
-            if len(self._tables) > _OPEN_TABLES:
-                self._tables.popitem(last=False)
-        return opened
+        return self._tables.value((location, version), partial(open_table, location, version))
 
     def spent(self, key: Key) -> float:
         """What was spent so far for want of an entry, in the unit of the caller."""
-        with self._lock:
-            return self._spent.get(key, 0.0)
+        return self._spent.find(key) or 0.0
 
     def spend(self, key: Key, cost: float) -> None:
-        with self._lock:
-            self._spent[key] = self._spent.get(key, 0.0) + cost
-            self._spent.move_to_end(key)
-            if len(self._spent) > _REMEMBERED_COSTS:
-                self._spent.popitem(last=False)
+        self._spent.keep(key, self.spent(key) + cost)
 
     def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self._tables.clear()
-            self._spent.clear()
-            self._size = 0
+        for cache in (self._entries, self._tables, self._spent):
+            cache.clear()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from omnigraph.execution.search.cache import BoundedCache
+from omnigraph.cache import Cache
 from omnigraph.execution.search.hits import Integers
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.search import ColumnPiece, row_ids
 
 _ROW_ID_BYTES = 256 << 20
 
-_row_ids: BoundedCache[tuple[object, ...], Integers] = BoundedCache(
-    _ROW_ID_BYTES, lambda ids: ids.nbytes
-)
+_row_ids: Cache[tuple[object, ...], Integers] = Cache(_ROW_ID_BYTES, lambda ids: ids.nbytes)
 
 
 def piece_row_ids(table: Table, piece: ColumnPiece) -> Integers:

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.execution.search.cache import BoundedCache
+from omnigraph.cache import Cache
 from omnigraph.execution.search.hits import Integers
 from omnigraph.execution.search.rows import forget_row_ids, piece_row_ids
 from omnigraph.execution.search.segment import Flags, Segment, build_segment
@@ -24,7 +24,7 @@ from omnigraph.storage.tables.search import DELETED, ColumnPiece, column_pieces,
 SEGMENT_BYTES = 1 << 30
 """Room for some millions of short texts; what does not fit is read again for each query."""
 
-_segments: BoundedCache[tuple[object, ...], Segment] = BoundedCache(
+_segments: Cache[tuple[object, ...], Segment] = Cache(
     SEGMENT_BYTES, lambda segment: segment.size_bytes
 )
 
@@ -66,7 +66,7 @@ def live_segments(table: Table, column: str) -> Iterator[LiveSegment]:
 
 def limit_memory(most_bytes: int) -> None:
     """Keep no more than so many bytes of segments from now on, in this process."""
-    _segments.limit(most_bytes)
+    _segments.set_limit(most_bytes)
 
 
 def forget_segments() -> None:

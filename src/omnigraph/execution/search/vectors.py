@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.cache import Cache
 from omnigraph.errors import BadRequest
-from omnigraph.execution.search.cache import BoundedCache
 from omnigraph.execution.search.hits import Hits, Integers, smallest
 from omnigraph.execution.search.matrix import (
     Floats,
@@ -47,14 +47,12 @@ _MOST_RANKED_SHARE = 0.1
 """Ranking a larger share of the rows costs more than measuring all of them."""
 _BATCH_BYTES = 32 << 20
 
-_matrices: BoundedCache[tuple[object, ...], Matrix] = BoundedCache(
-    MATRIX_BYTES, lambda matrix: matrix.size_bytes
-)
+_matrices: Cache[tuple[object, ...], Matrix] = Cache(MATRIX_BYTES, lambda matrix: matrix.size_bytes)
 
 
 def limit_vector_memory(most_bytes: int) -> None:
     """Keep no more than so many bytes of vectors from now on, in this process."""
-    _matrices.limit(most_bytes)
+    _matrices.set_limit(most_bytes)
 
 
 def forget_vectors() -> None:
@@ -81,7 +79,7 @@ def nearest(
     is_few = among is not None and len(among) <= max(_FEW, rows * _FEW_SHARE)
     if among is not None and is_few and not all(_matrices.holds(p.content) for p in pieces):
         return _measured([_fetched(table, column, among)], column, wanted, keep)
-    if sum(p.rows for p in pieces) * len(wanted) * _BYTES_PER_ITEM <= _matrices.most_bytes:
+    if sum(p.rows for p in pieces) * len(wanted) * _BYTES_PER_ITEM <= _matrices.limit:
         return _in_memory(table, column, pieces, wanted, among, keep)
     if keep is not None:
         found = _ranked(table, column, wanted, among, keep, rows)

@@ -12,8 +12,9 @@ from bisect import bisect_right
 from omnigraph.errors import CompileError, Diagnostic
 from omnigraph.language.cursor import Cursor, SyntaxStop, closest
 from omnigraph.language.lexer import Token, TokenKind, tokenize
-from omnigraph.language.query.ast import Parameter, QueryDecl, QueryFile
+from omnigraph.language.query.ast import Condition, Parameter, QueryDecl, QueryFile
 from omnigraph.language.query.bodies import parse_body
+from omnigraph.language.query.conditions import parse_where_condition
 from omnigraph.language.query.expressions import expect_name
 from omnigraph.language.query.parameters import parse_parameters
 from omnigraph.language.query.recovery import (
@@ -54,6 +55,27 @@ def parse_query_file(source: SourceText) -> QueryFile:
     if problems.found:
         raise CompileError(_without_echoes(problems.found, unreadable, tokens))
     return QueryFile(tuple(queries))
+
+
+def parse_condition(source: SourceText) -> Condition:
+    """A condition on its own, written as in the `where` of a mutation.
+
+    Raises:
+        CompileError: the text has mistakes; the error carries them.
+    """
+    source.require_encodable()
+    problems = Problems(source, "parse")
+    tokens = tokenize(source, problems)
+    unreadable = tuple(problems.found)
+    cursor = Cursor(tokens, problems)
+    try:
+        condition = parse_where_condition(cursor)
+        if not cursor.at_end():
+            cursor.fail("expected `and`, `or` or the end", known=("and", "or"))
+    except SyntaxStop:
+        raise CompileError(_without_echoes(problems.found, unreadable, tokens)) from None
+    problems.raise_if_any()
+    return condition
 
 
 def _without_echoes(

@@ -1,7 +1,7 @@
 """Syntax tree to query text, in one layout: what is printed parses to the same tree.
 
 Two spaces a level and one clause a line; a list of columns or values that is too long for a line
-is broken one item a line. Comments are not part of the tree and are not printed.
+is broken one item a line. Comments are not part of the tree; `language/comments.py` restores them.
 """
 
 from __future__ import annotations

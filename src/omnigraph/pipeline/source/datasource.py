@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -10,45 +13,49 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from omnigraph.pipeline.source.access import graph_access
 from omnigraph.pipeline.source.columns import struct_type
-from omnigraph.pipeline.source.options import read_options
+from omnigraph.pipeline.source.options import pin_option, read_options, write_options
 from omnigraph.pipeline.source.reader import make_reader, source_schema
 from omnigraph.pipeline.source.writer import BatchWriter, StreamWriter
 
 FORMAT = "omnigraph"
 
 
-class PlainSource(DataSource):
-    """Rows of a graph; filters stay with Spark."""
+class GraphSource(DataSource):
+    """Rows of a graph, pinned at one commit.
 
-    pushdown = False
+    Spark makes one instance for each relation, keeps it, and asks it for a reader as often as it
+    likes; what a reader answered once is kept too and used for other queries on the relation. So
+    everything that decides which rows there are is decided here, once: the commit is pinned when
+    the instance is made, and no filter of any query is taken.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(cast("dict[str, str]", options))
+        access = graph_access()
+        self._pin = access.resolve(pin_option(options), access.settings())
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> StructType:
-        return struct_type(source_schema(read_options(self.options)))
+        return struct_type(source_schema(read_options(self.options), self._pin))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return make_reader(read_options(self.options), schema, pushdown=self.pushdown)
+        return make_reader(read_options(self.options), self._pin, schema)
 
     def writer(
         self,
         schema: StructType,  # noqa: ARG002 - Spark's signature
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceWriter:
-        return BatchWriter(read_options(self.options), overwrite=overwrite)
+        return BatchWriter(write_options(self.options), overwrite=overwrite)
 
     def streamWriter(
         self,
         schema: StructType,  # noqa: ARG002 - Spark's signature
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamWriter:
-        return StreamWriter(read_options(self.options), overwrite=overwrite)
-
-
-class FilteringSource(PlainSource):
-    """The same for sessions in which Spark hands filters over."""
-
-    pushdown = True
+        return StreamWriter(write_options(self.options), overwrite=overwrite)

@@ -1,30 +1,35 @@
-"""Batch reads: a type, one partition for each group of fragments, or the result of a query."""
+"""Batch reads: a type, one partition for each group of fragments, or the result of a query.
+
+A reader keeps nothing of a query. Spark plans one reader for a relation and uses its partitions for
+every query on that relation, and where it offers filters to sources, the partitions that one query
+left are those the next one finds. A reader here takes no filters, so its partitions are the same
+whoever asks for them; rows are chosen by the option `where`, which belongs to the relation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.physical import logical_schema
 from omnigraph.execution.read.resolve import Given
 from omnigraph.identity import TableKey
+from omnigraph.language.source import SourceText
 from omnigraph.pipeline.inputs import table_mapping
 from omnigraph.pipeline.source.access import graph_access
-from omnigraph.pipeline.source.columns import arrow_schema, spark_type, to_spark
-from omnigraph.pipeline.source.filters import pushed
-from omnigraph.pipeline.source.options import Pin, QueryText, SourceOptions
+from omnigraph.pipeline.source.columns import arrow_schema, to_spark
+from omnigraph.pipeline.source.options import Pin, QueryText, ReadOptions
 from omnigraph.pipeline.source.scan import TableScan, partition, scan_rows
-from omnigraph.plan.expressions import STRING, Predicate
+from omnigraph.plan.bind_where import bind_row_condition
+from omnigraph.plan.expressions import Predicate
 from omnigraph.settings import Settings
-from omnigraph.types.property import PropertyType
 
 
 @dataclass
@@ -33,6 +38,8 @@ class FragmentGroup(InputPartition):
 
     scan: TableScan
     fragments: tuple[int, ...]
+    newest_file: str | None
+    """Of the table as it was planned: Spark keeps partitions for as long as it keeps a frame."""
 
 
 @dataclass
@@ -44,27 +51,30 @@ class QueryRun(InputPartition):
     settings: Settings
 
 
-def source_schema(options: SourceOptions) -> pa.Schema:
-    """The columns of a read, as the graph is now."""
+def source_schema(options: ReadOptions, pin: Pin) -> pa.Schema:
+    """The columns of a read."""
     access = graph_access()
     settings = access.settings()
     if options.query is not None:
-        whole = access.query_schema(options.pin, options.query, settings)
+        whole = access.query_schema(pin, options.query, settings)
     else:
-        _, type_ = _type(options, settings)
-        whole = logical_schema(type_)
+        whole = logical_schema(_scan(options, pin, settings).type_)
     return _chosen(whole, options.columns)
 
 
-def _type(options: SourceOptions, settings: Settings) -> tuple[TableScan, NodeType | EdgeType]:
-    """A scan of everything of the type, pinned now."""
-    snapshot, catalog = graph_access().pinned(options.pin, settings)
+def _scan(options: ReadOptions, pin: Pin, settings: Settings) -> TableScan:
+    """A scan of the rows the options ask for, without any columns yet."""
+    snapshot, catalog = graph_access().pinned(pin, settings)
     mapping = table_mapping(catalog, options.need_type(), {})
     assert mapping is not None, "a type was named"
     key = TableKey(mapping.table_key)
+    where: tuple[Predicate, ...] = ()
+    if options.where is not None:
+        text = SourceText(options.where, "<where>")
+        where = (bind_row_condition(text, catalog.by_table_key[key], catalog),)
     given = Given({}, datetime.now(UTC))
-    scan = TableScan(encode_ir(catalog), key, snapshot.table(key), (), given, with_blobs=True)
-    return scan, catalog.by_table_key[key]
+    table = snapshot.table(key)
+    return TableScan(encode_ir(catalog), key, table, (), given, where, with_blobs=True)
 
 
 def _chosen(schema: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
@@ -76,70 +86,41 @@ def _chosen(schema: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-def _types(type_: NodeType | EdgeType) -> dict[str, PropertyType]:
-    structural = ("id", "src", "dst") if isinstance(type_, EdgeType) else ("id",)
-    return dict.fromkeys(structural, STRING) | {p.name: p.type for p in type_.properties}
-
-
 class TypeReader(DataSourceReader):
-    """Reads the rows of one type. Every filter is left to Spark."""
+    """Reads the rows of one type."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options, self._schema = options, arrow_schema(schema)
-        self._filters: tuple[Predicate, ...] = ()
+    def __init__(self, options: ReadOptions, pin: Pin, schema: StructType) -> None:
+        self._options, self._pin, self._schema = options, pin, arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        settings = graph_access().settings()
-        scan, type_ = _type(self._options, settings)
-        _chosen(logical_schema(type_), self._schema.names)
-        wanted = replace(scan, columns=tuple(self._schema.names), filters=self._filters)
+        scan = _scan(self._options, self._pin, graph_access().settings())
+        _chosen(logical_schema(scan.type_), self._schema.names)
+        wanted = replace(scan, columns=tuple(self._schema.names))
+        newest = scan.table.newest_file()
         groups = partition(scan.table, self._options.rows_per_partition)
-        return [FragmentGroup(wanted, group) for group in groups]
+        return [FragmentGroup(wanted, group, newest) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, FragmentGroup):
             return  # a table without rows has no fragments, and Spark asks all the same
-        for batch in scan_rows(partition.scan, partition.fragments):
+        scan = partition.scan
+        if scan.table.newest_file() != partition.newest_file:
+            raise BadRequest(
+                f"the graph of this frame is gone: {scan.table} is a table of another graph, made "
+                "at the same place; load the frame again"
+            )
+        for batch in scan_rows(scan, partition.fragments):
             yield in_schema(batch, self._schema)
-
-
-class FilteringReader(TypeReader):
-    """The same, where what is not asked for is not read either.
-
-    Spark refuses a reader that takes filters while it is told not to hand them over, hence two.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take what helps; Spark applies all of them again, so it need not be exact."""
-        _, type_ = _type(self._options, graph_access().settings())
-        natural = logical_schema(type_)
-        same = {
-            name: kind
-            for name, kind in _types(type_).items()
-            if name in self._schema.names
-            and _same(self._schema.field(name).type, natural.field(name).type)
-        }
-        self._filters = pushed(filters, same)
-        return filters
-
-
-def _same(asked: pa.DataType, stored: pa.DataType) -> bool:
-    """Whether Spark compares a column as it is stored, and not as something it was cast to."""
-    return bool(asked == spark_type(stored))
 
 
 class QueryReader(DataSourceReader):
     """Reads the result of a query, run by the embedded executor in one task."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options, self._schema = options, arrow_schema(schema)
+    def __init__(self, query: QueryText, pin: Pin, schema: StructType) -> None:
+        self._query, self._pin, self._schema = query, pin, arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        access, pin = graph_access(), self._options.pin
-        assert self._options.query is not None, "made for a query"
-        settings = access.settings()
-        snapshot, _ = access.pinned(pin, settings)
-        return [QueryRun(replace(pin, snapshot=snapshot.id), self._options.query, settings)]
+        return [QueryRun(self._pin, self._query, graph_access().settings())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, QueryRun)
@@ -158,9 +139,7 @@ def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def make_reader(options: SourceOptions, schema: StructType, *, pushdown: bool) -> DataSourceReader:
+def make_reader(options: ReadOptions, pin: Pin, schema: StructType) -> DataSourceReader:
     if options.query is not None:
-        return QueryReader(options, schema)
-    if pushdown and options.pushdown:
-        return FilteringReader(options, schema)
-    return TypeReader(options, schema)
+        return QueryReader(options.query, pin, schema)
+    return TypeReader(options, pin, schema)

@@ -24,7 +24,7 @@ from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
 from omnigraph.pipeline.source.access import StagedWrite, graph_access
 from omnigraph.pipeline.source.columns import whole_numbers
-from omnigraph.pipeline.source.options import SourceOptions
+from omnigraph.pipeline.source.options import Pin, WriteOptions
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.settings import Settings
 from omnigraph.storage.at_work import end_shared_work, share_work
@@ -47,15 +47,13 @@ class StagedRows(WriterCommitMessage):
 class _Target:
     """Where rows go: opened once where the write is planned, then sent to the tasks."""
 
-    def __init__(self, options: SourceOptions, mode: LoadMode) -> None:
+    def __init__(self, options: WriteOptions, mode: LoadMode) -> None:
         access = graph_access()
         self.options, self.mode, self.settings = options, mode, access.settings()
         if options.partial and mode is not LoadMode.MERGE:
             raise BadRequest("only a merge can be partial")
-        if options.pin.snapshot is not None:
-            raise BadRequest("rows are written to a branch, not to a commit or a snapshot")
-        _, catalog = access.pinned(options.pin, self.settings)
-        mapping = table_mapping(catalog, options.need_type(), {})
+        _, catalog = access.pinned(Pin(options.uri, options.branch), self.settings)
+        mapping = table_mapping(catalog, options.type_name, {})
         assert mapping is not None, "a type was named"
         self.mapping: ColumnMapping = mapping
         self.ir = encode_ir(catalog)
@@ -83,8 +81,8 @@ class _Target:
     ) -> str | None:
         options = self.options
         write = StagedWrite(
-            uri=options.pin.uri,
-            branch=options.pin.branch,
+            uri=options.uri,
+            branch=options.branch,
             mode=self.mode,
             partial=options.partial,
             actor=options.actor,
@@ -101,7 +99,7 @@ class _Target:
         place.remove()
 
     def _root(self, settings: Settings) -> GraphRoot:
-        return GraphRoot.at(self.options.pin.uri, settings)
+        return GraphRoot.at(self.options.uri, settings)
 
 
 def _read_back(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -112,7 +110,7 @@ def _read_back(batch: pa.RecordBatch) -> pa.RecordBatch:
 class BatchWriter(DataSourceArrowWriter):
     """Writes the rows of a data frame as one commit."""
 
-    def __init__(self, options: SourceOptions, *, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, *, overwrite: bool) -> None:
         mode = _batch_mode(options.mode, overwrite=overwrite)
         self._target, self._area = _Target(options, mode), uuid4().hex
 
@@ -156,7 +154,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     crash finds that commit and is left out.
     """
 
-    def __init__(self, options: SourceOptions, *, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, *, overwrite: bool) -> None:
         if overwrite or options.mode is LoadMode.OVERWRITE:
             raise BadRequest("a stream appends or merges; it cannot replace all rows each time")
         self._options, self._mode = options, options.mode or LoadMode.APPEND

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.plan.nodes import Node, Plan, ReadPlan
-from omnigraph.plan.rewrite.choose_traversal import choose_traversal
 from omnigraph.plan.rewrite.fuse_rankings import fuse_rankings
 from omnigraph.plan.rewrite.order_clauses import order_clauses
 from omnigraph.plan.rewrite.prune_columns import prune_columns
@@ -19,7 +18,6 @@ Rule = Callable[[Node, Estimator], Node]
 RULES: tuple[Rule, ...] = (
     push_filters,  # before ordering: what a variable keeps decides where to start
     order_clauses,  # patterns become scans and expansions here
-    choose_traversal,  # needs the order, to guess how many rows arrive
     fuse_rankings,
     prune_columns,  # last: it counts what the others left in use
 )

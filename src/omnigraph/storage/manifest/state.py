@@ -124,6 +124,11 @@ class ManifestState:
         return by_key
 
     @cached_property
+    def row_counts(self) -> Mapping[str, int]:
+        """How many rows each live table has, by its name."""
+        return {key: entry.row_count for key, entry in self.entries.items()}
+
+    @cached_property
     def by_identity(self) -> Mapping[TableIdentity, TableEntry]:
         return {entry.identity: entry for entry in self.entries.values()}
 

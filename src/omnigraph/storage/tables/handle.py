@@ -144,6 +144,15 @@ class Table:
                 self._newest_fragment = None if fragment is None else fragment.metadata
         return self._newest_fragment
 
+    def newest_file(self) -> str | None:
+        """The name of the data file that was added last; None in a table without rows.
+
+        Names of files are never used again, so a table that was made anew at the same address,
+        whatever its version, has another one.
+        """
+        fragment = self.newest_fragment()
+        return None if fragment is None else str(fragment.files[-1].path)
+
     def scan(
         self,
         columns: Sequence[str] | None = None,

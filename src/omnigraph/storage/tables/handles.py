@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-
+from omnigraph.cache import Cache
 from omnigraph.storage.tables.directory import RowDirectory
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.location import TableLocation
@@ -23,18 +21,11 @@ class TableHandles:
     """
 
     def __init__(self, capacity: int = KEPT_HANDLES) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._tables: OrderedDict[tuple[TableLocation, int], Table] = OrderedDict()
-        self._directories: OrderedDict[TableLocation, RowDirectory] = OrderedDict()
+        self._tables: Cache[tuple[TableLocation, int], Table] = Cache(capacity)
+        self._directories: Cache[TableLocation, RowDirectory] = Cache(KEPT_DIRECTORIES)
 
     def find(self, location: TableLocation, version: int) -> Table | None:
-        key = (location, version)
-        with self._lock:
-            table = self._tables.get(key)
-            if table is not None:
-                self._tables.move_to_end(key)
-            return table
+        return self._tables.find((location, version))
 
     def open(self, location: TableLocation, version: int) -> Table:
         """The table at exactly this version, opened unless it is at hand."""
@@ -42,16 +33,8 @@ class TableHandles:
 
     def keep(self, table: Table) -> Table:
         """The same table, to be found from now on, with the directory all its versions share."""
-        place = table.location
-        with self._lock:
-            table.directory = self._directories.setdefault(place, RowDirectory())
-            self._directories.move_to_end(place)
-            self._tables[place, table.version] = table
-            self._tables.move_to_end((place, table.version))
-            if len(self._tables) > self._capacity:
-                self._tables.popitem(last=False)
-            if len(self._directories) > KEPT_DIRECTORIES:
-                self._directories.popitem(last=False)
+        table.directory = self._directories.value(table.location, RowDirectory)
+        self._tables.keep((table.location, table.version), table)
         return table
 
     def follow(self, staged: StagedTransaction, committed: Table) -> None:

@@ -1,4 +1,4 @@
-"""Settings by which a table would look after itself, and taking them away.
+"""What maintenance asks of one table: whether it agrees with itself, and to leave itself alone.
 
 Lance can be told, in the settings of a table, to remove old versions whenever it commits. It knows
 nothing of the graph that shows them.
@@ -32,3 +32,9 @@ def stage_without_auto_cleanup(
         return None
     operation = LanceOperation.UpdateConfig(LanceOperation.UpdateMap(dict.fromkeys(keys)))
     return stage_operation(table, operation, uuid=uuid, properties=properties)
+
+
+def require_sound(table: Table) -> None:
+    """Raise unless fragments, row ids and deletions of this version fit together."""
+    with translated(f"validating {table!r}"):
+        table.native.validate()  # type: ignore[no-untyped-call]
