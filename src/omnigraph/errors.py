@@ -41,6 +41,7 @@ Sorted by what the caller can do next:
         ├── InitializationCommitted, InitializationIndeterminate
         ├── ManifestCorrupt         an invariant of the manifest does not hold
         ├── LinkInGraph             a symbolic link where the graph would write or delete
+        ├── FilesMissing            a retained commit shows rows whose files are gone
         ├── ExternalBlobSource, BlobIntegrity
         └── EmbeddingFailed         the embedding provider did not answer properly
 
@@ -794,6 +795,23 @@ class LinkInGraph(StorageError):
             "links; replace it with the files it points to, if the graph is yours"
         )
         self.path = path
+
+
+class FilesMissing(StorageError):
+    """Files that a branch or a retained commit shows are not there."""
+
+    code = "files_missing"
+
+    def __init__(self, files: Sequence[str]) -> None:
+        shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        super().__init__(
+            f"{len(files)} files that a branch or a retained commit shows are missing: {shown}; "
+            "nothing was removed. Bring them back from a backup, or retain fewer commits"
+        )
+        self.files = tuple(files)
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"files_missing": list(self.files)}
 
 
 class ExternalBlobSource(StorageError):

@@ -44,6 +44,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, forks_dropped_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
 from omnigraph.storage.tables.presence import find_missing_staged, staged_paths
+from omnigraph.storage.tables.wholeness import STAGED_FILES
 from omnigraph.storage.unreferenced import listed_paths
 
 LATE_EFFECT = "late_effect"
@@ -52,8 +53,6 @@ MAINTENANCE = "maintenance"
 """What changed when tables were only rearranged. No row did: any write may be redone."""
 BRANCH_IDENTIFIER = "branch_identifier:"
 """Before the name of a branch that was deleted and made again: no write follows it there."""
-STAGED_FILES = "staged_files"
-"""What changed when cleanup took the files of a slow write. No row did: any write may be redone."""
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE, STAGED_FILES})
 
 
