@@ -35,7 +35,8 @@ ENTRIES = {
     "export": Entry(f"{_COMMANDS}.export", "export", "Write a branch as JSON lines."),
     "blob": Entry(f"{_COMMANDS}.blob", "blob", "Read blobs, which no query returns."),
     "snapshot": Entry(f"{_COMMANDS}.snapshot", "snapshot", "Show what makes up a branch."),
-    "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list and delete branches."),
+    "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list, rename and delete branches."),
+    "tag": Entry(f"{_COMMANDS}.tag", "tag", "Name commits that are to stay."),
     "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
     "init": Entry(f"{_COMMANDS}.init", "init", "Create a graph."),
     "optimize": Entry(f"{_COMMANDS}.optimize", "optimize", "Merge fragments and build indexes."),
@@ -59,8 +60,8 @@ ENTRIES = {
 
 LEGEND = """\
 COMMANDS BY CAPABILITY
-  any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, commit *,
-           schema show
+  any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
+           commit *, schema show
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, optimize, cleanup, repair, verify,
            maintain, recover, recovery *, schema plan, schema lint, lint, explain

@@ -133,7 +133,7 @@ def _refuse_other_order(given: dict[str, object]) -> None:
     address = str(given.get("graph_uri") or "")
     if not address or "://" in address or Path(address).exists():
         return
-    for name in ("branch_name", "commit_id", "property_name"):
+    for name in ("branch_name", "new_name", "tag_name", "commit_id", "property_name"):
         other = given.get(name)
         if other and Path(str(other)).is_dir():
             raise click.UsageError(

@@ -22,6 +22,7 @@ from omnigraph.maintenance.model import OptimizeResult, PendingIndex
 from omnigraph.plan.lint import LintReport
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
 from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.tags import Tag
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
@@ -208,6 +209,12 @@ class Branch:
         """Delete this branch."""
         return self.graph.delete_branch(self.name)
 
+    def rename(self, new_name: str) -> BranchRef:
+        """Give this branch another name; this object goes by it from now on."""
+        ref = self.graph.rename_branch(self.name, new_name)
+        self.name = str(ref.name)
+        return ref
+
     def commits(self) -> tuple[Commit, ...]:
         return self.graph.commits(self.name)
 
@@ -219,12 +226,18 @@ class Branch:
 
     def at(
         self,
+        place: str | None = None,
         *,
         commit: str | None = None,
         snapshot: str | None = None,
         version: int | None = None,
     ) -> GraphView:
-        return self.graph.at(commit=commit, snapshot=snapshot, version=version, branch=self.name)
+        return self.graph.at(
+            place, commit=commit, snapshot=snapshot, version=version, branch=self.name
+        )
+
+    def tag(self, name: str, at: str | None = None, *, actor: str | None = None) -> Tag:
+        return self.graph.tag(name, at, branch=self.name, actor=actor)
 
     def recovery_list(self) -> tuple[RecoveryAudit, ...]:
         return self.graph.recovery_list(self.name)

@@ -18,7 +18,7 @@ from omnigraph.execution.load import LoadMode
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
 from omnigraph.execution.search.vectors import limit_vector_memory
-from omnigraph.graph import blobs, loading, mutating, opening, recovering
+from omnigraph.graph import blobs, loading, mutating, opening, places, recovering
 from omnigraph.graph.branch import Branch as Branch
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.pinned import GraphView as GraphView
@@ -58,6 +58,7 @@ from omnigraph.storage import branches
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tags import Tag, create_tag, delete_tag, list_tags
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
@@ -493,6 +494,18 @@ class Graph:
         branches.delete(self._views.root, name)
         return DeletedBranch(name.strip(), self.actor)
 
+    def rename_branch(self, name: str, new_name: str) -> BranchRef:
+        """Give a branch another name; it stays the same branch, with its commits and its feed.
+
+        >>> _ = graph.create_branch("review")
+        >>> graph.rename_branch("review", "accepted").name
+        'accepted'
+        >>> graph.branches()
+        ['main', 'accepted']
+        """
+        self._require_writable()
+        return branches.rename(self._views.root, name, new_name)
+
     def branch(self, name: str) -> Branch:
         """The same verbs, bound to one branch.
 
@@ -532,41 +545,83 @@ class Graph:
 
     def at(
         self,
+        place: str | None = None,
         *,
         commit: str | None = None,
         snapshot: str | None = None,
         version: int | None = None,
         branch: str = MAIN,
     ) -> GraphView:
-        """The graph as it was: after a commit, at a snapshot id or a manifest version.
+        """The graph as it was: at a place, after a commit, at a snapshot id or manifest version.
 
-        With none of them, the branch as it is now, pinned.
+        A place is one text that names a branch, a tag, a commit (or the beginning of its id), a
+        version or a time of the branch. With nothing given, the branch as it is now, pinned.
 
         >>> before = graph.at(commit=graph.commits()[-1].commit_id)
         >>> list(before.export())
         []
+        >>> len(graph.at("2").nodes("Person"))
+        2
         """
-        given = [value for value in (commit, snapshot, version) if value is not None]
+        given = [value for value in (place, commit, snapshot, version) if value is not None]
         if len(given) > 1:
-            raise BadRequest("give one of commit, snapshot and version")
-        if version is not None:
-            view = self._views.at_version(version, branch)
-            return self._pinned(view, view.snapshot.id)
-        point = commit or snapshot
-        if point is None:
-            return self._pinned(self._views.newest(branch))
-        if point.startswith("manifest:"):
-            return self._pinned(self._at_witness(point), point)
-        return self._pinned(self._views.at_commit(point, branch), point)
+            raise BadRequest("give one of place, commit, snapshot and version")
+        if place is not None:
+            found = places.find_place(self._views, place, branch)
+        elif version is not None:
+            found = places.at_version(self._views, version, branch)
+        elif commit is not None or snapshot is not None:
+            found = places.at_snapshot(self._views, commit or snapshot or "", branch)
+        else:
+            found = places.Place(self._views.newest(branch), None)
+        return self._pinned(found.view, found.snapshot)
 
     def _pinned(self, view: View, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self._settings, snapshot)
 
-    def _at_witness(self, snapshot_id: str) -> View:
-        name, _, version = snapshot_id.removeprefix("manifest:").rpartition(":v")
-        if not name or not version.isdigit():
-            raise BadRequest(f"'{snapshot_id}' is no snapshot id")
-        return self._views.at_version(int(version), name)
+    # --- tags ------------------------------------------------------------------------------------
+
+    def tag(
+        self,
+        name: str,
+        at: str | None = None,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+    ) -> Tag:
+        """Name a commit for good: the head of a branch, or that of any place.
+
+        Cleanup keeps a tagged commit readable. A tag does not move.
+
+        >>> graph.tag("v1").commit_id == graph.commits()[0].commit_id
+        True
+        >>> len(graph.at("v1").nodes("Person"))
+        2
+        """
+        self._require_writable()
+        commit = places.find_commit(self._views, at or f"branch:{branch}", branch)
+        return create_tag(self._views.root, name, commit, actor or self.actor)
+
+    def tags(self) -> list[Tag]:
+        """Every tag, in the order of names.
+
+        >>> _ = graph.tag("v1")
+        >>> [tag.name for tag in graph.tags()]
+        ['v1']
+        """
+        return list_tags(self._views.root.store)
+
+    def delete_tag(self, name: str) -> Tag:
+        """Delete a tag; its commit stays as long as anything else keeps it.
+
+        >>> _ = graph.tag("v1")
+        >>> graph.delete_tag("v1").name
+        'v1'
+        """
+        self._require_writable()
+        return delete_tag(self._views.root, name)
+
+    # --- rows ------------------------------------------------------------------------------------
 
     def nodes(self, type_name: str, *, branch: str = MAIN) -> TypeRows:
         """The nodes of a type as a branch is now: `.to_arrow()`, `.to_spark()`.

@@ -8,7 +8,7 @@ it. `main` has no object: it is the manifest itself.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, StorageError
 from omnigraph.identity import MAIN, BranchName, CommitId
@@ -34,6 +34,8 @@ class BranchRef:
     fork_head: CommitId | None = None
     created_at: int = 0
     actor_id: str | None = None
+    renamed_from: BranchName | None = field(default=None, compare=False)
+    """The name it had, while nobody has made sure that this name is gone."""
 
     @property
     def is_main(self) -> bool:
@@ -59,6 +61,8 @@ def encode_ref(ref: BranchRef) -> bytes:
         "created_at": ref.created_at,
         "actor_id": ref.actor_id,
     }
+    if ref.renamed_from is not None:
+        body["renamed_from"] = ref.renamed_from
     return json.dumps(body, indent=2).encode()
 
 
@@ -67,7 +71,7 @@ def decode_ref(data: bytes, path: str) -> BranchRef:
         body = json.loads(data)
         if body["version"] != _FORMAT:
             raise ManifestCorrupt(f"{path} has format {body['version']}, not {_FORMAT}")
-        fork_head, parent = body["fork_head"], body["parent"]
+        fork_head, parent, old = body["fork_head"], body["parent"], body.get("renamed_from")
         return BranchRef(
             name=BranchName(body["name"]),
             incarnation=str(body["incarnation"]),
@@ -77,6 +81,7 @@ def decode_ref(data: bytes, path: str) -> BranchRef:
             fork_head=None if fork_head is None else CommitId(fork_head),
             created_at=int(body["created_at"]),
             actor_id=body["actor_id"],
+            renamed_from=None if old is None else BranchName(old),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ManifestCorrupt(f"{path} is no branch record: {error}") from error
@@ -119,6 +124,14 @@ def create_ref(store: ObjectStore, ref: BranchRef) -> None:
         return
     if not is_made:
         raise AlreadyExists(f"branch '{ref.name}' already exists")
+
+
+def forget_old_name(store: ObjectStore, ref: BranchRef) -> None:
+    """Note that the name a branch had before is gone."""
+    path = branch_ref(ref.name)
+    kept = store.find_versioned(path)
+    if kept is not None and decode_ref(kept.data, path) == ref:
+        store.put_if_match(path, encode_ref(replace(ref, renamed_from=None)), kept.tag)
 
 
 def delete_ref(store: ObjectStore, name: BranchName) -> None:

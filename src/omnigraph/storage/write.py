@@ -27,6 +27,7 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.at_work import AtWork
+from omnigraph.storage.branches import finish_rename
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, NewCommit, Publication, SetVersion
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
@@ -179,6 +180,7 @@ def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = N
         with _forks_dropped_on_failure(request):
             held = take_hold() if take_hold else stack.enter_context(snapshot.root.hold())
             settle_all(snapshot.root, held, snapshot.ref)
+            finish_rename(snapshot.root, held, snapshot.ref)
             newest = revalidate(snapshot, request.expected_head)
             _require_files(request)
             held.check()
