@@ -23,6 +23,8 @@ ONLY_OF_A_GRAPH = {
     "delete_branch": "is `delete()` here",
     "rename_branch": "is `rename()` here",
     "tags": "lists them all",
+    "consumers": "lists them all",
+    "delete_consumer": "is about a consumer, whatever it reads",
     "delete_tag": "is about a tag, wherever its commit was made",
     "plan_schema": "starts from the one accepted schema, that of `main`",
     "repair": "looks at the tables of `main` only",

@@ -119,8 +119,11 @@ class Views:
 
         The bound branch is searched first, then every other one.
         """
-        commit = self.commit(commit_id, branch)
-        ref = self._authoring_ref(commit)
+        return self.of_commit(self.commit(commit_id, branch))
+
+    def of_commit(self, commit: Commit) -> View:
+        """The same of a commit that is known."""
+        ref = self.authoring_ref(commit)
         with self._while_alive(ref):
             location = self.root.manifest(commit.incarnation)
             manifest = read_manifest(location, commit.manifest_version)
@@ -151,6 +154,11 @@ class Views:
         ref, newest = self._newest_of(normalize_branch(branch))
         with self._while_alive(ref):
             return self._history(ref).commits(newest)
+
+    def commits_at(self, snapshot: Snapshot) -> tuple[Commit, ...]:
+        """Every commit that is visible at a snapshot, newest first."""
+        with self._while_alive(snapshot.ref):
+            return self._history(snapshot.ref).commits(snapshot.manifest)
 
     def commit(self, commit_id: str, branch: str) -> Commit:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
@@ -189,7 +197,8 @@ class Views:
         with self._lock:
             return self._histories.setdefault(ref.incarnation, History())
 
-    def _authoring_ref(self, commit: Commit) -> BranchRef:
+    def authoring_ref(self, commit: Commit) -> BranchRef:
+        """The branch a commit was made on, by the name it has now."""
         try:
             return self.ref_of(commit.incarnation, BranchName(commit.branch))
         except BranchNotFound:
