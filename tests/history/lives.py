@@ -75,8 +75,16 @@ class Life:
     def step(self) -> None:
         branch = self.random.choice(self.branches)
         happening = self.random.choice(
-            [self._load, self._load, self._update, self._delete, self._unlink, self._touch]
-            + [self._optimize, self._fork]
+            [
+                self._load,
+                self._load,
+                self._update,
+                self._delete,
+                self._unlink,
+                self._touch,
+                self._optimize,
+                self._fork,
+            ]
         )
         happening(self.graph, branch)
         self._keep(branch)
@@ -121,7 +129,7 @@ class Life:
 
     def _touch(self, graph: Graph, branch: str) -> None:
         """Write rows as they are."""
-        rows = [r for r in graph.export(["Place"], branch=branch)]
+        rows = list(graph.export(["Place"], branch=branch))
         if rows:
             graph.load(rows, "merge", branch=branch)
 

@@ -173,7 +173,7 @@ def test_a_change_that_is_too_large_is_given_alone(tmp_path: Path) -> None:
     graph = omnigraph.init(tmp_path / "g.omni", "node A { k: String @key  t: String? }")
     rows = [
         {"type": "A", "data": {"k": k, "t": "x" * size}}
-        for k, size in zip("abcd", (1, 5_000, 1, 1))
+        for k, size in zip("abcd", (1, 5_000, 1, 1), strict=True)
     ]
     graph.load(rows, "append")
     sizes = [len(page.blocks[0].changes) for page in pages(graph, max_bytes=1_000)]
