@@ -38,6 +38,10 @@ ENTRIES = {
     "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list, rename and delete branches."),
     "tag": Entry(f"{_COMMANDS}.tag", "tag", "Name commits that are to stay."),
     "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
+    "diff": Entry(f"{_COMMANDS}.diff", "diff", "Show what is different between two places."),
+    "changes": Entry(f"{_COMMANDS}.changes", "changes", "Follow what commits change."),
+    "consumer": Entry(f"{_COMMANDS}.consumer", "consumer", "Keep changes for those who follow."),
+    "entity": Entry(f"{_COMMANDS}.entity", "entity", "Look at single entities."),
     "init": Entry(f"{_COMMANDS}.init", "init", "Create a graph."),
     "optimize": Entry(f"{_COMMANDS}.optimize", "optimize", "Merge fragments and build indexes."),
     "cleanup": Entry(f"{_COMMANDS}.cleanup", "cleanup", "Remove what only old commits need."),
@@ -61,7 +65,7 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
-           commit *, schema show
+           commit *, diff, changes *, consumer *, entity *, schema show
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, optimize, cleanup, repair, verify,
            maintain, recover, recovery *, schema plan, schema lint, lint, explain
