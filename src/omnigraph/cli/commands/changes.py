@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -64,11 +65,22 @@ def poll(
 def _pages(
     graph: Graph, position: str, limit: int | None, chosen: dict[str, object]
 ) -> Iterator[FeedPage]:
-    """Pages until the branch is caught up with, or the limit is reached at the end of a commit."""
-    left = limit
+    """Pages until the branch is caught up with, or the limit is reached at the end of a commit.
+
+    Commits that cannot be had end it as well, once there was a page: whoever goes on with its
+    cursor is told why.
+    """
+    from omnigraph.errors import ChangeFeedGap, ChangeSchemaBoundary
+
+    left, page = limit, None
     while True:
         most = 128 if left is None else min(128, left)
-        page = graph.changes(position, max_commits=most, **chosen)  # type: ignore[arg-type]
+        try:
+            page = graph.changes(position, max_commits=most, **chosen)  # type: ignore[arg-type]
+        except (ChangeFeedGap, ChangeSchemaBoundary):
+            if page is None or page.next_page_token is not None:
+                raise
+            return
         yield page
         is_split = page.next_page_token is not None
         if left is not None:
@@ -80,9 +92,10 @@ def _pages(
 
 def _print_document(pages: Iterator[FeedPage]) -> None:
     """One document, written while it is read; a commit that is on two pages is one block."""
+    first = next(pages)  # what cannot be read at all is found out before anything is printed
     click.echo('{"blocks": [', nl=False)
     goes_on = is_begun = False
-    for page in pages:
+    for page in chain([first], pages):
         for at, block in enumerate(page.blocks):
             body = block.wire()
             found = [json.dumps(one, ensure_ascii=False) for one in _listed(body["changes"])]
