@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from omnigraph.graph.results import Commit
     from omnigraph.history.images import Change, Image
-    from omnigraph.storage.manifest.commits import Commit
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
