@@ -142,7 +142,7 @@ def read_baseline(views: Views, branch: str, wanted: ChangeFilter) -> Baseline:
 def read_entity(
     views: Views, branch: str, type_name: str, id: str, kind: str | None
 ) -> EntityHistory:
-    """Every value an entity had; EntityNotFound is for those who never were."""
+    """Every value an entity had; none, if it never was."""
     history = open_history(views, branch, ChangeFilter())
     found = entity_history(history, _find_type(history, type_name, kind), id)
     history.require_alive()
