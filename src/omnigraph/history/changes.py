@@ -278,7 +278,7 @@ def _ends(
     before: Table | None, after: Table | None, keys: ChangedKeys, has_after: Mask
 ) -> pa.Table:
     """`src` and `dst` of each edge: as they are or, of one that is gone, as they were."""
-    parts = []
+    parts: list[pa.Table] = []
     for table, addresses, mask in (
         (after, keys.after, has_after),
         (before, keys.before, ~has_after),

@@ -269,7 +269,8 @@ def poll(source: Source, position: str, wanted: ChangeFilter, limits: PageLimits
     """
     start = _start(source, position)
     walk = _walk(source, start)
-    page, blocks = _Page(limits), []
+    page = _Page(limits)
+    blocks: list[Block] = []
     read, within = start.read, start.within
     for commit in walk[: limits.commits]:
         if blocks and page.is_full:

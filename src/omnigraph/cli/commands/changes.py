@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from omnigraph.cli.output import print_json
 from omnigraph.cli.scope import Scope, graph_options
 
 if TYPE_CHECKING:
-    from omnigraph.graph.graph import Graph
     from omnigraph.history.feed import FeedPage
 
 
@@ -54,17 +54,15 @@ def poll(
     if start is not None and start not in ("now", "beginning") and not start.startswith("after:"):
         raise click.UsageError("--start is now, beginning or after:COMMIT")
     graph = scope.open(read_only=True)
-    chosen = {"kinds": kinds, "types": types, "ops": ops, "branch": branch}
-    pages = _pages(graph, cursor or start or "now", limit, chosen)
+    read = partial(graph.changes, kinds=kinds, types=types, ops=ops, branch=branch)
+    pages = _pages(read, cursor or start or "now", limit)
     if as_json:
         _print_document(pages)
     else:
         _print_blocks(pages)
 
 
-def _pages(
-    graph: Graph, position: str, limit: int | None, chosen: dict[str, object]
-) -> Iterator[FeedPage]:
+def _pages(read: Callable[..., FeedPage], position: str, limit: int | None) -> Iterator[FeedPage]:
     """Pages until the branch is caught up with, or the limit is reached at the end of a commit.
 
     Commits that cannot be had end it as well, once there was a page: whoever goes on with its
@@ -72,11 +70,12 @@ def _pages(
     """
     from omnigraph.errors import ChangeFeedGap, ChangeSchemaBoundary
 
-    left, page = limit, None
+    left = limit
+    page: FeedPage | None = None
     while True:
         most = 128 if left is None else min(128, left)
         try:
-            page = graph.changes(position, max_commits=most, **chosen)  # type: ignore[arg-type]
+            page = read(position, max_commits=most)
         except (ChangeFeedGap, ChangeSchemaBoundary):
             if page is None or page.next_page_token is not None:
                 raise
