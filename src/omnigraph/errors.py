@@ -17,6 +17,7 @@ Sorted by what the caller can do next:
     │   └── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
     ├── NotFoundError           name something else
     │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
+    │   ├── TagNotFound, ConsumerNotFound
     │   ├── BlobIsNull              an entity without a value where a blob was asked for
     │   ├── GraphNotFound           no graph at this address
     │   └── HistoricalVersionReclaimed, ChangeFeedGap   history that cleanup removed
@@ -386,6 +387,22 @@ class CommitNotFound(NotFoundError):
     def __init__(self, commit_id: str) -> None:
         super().__init__(f"commit '{commit_id}' not found")
         self.commit_id = commit_id
+
+
+class TagNotFound(NotFoundError):
+    code = "tag_not_found"
+
+    def __init__(self, tag: str) -> None:
+        super().__init__(f"tag '{tag}' not found")
+        self.tag = tag
+
+
+class ConsumerNotFound(NotFoundError):
+    code = "consumer_not_found"
+
+    def __init__(self, consumer: str) -> None:
+        super().__init__(f"consumer '{consumer}' not found")
+        self.consumer = consumer
 
 
 class QueryNotFound(NotFoundError):

@@ -1,8 +1,9 @@
 """What a graph can still reach: the first half of cleaning up.
 
-Retained are the newest manifest version of every live branch, the commits its policy protects, and
-versions somebody has tagged. Reachable is what the manifest versions show that are left then.
-Manifest versions never change, so what one shows is read once, however often is marked.
+Retained are the newest manifest version of every live branch, the commits its policy protects,
+those that tags name, and those that consumers of the change feed have yet to read. Reachable is
+what the manifest versions show that are left then. Manifest versions never change, so what one
+shows is read once, however often is marked.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from omnigraph.errors import HistoricalVersionReclaimed, OmniError
 from omnigraph.identity import EntityKind, TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
+from omnigraph.storage.consumers import list_consumers, needed_by
 from omnigraph.storage.layout import tables_folder
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import (
@@ -28,8 +30,10 @@ from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import open_table
 from omnigraph.storage.tables.reclaim import list_versions, tagged_versions
+from omnigraph.storage.tags import list_tags
 
 RESTLESS_S = 300.0
 """Where the fence is a lease, ten of its terms: no writer sleeps that long and then acts."""
@@ -133,7 +137,7 @@ class Marker:
         newest = {ref.incarnation: self._newest(ref) for ref in refs}
         self._preflight(newest.values())
         commits = {ref.incarnation: self._own_commits(ref, newest) for ref in refs}
-        manifests = self._retained(commits, newest)
+        manifests = self._retained(commits, newest, self._claimed(refs, newest))
         bases = self._resting(commits) if self._has_sleepers() else {}
         return Mark(
             refs=refs,
@@ -173,6 +177,7 @@ class Marker:
         self,
         commits: Mapping[str | None, list[Commit]],
         newest: Mapping[str | None, ManifestVersion],
+        claimed: Mapping[str | None, set[int]],
     ) -> dict[str | None, frozenset[int]]:
         tagged = tagged_versions(self.root.manifest())
         now = self.root.now_us()
@@ -181,9 +186,29 @@ class Marker:
                 {newest[branch].version}
                 | {commit.manifest_version for commit in self.retention.kept(own, now)}
                 | {version for tag_branch, version in tagged if tag_branch == branch}
+                | claimed.get(branch, set())
             )
             for branch, own in commits.items()
         }
+
+    def _claimed(
+        self, refs: Iterable[BranchRef], newest: Mapping[str | None, ManifestVersion]
+    ) -> dict[str | None, set[int]]:
+        """The manifest versions that tags and consumers need, by physical branch."""
+        claimed: dict[str | None, set[int]] = defaultdict(set)
+        for tag in list_tags(self.root.store):
+            claimed[tag.incarnation].add(tag.manifest_version)
+        alive = {ref.incarnation: ref for ref in refs}
+        for consumer in list_consumers(self.root.store):
+            ref = alive.get(consumer.incarnation)
+            if ref is None or consumer.is_expired(self.root.now_us()):
+                continue
+            manifest = newest[ref.incarnation]
+            commits = self._histories[ref.incarnation].commits(manifest)
+            head = Snapshot(self.root, ref, manifest).head
+            for commit in needed_by(consumer, head, {c.commit_id: c for c in commits}):
+                claimed[commit.incarnation].add(commit.manifest_version)
+        return claimed
 
     def _pins(self, manifests: Mapping[str | None, frozenset[int]]) -> dict[Place, frozenset[int]]:
         wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]

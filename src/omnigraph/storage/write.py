@@ -23,6 +23,7 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import CommitId
+from omnigraph.storage.branches import finish_rename
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, Publication, SetVersion
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
@@ -90,6 +91,7 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
     snapshot, intent = request.snapshot, _intent(request)
     with forks_dropped_on_failure(request.tables):
         settle_all(snapshot.root, hold, snapshot.ref)
+        finish_rename(snapshot.root, hold, snapshot.ref)
         newest = revalidate(snapshot, request.expected_head)
         _require_files(request)
         hold.check()

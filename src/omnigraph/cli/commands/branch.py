@@ -11,7 +11,7 @@ from omnigraph.cli.scope import Scope, consent, graph_options
 
 @click.group()
 def branch() -> None:
-    """Create, list and delete branches."""
+    """Create, list, rename and delete branches."""
 
 
 @branch.command("create", epilog=examples("branch create"))
@@ -42,6 +42,23 @@ def list_(scope: Scope, as_json: bool) -> None:
         return
     for name in names:
         click.echo(name)
+
+
+@branch.command("rename", epilog=examples("branch rename"))
+@click.argument("branch_name", metavar="NAME")
+@click.argument("new_name", metavar="NEW")
+@graph_options(positional=True, writes=True)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def rename(scope: Scope, branch_name: str, new_name: str, as_json: bool) -> None:
+    """Rename branch NAME to NEW; it stays the same branch."""
+    graph = scope.open(read_only=False)
+    scope.echo("branch rename")
+    ref = graph.rename_branch(branch_name, new_name)
+    if as_json:
+        renamed = {"name": ref.name, "renamed_from": branch_name.strip(), "actor_id": graph.actor}
+        print_json({"uri": graph.uri, **renamed})
+    else:
+        click.echo(f"renamed branch {branch_name.strip()} to {ref.name}")
 
 
 @branch.command("delete", epilog=examples("branch delete"))

@@ -136,7 +136,13 @@ def apply_publication(
         state = replace(state, contract=publication.contract)
     if publication.commit is not None:
         head = Head(branch, incarnation, publication.commit.commit_id, parent)
-        state = replace(state, heads={**state.heads, branch: head})
+        # A branch has one head; an earlier one may be there by the name it had before.
+        others = {
+            name: other
+            for name, other in state.heads.items()
+            if incarnation is None or other.incarnation != incarnation
+        }
+        state = replace(state, heads={**others, branch: head})
     assert state.entries is not None  # folding refuses two live tables of one name
     return state
 
