@@ -52,7 +52,7 @@ def append_tables(uri: str, tables: Mapping[str, pa.Table]) -> None:
             writable.table, written, uuid=str(uuid4()), properties=ticket.properties
         )
         staged.append(StagedTable(writable, one))
-    commit_write(WriteRequest(view.snapshot, ticket, WriterKind.LOAD, tuple(staged)))
+    _commit(WriteRequest(view.snapshot, ticket, WriterKind.LOAD, tuple(staged)))
 
 
 def build_indexes(uri: str) -> None:
@@ -66,7 +66,12 @@ def build_indexes(uri: str) -> None:
         one = stage_indices(writable.table, specs, uuid=str(uuid4()), properties=properties)
         if one is not None:
             staged.append(StagedTable(writable, one))
-    commit_write(WriteRequest(view.snapshot, ticket, WriterKind.ENSURE_INDICES, tuple(staged)))
+    _commit(WriteRequest(view.snapshot, ticket, WriterKind.ENSURE_INDICES, tuple(staged)))
+
+
+def _commit(request: WriteRequest) -> None:
+    with request.snapshot.root.hold() as hold:
+        commit_write(request, hold)
 
 
 def compact_tables(uri: str) -> int:

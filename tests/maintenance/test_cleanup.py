@@ -309,8 +309,8 @@ def test_a_write_that_took_longer_than_its_files_are_spared_is_refused(library):
     root = library._views.root
     late = replace(mint_ticket(snapshot(library)), created_at=root.now_us() - 2 * 86_400_000_000)
     request = WriteRequest(snapshot(library), late, WriterKind.LOAD, ())
-    with pytest.raises(ConflictError, match="OMNIGRAPH_CLEANUP_GRACE"):
-        commit_write(request)
+    with root.hold() as hold, pytest.raises(ConflictError, match="OMNIGRAPH_CLEANUP_GRACE"):
+        commit_write(request, hold)
 
 
 @pytest.mark.parametrize(("days", "is_refused"), [(5, False), (7, True)])
@@ -321,11 +321,12 @@ def test_long_work_may_take_days_but_no_week(library, days, is_refused):
     with at_work(root) as note:
         shift_us[0] = days * 86_400_000_000
         request = WriteRequest(seen, mint_ticket(seen, note), WriterKind.LOAD, ())
-        if is_refused:
-            with pytest.raises(ConflictError, match="redo it"):
-                commit_write(request)
-        else:
-            assert commit_write(request).commit is not None
+        with root.hold() as hold:
+            if is_refused:
+                with pytest.raises(ConflictError, match="redo it"):
+                    commit_write(request, hold)
+            else:
+                assert commit_write(request, hold).commit is not None
 
 
 def test_time_spent_waiting_for_the_fence_counts(library):
@@ -334,13 +335,9 @@ def test_time_spent_waiting_for_the_fence_counts(library):
     seen = replace(snapshot(library), root=root)
     request = WriteRequest(seen, mint_ticket(seen), WriterKind.LOAD, ())
     with root.hold() as hold:
-
-        def take_hold():
-            shift_us[0] = 2 * 86_400_000_000
-            return hold
-
+        shift_us[0] = 2 * 86_400_000_000
         with pytest.raises(ConflictError, match="OMNIGRAPH_CLEANUP_GRACE"):
-            commit_write(request, take_hold)
+            commit_write(request, hold)
 
 
 def test_half_written_files_of_killed_processes_go(library, impatient, place):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +17,13 @@ from omnigraph.graph.loading import (
     BulkOptions,
     LoadRequest,
     Records,
-    check_head,
     ensure_branch,
     is_frame,
     is_table,
     load_result,
-    may_retry,
     read_records,
 )
-from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow, prepared_on
 from omnigraph.graph.results import LoadResult, SkippedRows
-from omnigraph.graph.view import View, Views
-from omnigraph.identity import CommitId
 from omnigraph.pipeline.inputs import InputOptions
 from omnigraph.pipeline.load import (
     FileSource,
@@ -41,14 +38,15 @@ from omnigraph.pipeline.session import spark
 from omnigraph.pipeline.spool import spooled
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
 from omnigraph.settings import Settings
-from omnigraph.storage.at_work import AtWork, at_work
-from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.write import WriteRequest, commit_write, mint_ticket
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.write import Ticket
+from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.driver import Writer
 
 
 def bulk_load(
-    views: Views,
+    writer: Writer,
     records: Records | pa.Table | object,
     request: LoadRequest,
     engine: str,
@@ -56,52 +54,54 @@ def bulk_load(
 ) -> LoadResult:
     """Load every row or none, through the pipeline."""
     options.checked()
-    created = ensure_branch(views, request)
-    tasks = _tasks(views, engine, options, records)
-    with at_work(views.root) as note, spooled(views.root, _in_memory(records)) as spool:
-        source = _source(records, spool, options)
-        load_options = LoadOptions(
-            request.mode,
-            partial=options.partial,
-            skip=options.on_error == "skip",
-            rejects=options.rejects,
+    root = writer.branches.root
+    created = ensure_branch(writer.branches, request)
+    tasks = _tasks(root.settings, engine, options, records)
+    with ExitStack() as resources:
+        change = _BulkLoad(root, tasks, records, request, options, resources)
+        published = writer.write(
+            change,
+            branch=request.branch,
+            actor=request.actor_id,
+            expected_head=request.expected_head,
         )
-        job = LoadJob(views.root, tasks, source, load_options)
-        try:
-            return _attempts(views, job, request, note, created=created)
-        finally:
-            job.close()
+        plain = load_result(change.job.counts, request, published, created=created)
+        return _with_measures(plain, change.job.measured())
 
 
-def _attempts(
-    views: Views, job: LoadJob, request: LoadRequest, note: AtWork, *, created: bool
-) -> LoadResult:
-    with CommitWindow(views.root, is_costly=True) as window:
-        for attempt in range(MAX_PREPARATIONS):
-            view = views.newest(request.branch)
-            check_head(view, request)
-            try:
-                with prepared_on(view.snapshot):
-                    published = _commit(view, job, request, window, note)
-            except ReadSetChanged as change:
-                if not may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
-                    raise
-                window.lost()
-                continue
-            views.remember(view.snapshot.ref, window.conclude(view.snapshot, published))
-            plain = load_result(view, job.counts, request, published, created=created)
-            return _with_measures(plain, job.measured())
-    raise AssertionError("the last attempt returns or raises")
+@dataclass(frozen=True)
+class _BulkLoad:
+    """Any amount of input; what it leaves beside the graph goes when `resources` are closed."""
 
+    root: GraphRoot
+    tasks: Tasks
+    records: object
+    request: LoadRequest
+    options: BulkOptions
+    resources: ExitStack
+    kind = WriterKind.LOAD
+    is_costly = True
 
-def _commit(
-    view: View, job: LoadJob, request: LoadRequest, window: CommitWindow, note: AtWork
-) -> Published:
-    snapshot, ticket = view.snapshot, mint_ticket(view.snapshot, note)
-    expected = None if request.expected_head is None else CommitId(request.expected_head)
-    staged = job.prepare(snapshot, view.catalog, ticket)
-    write = WriteRequest(snapshot, ticket, WriterKind.LOAD, staged, request.actor_id, expected)
-    return commit_write(write, window.hold)
+    @cached_property
+    def job(self) -> LoadJob:
+        """Made when it is first prepared: what is written down for it needs protection."""
+        spool = self.resources.enter_context(spooled(self.root, _in_memory(self.records)))
+        options = LoadOptions(
+            self.request.mode,
+            partial=self.options.partial,
+            skip=self.options.on_error == "skip",
+            rejects=self.options.rejects,
+        )
+        source = _source(self.records, spool, self.options)
+        return self.resources.enter_context(
+            closing(LoadJob(self.root, self.tasks, source, options))
+        )
+
+    def prepare(self, view: View, ticket: Ticket) -> Prepared:
+        return Prepared(self.job.prepare(view.snapshot, view.catalog, ticket))
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        return self.request.is_repeatable
 
 
 def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
@@ -117,11 +117,11 @@ def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
     )
 
 
-def _tasks(views: Views, engine: str, options: BulkOptions, records: object) -> Tasks:
+def _tasks(settings: Settings, engine: str, options: BulkOptions, records: object) -> Tasks:
     frame: Any = records
     session = options.session or (frame.sparkSession if is_frame(records) else None)
     chosen = "spark" if is_frame(records) else engine
-    return tasks_of(chosen, views.root.settings, session, options.spark_conf)
+    return tasks_of(chosen, settings, session, options.spark_conf)
 
 
 def tasks_of(

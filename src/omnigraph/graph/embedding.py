@@ -107,10 +107,10 @@ def _in_tasks(
     session: Any,  # noqa: ANN401 - Spark is loaded only where it is used
     conf: Mapping[str, str],
 ) -> EmbedSummary:
-    from omnigraph.graph.graph_embedding import tasks_for  # noqa: PLC0415 - loads the pipeline
+    from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
     from omnigraph.pipeline.embed import embed_file_in_tasks  # noqa: PLC0415
 
-    tasks = tasks_for(engine, session, conf, settings)
+    tasks = tasks_of(engine, settings, session, conf)
     return embed_file_in_tasks(tasks, request, settings.embed, per_minute)
 
 

@@ -58,6 +58,7 @@ from omnigraph.storage import branches
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
+from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
@@ -145,6 +146,7 @@ class Graph:
         limit_memory(root.settings.text_cache_bytes)
         limit_vector_memory(root.settings.vector_cache_bytes)
         self._autopilot = Autopilot(self._views, root.settings.autopilot)
+        self._writer = Writer(self._views, self._autopilot.wrote)
         self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)
         if not read_only:
@@ -319,9 +321,7 @@ class Graph:
         request = mutating.MutationRequest(
             source_text(query, "<query>"), name, params, branch, actor or self.actor, expected_head
         )
-        result = mutating.mutate(self._views, request)
-        self._autopilot.wrote()
-        return result
+        return mutating.mutate(self._writer, request)
 
     def load(
         self,
@@ -391,12 +391,9 @@ class Graph:
             from omnigraph.graph import bulk_loading  # noqa: PLC0415 - loads the whole pipeline
 
             request = loading.LoadRequest(b"", None, *head)
-            result = bulk_loading.bulk_load(self._views, given, request, engine, options)
-        else:
-            data, file = loading.read_records(given)
-            result = loading.load(self._views, loading.LoadRequest(data, file, *head))
-        self._autopilot.wrote()
-        return result
+            return bulk_loading.bulk_load(self._writer, given, request, engine, options)
+        data, file = loading.read_records(given)
+        return loading.load(self._writer, loading.LoadRequest(data, file, *head))
 
     def embed(
         self,
@@ -446,7 +443,7 @@ class Graph:
             session=session,  # type: ignore[arg-type]
             spark_conf=spark_conf or {},
         )
-        return graph_embedding.embed_graph(self._views, request)
+        return graph_embedding.embed_graph(self._writer, request)
 
     # --- branches --------------------------------------------------------------------------------
 
@@ -665,7 +662,7 @@ class Graph:
         {'no_drift'}
         """
         self._require_writable()
-        return repair(self._views.root, confirm=confirm, force=force)
+        return repair(self._views, confirm=confirm, force=force)
 
     def cleanup(
         self,

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.errors import BadRequest, PreconditionFailed
+from omnigraph.errors import BadRequest, ReadSetChanged
 from omnigraph.execution.embed.open import chosen_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec, parse_spec, read_spec
 from omnigraph.execution.load import LoadMode
-from omnigraph.graph.preparing import MAX_PREPARATIONS
-from omnigraph.graph.staged_rows import commit_rows
-from omnigraph.graph.view import View, Views
+from omnigraph.graph.bulk_loading import tasks_of
 from omnigraph.identity import MAIN
 from omnigraph.pipeline.embed import GraphEmbedding, forget_answers, graph_targets
-from omnigraph.pipeline.embed_kernels import EmbeddedRows
-from omnigraph.pipeline.session import spark
 from omnigraph.pipeline.source.access import StagedWrite
+from omnigraph.pipeline.source.staged import StagedLoad
 from omnigraph.pipeline.staging import StagingArea
-from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
-from omnigraph.settings import Settings
+from omnigraph.pipeline.tasks import Tasks
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.write import Ticket
+from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,84 +72,71 @@ def spec_of(spec: str | Path | Mapping[str, object] | None) -> EmbedSpec | None:
     return parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
 
 
-def tasks_for(
-    engine: str,
-    session: SparkSession | None,
-    conf: Mapping[str, str],
-    settings: Settings,
-) -> Tasks:
-    """Where tasks of an engine run."""
-    if engine == "local":
-        return InlineTasks()
-    if engine != "spark":
-        raise BadRequest(f"engine '{engine}' is not one of spark, local")
-    chosen = spark(session, settings=settings, conf=conf)
-    check_executors(chosen)
-    return SparkTasks(chosen)
+def embed_graph(writer: Writer, request: GraphEmbedRequest) -> GraphEmbedSummary:
+    """Fill vectors of a branch as one commit."""
+    if request.per_minute is not None and not request.per_minute > 0:
+        raise BadRequest("per_minute must be more than 0")
+    settings = writer.branches.root.settings
+    open_embedder(settings.embed)  # a missing key is said before anything is started
+    tasks = tasks_of(request.engine, settings, request.session, request.spark_conf)
+    with closing(_Embedding(request, tasks, chosen_model(settings.embed))) as change:
+        published = writer.write(change, branch=request.branch, actor=request.actor)
+    forget_answers(writer.branches.root)
+    return GraphEmbedSummary(
+        branch=normalize_branch(request.branch),
+        embedded=change.vectors,
+        model=change.model,
+        engine=tasks.engine,
+        commit_id=published.commit.commit_id if published and published.commit else None,
+    )
 
 
-def embed_graph(views: Views, request: GraphEmbedRequest) -> GraphEmbedSummary:
-    """Fill vectors of a branch as one commit.
+class _Embedding:
+    """Vectors of the rows that lack them.
 
     Where the branch moves meanwhile the rows are read again; what the provider answered is kept,
     so that no text is paid for twice.
     """
-    if request.per_minute is not None and not request.per_minute > 0:
-        raise BadRequest("per_minute must be more than 0")
-    settings = views.root.settings
-    model = chosen_model(settings.embed)
-    open_embedder(settings.embed)  # a missing key is said before anything is started
-    tasks = tasks_for(request.engine, request.session, request.spark_conf, settings)
-    for attempt in range(MAX_PREPARATIONS):
-        view = views.newest(request.branch)
-        try:
-            made, commit_id = _attempt(views, view, request, tasks, model)
-        except PreconditionFailed:
-            if attempt + 1 == MAX_PREPARATIONS:
-                raise
-            continue
-        forget_answers(view.snapshot)
-        return GraphEmbedSummary(str(view.snapshot.branch), made, model, tasks.engine, commit_id)
-    raise AssertionError("the last attempt returns or raises")
 
+    kind, is_costly = WriterKind.LOAD, True
 
-def _attempt(
-    views: Views, view: View, request: GraphEmbedRequest, tasks: Tasks, model: str
-) -> tuple[int, str | None]:
-    targets = graph_targets(view.catalog, request.types, request.spec, model)
-    job = GraphEmbedding(
-        tasks,
-        views.root.settings.embed,
-        targets,
-        reembed_all=request.reembed_all,
-        per_minute=request.per_minute,
-    )
-    area = uuid4().hex
-    try:
-        rows = job.stage(view.snapshot, view.catalog, area)
-        return sum(one.vectors for one in rows), _commit(views, view, request, rows, area)
-    finally:
-        StagingArea(views.root, area).remove()
+    def __init__(self, request: GraphEmbedRequest, tasks: Tasks, model: str) -> None:
+        self._request, self._tasks, self.model = request, tasks, model
+        self._area: StagingArea | None = None
+        self.vectors = 0
 
+    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+        self.close()
+        request, root = self._request, view.snapshot.root
+        self._area = StagingArea(root, uuid4().hex)
+        job = GraphEmbedding(
+            self._tasks,
+            root.settings.embed,
+            graph_targets(view.catalog, request.types, request.spec, self.model),
+            reembed_all=request.reembed_all,
+            per_minute=request.per_minute,
+        )
+        rows = job.stage(view.snapshot, view.catalog, self._area.id)
+        self.vectors = sum(one.vectors for one in rows)
+        if not self.vectors:
+            return None
+        write = StagedWrite(
+            uri=root.uri,
+            branch=request.branch,
+            mode=LoadMode.MERGE,
+            partial=False,
+            actor=request.actor,
+            area=self._area.id,
+            ir=encode_ir(view.catalog),
+            splits=[one.split for one in rows],
+        )
+        staged = StagedLoad(root, write).prepare(view.snapshot, view.catalog, ticket)
+        return Prepared(staged)
 
-def _commit(
-    views: Views,
-    view: View,
-    request: GraphEmbedRequest,
-    rows: Sequence[EmbeddedRows],
-    area: str,
-) -> str | None:
-    if not any(one.vectors for one in rows):
-        return None
-    write = StagedWrite(
-        uri=views.root.uri,
-        branch=request.branch,
-        mode=LoadMode.MERGE,
-        partial=False,
-        actor=request.actor,
-        area=area,
-        ir=encode_ir(view.catalog),
-        splits=[one.split for one in rows],
-        expected_head=view.snapshot.head,
-    )
-    return commit_rows(views, write)
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        return True
+
+    def close(self) -> None:
+        """Remove what was staged."""
+        if self._area is not None:
+            self._area.remove()

@@ -17,24 +17,23 @@ from omnigraph.errors import (
     BadRequest,
     BranchNotFound,
     KeyConflict,
-    PreconditionFailed,
     ReadSetChanged,
 )
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.load import LoadMode, LoadPlan, parse_records, plan_load
 from omnigraph.execution.stage import stage_tables
 from omnigraph.graph.engines import require_engine
-from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow, prepared_on
 from omnigraph.graph.results import LoadResult
-from omnigraph.graph.view import View, Views
-from omnigraph.identity import CommitId, EntityKind, TableKey
+from omnigraph.identity import EntityKind, TableKey
 from omnigraph.storage import branches
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import find_ref
-from omnigraph.storage.write import NO_ROW_CHANGED, WriteRequest, commit_write, mint_ticket
+from omnigraph.storage.write import Ticket
 from omnigraph.types.jsonl import ParsedLines
+from omnigraph.writer.change import Branches, Prepared, View
+from omnigraph.writer.driver import Writer
 
 REPORTED_PROBLEMS = 100
 MANY_BYTES = 8 << 20
@@ -148,6 +147,11 @@ class LoadRequest:
     actor_id: str | None
     expected_head: str | None
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it means the same on a branch that others changed; an overwrite does not."""
+        return self.mode is not LoadMode.OVERWRITE
+
 
 def read_records(records: Records) -> tuple[bytes, str | None]:
     """The bytes of the input, and the name errors should give it."""
@@ -161,67 +165,55 @@ def read_records(records: Records) -> tuple[bytes, str | None]:
     return msgspec.json.Encoder().encode_lines(list(records)), None
 
 
-def load(views: Views, request: LoadRequest) -> LoadResult:
-    """Load every record or none.
-
-    Appends and merges are prepared again when the branch moved meanwhile; an overwrite is not.
-    """
-    created = ensure_branch(views, request)
-    parse = _Parser(request)
-    is_costly = len(request.data) > COSTLY_BYTES
-    with CommitWindow(views.root, is_costly=is_costly) as window:
-        for attempt in range(MAX_PREPARATIONS):
-            view = views.newest(request.branch)
-            check_head(view, request)
-            try:
-                with prepared_on(view.snapshot):
-                    plan = _planned(views, view, parse(view.catalog), request)
-                    published = _commit(view, plan, request, window)
-            except ReadSetChanged as change:
-                if not may_retry(request, change) or attempt + 1 == MAX_PREPARATIONS:
-                    raise
-                window.lost()
-                continue
-            views.remember(view.snapshot.ref, window.conclude(view.snapshot, published))
-            return load_result(view, plan.counts, request, published, created=created)
-    raise AssertionError("the last attempt returns or raises")
+def load(writer: Writer, request: LoadRequest) -> LoadResult:
+    """Load every record or none."""
+    created = ensure_branch(writer.branches, request)
+    change = _Load(request)
+    published = writer.write(
+        change,
+        branch=request.branch,
+        actor=request.actor_id,
+        expected_head=request.expected_head,
+    )
+    return load_result(change.counts, request, published, created=created)
 
 
-def _planned(views: Views, view: View, parsed: ParsedLines, request: LoadRequest) -> LoadPlan:
-    committed = CommittedRows(view.snapshot)
-    ids = views.root.ids
-    plan = plan_load(parsed, view.catalog, request.mode, committed, ids, request.file)
-    require_valid(plan.table_changes(), view.catalog, committed)
-    return plan
+class _Load:
+    """Records in one piece."""
 
-
-class _Parser:
-    """Parses the input once for each schema it meets, however often the load is prepared."""
+    kind = WriterKind.LOAD
 
     def __init__(self, request: LoadRequest) -> None:
         self._request = request
         self._parsed: tuple[Catalog, ParsedLines] | None = None
+        self.is_costly = len(request.data) > COSTLY_BYTES
+        self.counts: Mapping[TableKey, int] = {}
 
-    def __call__(self, catalog: Catalog) -> ParsedLines:
+    def prepare(self, view: View, ticket: Ticket) -> Prepared:
+        request, snapshot, committed = self._request, view.snapshot, CommittedRows(view.snapshot)
+        ids, parsed = snapshot.root.ids, self._parse(view.catalog)
+        plan = plan_load(parsed, view.catalog, request.mode, committed, ids, request.file)
+        require_valid(plan.table_changes(), view.catalog, committed)
+        self.counts = plan.counts
+        try:
+            changes = [plan.changes[key] for key in sorted(plan.changes)]
+            return Prepared(stage_tables(snapshot, ticket, changes))
+        except KeyConflict as conflict:
+            raise _with_line(conflict, plan) from conflict
+
+    def _parse(self, catalog: Catalog) -> ParsedLines:
+        """The input, parsed once for each schema it meets, however often the load is prepared."""
         if self._parsed is None or self._parsed[0] is not catalog:
             request = self._request
             parsed = parse_records(request.data, catalog, request.file, REPORTED_PROBLEMS)
             self._parsed = catalog, parsed
         return self._parsed[1]
 
-
-def check_head(view: View, request: LoadRequest) -> None:
-    snapshot = view.snapshot
-    if request.expected_head is not None and snapshot.head != request.expected_head:
-        raise PreconditionFailed(snapshot.branch, request.expected_head, snapshot.head)
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        return self._request.is_repeatable
 
 
-def may_retry(request: LoadRequest, change: ReadSetChanged) -> bool:
-    is_repeatable = request.mode is not LoadMode.OVERWRITE and request.expected_head is None
-    return change.member in NO_ROW_CHANGED or is_repeatable
-
-
-def ensure_branch(views: Views, request: LoadRequest) -> bool:
+def ensure_branch(views: Branches, request: LoadRequest) -> bool:
     """Create the branch if it is missing and a base was given; tells whether it did."""
     name = normalize_branch(request.branch)
     if find_ref(views.root.store, name) is not None:
@@ -233,19 +225,6 @@ def ensure_branch(views: Views, request: LoadRequest) -> bool:
     except AlreadyExists:
         return False  # another load wanted it too, and was first
     return True
-
-
-def _commit(view: View, plan: LoadPlan, request: LoadRequest, window: CommitWindow) -> Published:
-    snapshot = view.snapshot
-    expected = None if request.expected_head is None else CommitId(request.expected_head)
-    ticket = mint_ticket(snapshot)
-    changes = [plan.changes[key] for key in sorted(plan.changes)]
-    try:
-        staged = stage_tables(snapshot, ticket, changes)
-    except KeyConflict as conflict:
-        raise _with_line(conflict, plan) from conflict
-    write = WriteRequest(snapshot, ticket, WriterKind.LOAD, staged, request.actor_id, expected)
-    return commit_write(write, window.hold)
 
 
 def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
@@ -260,20 +239,20 @@ def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
 
 
 def load_result(
-    view: View,
     loaded: Mapping[TableKey, int],
     request: LoadRequest,
-    published: Published,
+    published: Published | None,
     *,
     created: bool,
 ) -> LoadResult:
-    assert published.commit is not None, "a load always commits"
+    assert published is not None, "a load always commits"
+    assert published.commit is not None, "and says so in the history"
     counts: dict[EntityKind, dict[str, int]] = {EntityKind.NODE: {}, EntityKind.EDGE: {}}
     for key, count in loaded.items():
         kind, _, name = key.partition(":")
         counts[EntityKind(kind)][name] = count
     return LoadResult(
-        branch=view.snapshot.branch,
+        branch=normalize_branch(request.branch),
         base_branch=request.base,
         branch_created=created,
         mode=str(request.mode),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import PreconditionFailed, ReadSetChanged
+from contextlib import closing
+
+from omnigraph.errors import ReadSetChanged
 from omnigraph.execution.load import LoadMode
-from omnigraph.graph.preparing import MAX_PREPARATIONS, CommitWindow
-from omnigraph.graph.view import View, Views
-from omnigraph.identity import CommitId
+from omnigraph.graph.view import Views
 from omnigraph.pipeline.source.access import StagedWrite
 from omnigraph.pipeline.source.staged import StagedLoad
-from omnigraph.storage.at_work import AtWork, at_work
-from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.write import NO_ROW_CHANGED, WriteRequest, commit_write, mint_ticket
+from omnigraph.storage.write import Ticket
+from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.driver import Writer
 
 
 def commit_rows(views: Views, write: StagedWrite) -> str | None:
@@ -21,56 +21,35 @@ def commit_rows(views: Views, write: StagedWrite) -> str | None:
     Raises:
         PreconditionFailed: the branch is not at the commit the write expects.
     """
-    job = StagedLoad(views.root, write)
-    try:
-        with at_work(views.root) as note, CommitWindow(views.root, is_costly=True) as window:
-            for _ in range(MAX_PREPARATIONS - 1):
-                try:
-                    return _attempt(views, job, write, window, note)
-                except ReadSetChanged as change:
-                    if not _may_retry(write, change):
-                        raise
-                    window.lost()
-            return _attempt(views, job, write, window, note)
-    finally:
-        job.close()
+    with closing(StagedLoad(views.root, write)) as job:
+        published = Writer(views).write(
+            _StagedRows(views, job, write),
+            branch=write.branch,
+            actor=write.actor,
+            expected_head=write.expected_head,
+        )
+    return None if published is None or published.commit is None else published.commit.commit_id
 
 
-def _attempt(
-    views: Views, job: StagedLoad, write: StagedWrite, window: CommitWindow, note: AtWork
-) -> str | None:
-    view = views.newest(write.branch)
-    if write.expected_head is not None and view.snapshot.head != write.expected_head:
-        raise PreconditionFailed(view.snapshot.branch, write.expected_head, view.snapshot.head)
-    # A commit that comes after this look makes the branch move, and then everything is redone.
-    if write.origin is not None and _has_commit_of(views, write.branch, write.origin):
-        return None
-    published = _commit(view, job, write, window, note)
-    views.remember(view.snapshot.ref, window.conclude(view.snapshot, published))
-    assert published.commit is not None, "a load always commits"
-    return published.commit.commit_id
+class _StagedRows:
+    """Rows that others staged, and that are there as often as they must be prepared."""
 
+    kind, is_costly = WriterKind.LOAD, True
 
-def _has_commit_of(views: Views, branch: str, origin: str) -> bool:
-    return any(commit.origin == origin for commit in views.commits(branch))
+    def __init__(self, views: Views, job: StagedLoad, write: StagedWrite) -> None:
+        self._views, self._job, self._write = views, job, write
 
+    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+        origin = self._write.origin
+        # A commit that comes after this look makes the branch move, and then everything is redone.
+        if origin is not None and self._has_commit_of(origin):
+            return None
+        staged = self._job.prepare(view.snapshot, view.catalog, ticket)
+        return Prepared(staged, origin=origin)
 
-def _commit(
-    view: View, job: StagedLoad, write: StagedWrite, window: CommitWindow, note: AtWork
-) -> Published:
-    ticket = mint_ticket(view.snapshot, note)
-    staged = job.prepare(view.snapshot, view.catalog, ticket)
-    request = WriteRequest(
-        view.snapshot,
-        ticket,
-        WriterKind.LOAD,
-        staged,
-        write.actor,
-        None if write.expected_head is None else CommitId(write.expected_head),
-        origin=write.origin,
-    )
-    return commit_write(request, window.hold)
+    def _has_commit_of(self, origin: str) -> bool:
+        commits = self._views.commits(self._write.branch)
+        return any(commit.origin == origin for commit in commits)
 
-
-def _may_retry(write: StagedWrite, change: ReadSetChanged) -> bool:
-    return change.member in NO_ROW_CHANGED or write.mode is not LoadMode.OVERWRITE
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        return self._write.mode is not LoadMode.OVERWRITE

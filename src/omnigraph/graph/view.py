@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.catalog.build import compile_schema
@@ -39,23 +38,12 @@ from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.writer.change import View as View
 
 T = TypeVar("T")
 
 _LOOKS = 8
 """So often is a branch looked up again that vanished between its name and its content."""
-
-
-@dataclass(frozen=True)
-class View:
-    """A snapshot and the schema its rows follow."""
-
-    snapshot: Snapshot
-    catalog: Catalog
-
-    def __repr__(self) -> str:
-        at = self.snapshot
-        return f"View({at.root.uri!r}, {str(at.branch)!r}, {at.id!r})"
 
 
 class Views:

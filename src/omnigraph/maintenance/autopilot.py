@@ -16,12 +16,13 @@ from omnigraph.errors import OmniError
 from omnigraph.identity import MAIN
 from omnigraph.maintenance.cleanup import cleanup, preview
 from omnigraph.maintenance.declared import stored_indexes
-from omnigraph.maintenance.model import Branches, CleanupResult, OptimizeResult
+from omnigraph.maintenance.model import CleanupResult, OptimizeResult
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize, owned_entries
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import AutopilotSettings
 from omnigraph.storage.tables.compaction import plan_groups
 from omnigraph.storage.tables.indices import describe_layout, plan_segment
+from omnigraph.writer.change import Branches
 
 
 @dataclass(frozen=True, slots=True)

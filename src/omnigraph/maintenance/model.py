@@ -5,37 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
-from omnigraph.catalog.model import Catalog
 from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import ManifestVersion
-from omnigraph.storage.refs import BranchRef
-from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.snapshot import Snapshot
 
 MANIFEST_KEY = "__manifest"
 """The name under which the manifest stands among the tables."""
-
-
-class Seen(Protocol):
-    """A snapshot and the schema its rows follow."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-
-    @property
-    def catalog(self) -> Catalog: ...
-
-
-class Branches(Protocol):
-    """Where maintenance looks at branches, and leaves what it has just published."""
-
-    root: GraphRoot
-
-    def newest(self, branch: str) -> Seen: ...
-
-    def remember(self, ref: BranchRef, manifest: ManifestVersion) -> None: ...
 
 
 class Skip(StrEnum):

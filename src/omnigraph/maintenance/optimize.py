@@ -25,11 +25,9 @@ from omnigraph.errors import (
 from omnigraph.identity import MAIN, TableKey
 from omnigraph.maintenance.model import (
     MANIFEST_KEY,
-    Branches,
     OptimizedTable,
     OptimizeResult,
     PendingIndex,
-    Seen,
     Skip,
 )
 from omnigraph.maintenance.steps import (
@@ -58,7 +56,9 @@ from omnigraph.storage.tables.handle import latest_version, open_newest, open_ta
 from omnigraph.storage.tables.ledger import compact_lineage
 from omnigraph.storage.tables.maintain import stage_without_auto_cleanup
 from omnigraph.storage.tables.orders import Order, is_gone
-from omnigraph.storage.write import StagedTable, Writable, WriteRequest, commit_write, mint_ticket
+from omnigraph.storage.write import StagedTable, Ticket, Writable
+from omnigraph.writer.change import Branches, Prepared, View
+from omnigraph.writer.driver import Writer
 
 MOST_ROUNDS = 16
 """A table takes four steps at most; more rounds are for work that writers spoiled."""
@@ -109,6 +109,10 @@ class _Run:
     tables: dict[TableKey, _Table] = field(default_factory=dict)
     note: AtWork | None = None
     """Tells cleanup that files are being written; left before the first of them."""
+
+    @property
+    def writer(self) -> Writer:
+        return Writer(self.branches)
 
     @property
     def root(self) -> GraphRoot:
@@ -246,7 +250,7 @@ def _is_done(run: _Run, key: TableKey) -> bool:
     return table is None or table.is_done
 
 
-def _plan_table(run: _Run, seen: Seen, entry: TableEntry) -> StripSettings | Order | None:
+def _plan_table(run: _Run, seen: View, entry: TableEntry) -> StripSettings | Order | None:
     table, type_ = run.tables[entry.table_key], seen.catalog.by_table_key[entry.table_key]
     try:
         opened = open_table(run.root.location(entry.path, entry.owner_branch), entry.version)
@@ -263,60 +267,78 @@ def _plan_table(run: _Run, seen: Seen, entry: TableEntry) -> StripSettings | Ord
 
 def _land(run: _Run, steps: Mapping[TableKey, Step]) -> None:
     """Put the prepared steps on top of what the graph shows now, all in one window."""
-    with run.root.hold() as hold:
-        snapshot = _settled(run, hold)
-        ticket = mint_ticket(snapshot, run.note)
-        staged: dict[TableKey, StagedTable] = {}
-        for entry in owned_entries(snapshot):
-            step = steps.get(entry.table_key)
-            if step is None:
-                continue
-            table = run.root.open_entry(entry)
-            transaction = step.stage(table, ticket.properties)
-            if transaction is not None:
-                writable = Writable(entry, table, is_fork=False)
-                staged[entry.table_key] = StagedTable(writable, transaction)
-        landed = False
-        if staged:
-            request = WriteRequest(
-                snapshot,
-                ticket,
-                run.options.kind,
-                tuple(staged.values()),
-                run.options.actor,
-                records_commit=False,
-            )
-            landed = _commit(run, request, hold)
+    landing = _Landing(run, steps)
+    landed = _is_visible(run, landing)
     for key, step in steps.items():
-        if landed and key in staged:
+        if landed and key in landing.staged:
             run.tables[key].landed(step)
         else:
             run.tables[key].spoiled()
 
 
-def _commit(run: _Run, request: WriteRequest, hold: Hold) -> bool:
-    """Whether the write is visible; a table that was found ahead of the graph is left out next."""
+def _is_visible(run: _Run, landing: _Landing) -> bool:
+    """Whether the steps landed; a table that was found ahead of the graph is left out next."""
+    options = run.options
     try:
-        published = commit_write(request, lambda: hold)
+        with run.root.hold() as hold:
+            published = run.writer.write_held(
+                landing, hold, branch=options.branch, actor=options.actor, note=run.note
+            )
     except UncoveredDrift as drift:
         table = run.tables[TableKey(drift.table_key)]
         table.is_done, table.drift = True, drift
         return False
     except ReadSetChanged:
         return False
-    run.branches.remember(request.snapshot.ref, published.manifest)
-    return True
+    return published is not None
+
+
+class _Landing:
+    """Steps whose files are written; prepared under the fence, on what the graph shows then."""
+
+    is_costly = False
+
+    def __init__(self, run: _Run, steps: Mapping[TableKey, Step]) -> None:
+        self.kind, self._steps = run.options.kind, steps
+        self.staged: dict[TableKey, StagedTable] = {}
+
+    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+        for entry in owned_entries(view.snapshot):
+            step = self._steps.get(entry.table_key)
+            if step is None:
+                continue
+            table = view.snapshot.root.open_entry(entry)
+            transaction = step.stage(table, ticket.properties)
+            if transaction is not None:
+                writable = Writable(entry, table, is_fork=False)
+                self.staged[entry.table_key] = StagedTable(writable, transaction)
+        if not self.staged:
+            return None
+        return Prepared(tuple(self.staged.values()), records_commit=False)
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - there is a next round
+        return False
 
 
 def _record(run: _Run) -> Commit | None:
     """The one commit of the whole run; it changes no table."""
-    with run.root.hold() as hold:
-        snapshot = _settled(run, hold)
-        ticket, options = mint_ticket(snapshot), run.options
-        request = WriteRequest(snapshot, ticket, options.kind, (), options.actor)
-        published = commit_write(request, lambda: hold)
-    run.branches.remember(snapshot.ref, published.manifest)
-    return published.commit
+    options = run.options
+    published = run.writer.write(_Mark(options.kind), branch=options.branch, actor=options.actor)
+    return published.commit if published else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A commit for what is visible already."""
+
+    kind: WriterKind
+    is_costly = False
+
+    def prepare(self, view: View, ticket: Ticket) -> Prepared:  # noqa: ARG002 - no table
+        return Prepared()
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        return True
 
 
 # --- afterwards -----------------------------------------------------------------------------------
@@ -354,7 +376,7 @@ def _report(run: _Run) -> list[OptimizedTable]:
     return [_describe(run, seen, key) for key in sorted(run.tables)]
 
 
-def _describe(run: _Run, seen: Seen, key: TableKey) -> OptimizedTable:
+def _describe(run: _Run, seen: View, key: TableKey) -> OptimizedTable:
     table = run.tables[key]
     if table.drift is not None:
         return OptimizedTable(

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import BadRequest, ManifestCorrupt, OmniError
+from omnigraph.errors import BadRequest, ManifestCorrupt, OmniError, ReadSetChanged
+from omnigraph.identity import MAIN
 from omnigraph.maintenance.model import Drift, RepairAction, RepairedTable, RepairResult
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import SetVersion
@@ -25,7 +26,9 @@ from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import latest_version, open_table
 from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, VersionRecord, read_history
-from omnigraph.storage.write import WriteRequest, commit_write, mint_ticket
+from omnigraph.storage.write import Ticket
+from omnigraph.writer.change import Branches, Prepared, View
+from omnigraph.writer.driver import Writer
 
 REPAIR_ACTOR = "omnigraph:repair"
 FORCED_ACTOR = "omnigraph:repair:force"
@@ -43,7 +46,7 @@ class _Found:
         return replace(self, row=replace(self.row, action=action))
 
 
-def repair(root: GraphRoot, *, confirm: bool = False, force: bool = False) -> RepairResult:
+def repair(branches: Branches, *, confirm: bool = False, force: bool = False) -> RepairResult:
     """Look for tables of `main` that are ahead of the graph; with `confirm`, accept them.
 
     Without `force` only what provably changed no row is accepted.
@@ -53,6 +56,7 @@ def repair(root: GraphRoot, *, confirm: bool = False, force: bool = False) -> Re
     """
     if force and not confirm:
         raise BadRequest("--force accepts what may have changed rows, so it needs --confirm too")
+    root = branches.root
     with root.hold() as hold:
         settle_all(root, hold, MAIN_REF)
         snapshot = _newest(root)
@@ -60,7 +64,7 @@ def repair(root: GraphRoot, *, confirm: bool = False, force: bool = False) -> Re
         decided = [one.decided(_action(one.row, confirm=confirm, force=force)) for one in found]
         if confirm:
             _undo(snapshot, decided, hold)
-            _accept(root, decided, hold)
+            _accept(branches, decided, hold)
         version = _newest(root).manifest_version
     return RepairResult(confirm, force, tuple(one.row for one in decided), version)
 
@@ -167,23 +171,31 @@ def _undo(snapshot: Snapshot, decided: Sequence[_Found], hold: Hold) -> None:
         revoke_late_effects(snapshot, late, hold)
 
 
-def _accept(root: GraphRoot, decided: Sequence[_Found], hold: Hold) -> None:
+def _accept(branches: Branches, decided: Sequence[_Found], hold: Hold) -> None:
     """Show the newest version of every accepted table, all in one commit."""
     accepted = (RepairAction.HEALED, RepairAction.FORCED)
     chosen = [one for one in decided if one.row.action in accepted]
     if not chosen:
         return
-    snapshot = _newest(root)
     is_forced = any(one.row.action is RepairAction.FORCED for one in chosen)
-    request = WriteRequest(
-        snapshot,
-        mint_ticket(snapshot),
-        WriterKind.OPTIMIZE,
-        (),
-        FORCED_ACTOR if is_forced else REPAIR_ACTOR,
-        adopted=tuple(_shown_at_head(root, one) for one in chosen),
-    )
-    commit_write(request, lambda: hold)
+    actor = FORCED_ACTOR if is_forced else REPAIR_ACTOR
+    Writer(branches).write_held(_Acceptance(chosen), hold, branch=MAIN, actor=actor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Acceptance:
+    """The newest versions of some tables, which are there already."""
+
+    chosen: Sequence[_Found]
+    kind = WriterKind.OPTIMIZE
+    is_costly = False
+
+    def prepare(self, view: View, ticket: Ticket) -> Prepared:  # noqa: ARG002 - no table moves
+        root = view.snapshot.root
+        return Prepared(adopted=tuple(_shown_at_head(root, one) for one in self.chosen))
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - look first
+        return False
 
 
 def _shown_at_head(root: GraphRoot, one: _Found) -> SetVersion:

@@ -16,7 +16,7 @@ from omnigraph.errors import BranchNotFound, OmniError
 from omnigraph.identity import EntityKind, table_key
 from omnigraph.maintenance.declared import stored_indexes
 from omnigraph.maintenance.mark import Place, table_paths
-from omnigraph.maintenance.model import Branches, Finding, Seen, VerifyResult
+from omnigraph.maintenance.model import Finding, VerifyResult
 from omnigraph.maintenance.verify_rows import dangling_ends, verify_rows
 from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
@@ -31,6 +31,7 @@ from omnigraph.storage.tables.branches import list_branches
 from omnigraph.storage.tables.handle import Table, latest_version, open_table
 from omnigraph.storage.tables.indices import describe_indices
 from omnigraph.storage.tables.reclaim import tree_names, unreferenced_files
+from omnigraph.writer.change import Branches, View
 
 _LOOKS = 3
 """So often a branch is looked at that is written while we look."""
@@ -104,7 +105,7 @@ def _verify_branch(branches: Branches, name: str, report: Report, *, deep: bool)
             return
 
 
-def _has_moved(branches: Branches, seen: Seen) -> bool:
+def _has_moved(branches: Branches, seen: View) -> bool:
     try:
         now = branches.newest(seen.snapshot.branch).snapshot
     except OmniError:
@@ -112,7 +113,7 @@ def _has_moved(branches: Branches, seen: Seen) -> bool:
     return now.manifest_version != seen.snapshot.manifest_version
 
 
-def _verify_seen(seen: Seen, report: Report, *, deep: bool) -> None:
+def _verify_seen(seen: View, report: Report, *, deep: bool) -> None:
     snapshot = seen.snapshot
     report.checked["branches"] += 1
     _verify_history(snapshot, report)
@@ -144,7 +145,7 @@ def _verify_history(snapshot: Snapshot, report: Report) -> None:
             report.wrong("history", message, snapshot.branch)
 
 
-def _verify_table(seen: Seen, entry: TableEntry, report: Report, *, deep: bool) -> None:
+def _verify_table(seen: View, entry: TableEntry, report: Report, *, deep: bool) -> None:
     snapshot = seen.snapshot
     branch, key = snapshot.branch, entry.table_key
 
@@ -189,7 +190,7 @@ def _is_moving(snapshot: Snapshot, entry: TableEntry) -> bool:
     return announced or snapshot.manifest.table.newest_version() != snapshot.manifest_version
 
 
-def _verify_indexes(seen: Seen, entry: TableEntry, table: Table, report: Report) -> None:
+def _verify_indexes(seen: View, entry: TableEntry, table: Table, report: Report) -> None:
     """Every index can be described; what one does not cover yet is worth knowing."""
     indices, branch = describe_indices(table), seen.snapshot.branch
     type_ = seen.catalog.by_table_key[entry.table_key]
@@ -202,7 +203,7 @@ def _verify_indexes(seen: Seen, entry: TableEntry, table: Table, report: Report)
             report.note("index", message, branch, entry.table_key)
 
 
-def _verify_edges(seen: Seen, report: Report) -> None:
+def _verify_edges(seen: View, report: Report) -> None:
     """Every edge ends at nodes that are there."""
     for edge in seen.catalog.edges.values():
         edges = seen.snapshot.table(edge.table_key)

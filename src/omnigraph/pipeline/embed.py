@@ -37,6 +37,7 @@ from omnigraph.pipeline.tasks import Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.layout import staging_path
+from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 
 _KERNELS = "omnigraph.pipeline.embed_kernels"
@@ -242,7 +243,7 @@ class GraphEmbedding:
         locations = {key: place.table_location(key) for key in catalog.by_table_key}
         rows = list(self._tasks_of(snapshot, ir))
         share = _share(self.per_minute, self.tasks, len(rows))
-        asking = Asking(self.settings, 0, answers_folder(snapshot), aws, share)
+        asking = Asking(self.settings, 0, answers_folder(snapshot.root), aws, share)
         work = RowWork(StageSpec(ir, locations, aws), asking)
         done: list[EmbeddedRows | Failed] = self.tasks.run(
             f"{_KERNELS}:embed_rows", rows, work, stage="embed"
@@ -271,9 +272,9 @@ class GraphEmbedding:
         return (AnyOf(tuple(IsNull(vector) for vector in vectors)),)
 
 
-def forget_answers(snapshot: Snapshot) -> None:
+def forget_answers(root: GraphRoot) -> None:
     """Remove what the provider answered, once it is part of the graph."""
-    folder, aws = answers_folder(snapshot), snapshot.root.settings.aws
+    folder, aws = answers_folder(root), root.settings.aws
     store = open_filesystem(folder, aws)
     try:
         store.delete_dir(store_path(folder))
@@ -281,7 +282,7 @@ def forget_answers(snapshot: Snapshot) -> None:
         return  # nothing was asked, or it is garbage and harms nobody
 
 
-def answers_folder(snapshot: Snapshot) -> str:
+def answers_folder(root: GraphRoot) -> str:
     """Where the answers for a graph wait until they are part of it."""
-    place = snapshot.root.location(staging_path("embed-answers")).native_uri
+    place = root.location(staging_path("embed-answers")).native_uri
     return place.removeprefix("file://")

@@ -141,6 +141,7 @@ def _commit(base: ManifestVersion, ref: BranchRef, publication: Publication) -> 
         created_at=publication.commit.created_at,
         incarnation=ref.incarnation,
         origin=publication.commit.origin,
+        details=publication.commit.details,
     )
 
 

@@ -7,9 +7,9 @@ makes all of it visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from omnigraph.errors import (
     AlreadyExists,
@@ -28,7 +28,7 @@ from omnigraph.errors import (
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.at_work import AtWork
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.changes import ExactHead, NewCommit, Publication, SetVersion
+from omnigraph.storage.manifest.changes import ExactHead, Publication, SetVersion
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.publish import Published, prepare_publish, publish
@@ -161,12 +161,14 @@ class WriteRequest:
     """Versions that are there already and that the graph shall show from now on."""
     origin: str | None = None
     """What a writer that may repeat itself calls the change; kept with the commit."""
+    merged_parent: CommitId | None = None
+    """The commit of another branch that the change brings in."""
+    details: Mapping[str, object] = field(default_factory=dict)
+    """What else is kept with the commit; values of JSON."""
 
 
-def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = None) -> Published:
+def commit_write(request: WriteRequest, hold: Hold) -> Published:
     """Make the write visible, or leave nothing of it.
-
-    The fence is held for just this write, unless the caller gives a hold that it keeps.
 
     Raises:
         ReadSetChanged: the branch moved since the write was prepared; nothing was changed.
@@ -175,22 +177,20 @@ def commit_write(request: WriteRequest, take_hold: Callable[[], Hold] | None = N
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
     snapshot, intent = request.snapshot, _intent(request)
-    with ExitStack() as stack:
-        with _forks_dropped_on_failure(request):
-            held = take_hold() if take_hold else stack.enter_context(snapshot.root.hold())
-            settle_all(snapshot.root, held, snapshot.ref)
-            newest = revalidate(snapshot, request.expected_head)
-            _require_files(request)
-            held.check()
-            if request.tables:
-                write_intent(snapshot.root.store, intent)
-        if not request.tables:
-            publication = _publication(request, ())
-            return publish(
-                snapshot.root, snapshot.ref, publication, base=newest, before_commit=held.check
-            )
-        beside = stack.enter_context(SideBySide(snapshot.root.settings.write_concurrency))
-        return _effects(request, held, intent, newest, beside)
+    with forks_dropped_on_failure(request.tables):
+        settle_all(snapshot.root, hold, snapshot.ref)
+        newest = revalidate(snapshot, request.expected_head)
+        _require_files(request)
+        hold.check()
+        if request.tables:
+            write_intent(snapshot.root.store, intent)
+    if not request.tables:
+        publication = _publication(request, intent, ())
+        return publish(
+            snapshot.root, snapshot.ref, publication, base=newest, before_commit=hold.check
+        )
+    with SideBySide(snapshot.root.settings.write_concurrency) as beside:
+        return _effects(request, hold, intent, newest, beside)
 
 
 def _require_files(request: WriteRequest) -> None:
@@ -215,11 +215,12 @@ def _require_files(request: WriteRequest) -> None:
 
 
 @contextmanager
-def _forks_dropped_on_failure(request: WriteRequest) -> Iterator[None]:
+def forks_dropped_on_failure(tables: Iterable[StagedTable]) -> Iterator[None]:
+    """Leave no fork of a write that fails before it is announced."""
     try:
         yield
     except OmniError:
-        for table in request.tables:
+        for table in tables:
             drop_fork(table.writable)
         raise
 
@@ -268,14 +269,14 @@ def _effects(
         moving = [_start_moving(table, hold, beside) for table in request.tables]
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
-        prepared = prepare_publish(newest, ref, _publication(request, _planned(request)))
+        prepared = prepare_publish(newest, ref, _publication(request, intent, _planned(request)))
         moved = tuple(
             _moved(request.snapshot, *one) for one in zip(request.tables, moving, strict=True)
         )
         published = publish(
             root,
             ref,
-            _publication(request, moved),
+            _publication(request, intent, moved),
             base=newest,
             prepared=prepared,
             before_commit=hold.check,
@@ -395,22 +396,17 @@ def _explain_drift(request: WriteRequest, hold: Hold) -> ReadSetChanged:
     return ReadSetChanged("tables", None, "moved by another writer")
 
 
-def _publication(request: WriteRequest, changes: tuple[SetVersion, ...]) -> Publication:
+def _publication(
+    request: WriteRequest, intent: Intent, changes: tuple[SetVersion, ...]
+) -> Publication:
     entries = [table.entry for table in request.tables]
     entries += [request.snapshot.entry(change.table_key) for change in request.adopted]
     return Publication(
         changes=(*changes, *request.adopted),
         expected={e.identity: (e.table_key, e.version) for e in entries},
         head=ExactHead(request.snapshot.own_head),
-        commit=_new_commit(request),
+        commit=intent.new_commit,
     )
-
-
-def _new_commit(request: WriteRequest) -> NewCommit | None:
-    if not request.records_commit:
-        return None
-    ticket = request.ticket
-    return NewCommit(ticket.commit_id, request.actor_id, ticket.created_at, origin=request.origin)
 
 
 def _intent(request: WriteRequest) -> Intent:
@@ -430,6 +426,9 @@ def _intent(request: WriteRequest) -> Intent:
         contract_hash=contract_hash(snapshot.state),
         records_commit=request.records_commit,
         origin=request.origin,
+        merged_parent_commit_id=request.merged_parent,
+        details=dict(request.details),
+        adopted=request.adopted,
     )
 
 

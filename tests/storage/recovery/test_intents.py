@@ -137,7 +137,7 @@ def test_a_file_that_is_no_intent_is_refused(data):
         decode_intent(data, PATH, ROOT)
 
 
-@pytest.mark.parametrize("version", [2, 99, "1", None, 1.5, True, 0, -1])
+@pytest.mark.parametrize("version", [3, 99, "1", None, 1.5, True, 0, -1])
 def test_a_format_this_build_does_not_know_is_refused(version):
     with pytest.raises(ManifestCorrupt, match="format"):
         decode(body() | {"schema_version": version})

@@ -67,6 +67,7 @@ class NewCommit:
     created_at: int
     merged_parent_commit_id: CommitId | None = None
     origin: str | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

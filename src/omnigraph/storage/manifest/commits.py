@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from omnigraph.errors import ManifestCorrupt
@@ -28,6 +28,8 @@ class Commit:
     incarnation: str | None = None
     origin: str | None = None
     """What a writer that may repeat itself calls this change, to find out that it is there."""
+    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """Whatever else its writer recorded, as JSON; for example what a merge decided."""
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -44,7 +46,17 @@ class Commit:
             "actor_id": self.actor_id,
             "created_at": self.created_at,
         }
-        return body if self.origin is None else {**body, "origin": self.origin}
+        return {**body, **self._optional}
+
+    @property
+    def _optional(self) -> dict[str, object]:
+        """The members that most commits lack, and that are left out then."""
+        given: dict[str, object] = {}
+        if self.origin is not None:
+            given["origin"] = self.origin
+        if self.details:
+            given["details"] = dict(self.details)
+        return given
 
 
 class RecoveryKind(StrEnum):
@@ -104,9 +116,8 @@ def encode_commit(commit: Commit) -> Row:
         "actor_id": commit.actor_id,
         "created_at": commit.created_at,
         "incarnation": commit.incarnation,
+        **commit._optional,
     }
-    if commit.origin is not None:
-        metadata["origin"] = commit.origin
     return row(
         commit.commit_id,
         RowKind.GRAPH_COMMIT,
@@ -121,6 +132,9 @@ def decode_commit(one: Row) -> Commit:
     created_at = metadata.get("created_at")
     if version is None or not isinstance(created_at, int):
         raise ManifestCorrupt(f"commit {one['object_id']!r} lacks its version or its time")
+    details = metadata.get("details", {})
+    if not isinstance(details, dict):
+        raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are no object")
     return Commit(
         commit_id=CommitId(one["object_id"]),
         branch=one["table_branch"] or MAIN,
@@ -131,6 +145,7 @@ def decode_commit(one: Row) -> Commit:
         created_at=created_at,
         incarnation=_optional(metadata, "incarnation"),
         origin=_optional(metadata, "origin"),
+        details=details,
     )
 
 

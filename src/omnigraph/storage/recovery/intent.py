@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -18,10 +19,13 @@ from omnigraph.identity import (
     TableKey,
 )
 from omnigraph.storage.layout import RECOVERY, find_operation, intent_path, table_path
+from omnigraph.storage.manifest.changes import NewCommit, SetVersion
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.tables.location import is_flat_name
 
-FORMAT = 1
+FORMAT = 2
+PLAIN_FORMAT = 1
+"""The format of an intent that needs none of what came later; earlier builds can settle it."""
 
 OPERATION_PROPERTY = "omnigraph.operation_id"
 """The transaction property that names the intent a table version belongs to."""
@@ -77,14 +81,39 @@ class Intent:
     """Whether publishing it adds a commit; what only rearranges rows need not."""
     origin: str | None = None
     """What the writer calls the change, for the commit."""
+    merged_parent_commit_id: CommitId | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    """What else the commit records."""
+    adopted: tuple[SetVersion, ...] = ()
+    """Versions that are there already and that the graph shows together with the tables."""
 
     @property
     def table_keys(self) -> tuple[TableKey, ...]:
         return tuple(table.table_key for table in self.tables)
 
+    @property
+    def new_commit(self) -> NewCommit | None:
+        """The commit that publishing the write adds; None if it adds none."""
+        if not self.records_commit:
+            return None
+        return NewCommit(
+            self.commit_id,
+            self.actor_id,
+            self.created_at,
+            self.merged_parent_commit_id,
+            self.origin,
+            self.details,
+        )
+
+    @property
+    def format(self) -> int:
+        """The earliest format that says all of it."""
+        is_plain = not (self.merged_parent_commit_id or self.details or self.adopted)
+        return PLAIN_FORMAT if is_plain else FORMAT
+
 
 def encode_intent(intent: Intent) -> bytes:
-    body = {"schema_version": FORMAT, **msgspec.to_builtins(intent)}
+    body = {"schema_version": intent.format, **msgspec.to_builtins(intent)}
     return msgspec.json.format(msgspec.json.encode(body), indent=2)
 
 
@@ -112,7 +141,7 @@ def _check_format(data: bytes, path: str) -> None:
             f"{path} has format {version}, newer than the maximum {FORMAT} this build knows; "
             "upgrade omnigraph"
         )
-    if type(version) is not int or version != FORMAT:
+    if type(version) is not int or version < PLAIN_FORMAT:
         raise ManifestCorrupt(f"{path} has the unknown format {version!r}")
 
 
@@ -123,8 +152,9 @@ def _check_shape(intent: Intent, path: str, root: str) -> None:
         raise ManifestCorrupt(f"{path} belongs to another graph root, {intent.root}")
     if intent.commit_id == intent.rollback_commit_id:
         raise ManifestCorrupt(f"{path} uses one commit id for both outcomes")
-    identities = [table.identity for table in intent.tables]
-    if len(set(identities)) != len(identities) or len(set(intent.table_keys)) != len(identities):
+    shown: list[TableIntent | SetVersion] = [*intent.tables, *intent.adopted]
+    identities, keys = {one.identity for one in shown}, {one.table_key for one in shown}
+    if len(identities) != len(shown) or len(keys) != len(shown):
         raise ManifestCorrupt(f"{path} names a table twice")
 
 

@@ -185,18 +185,17 @@ def _roll_forward(root: GraphRoot, hold: Hold, found: Examined) -> CommitId | No
     """Publish what the write set out to publish, under its own commit id, actor and time."""
     intent, ref = found.intent, found.ref
     assert ref is not None, "rolling forward needs the branch"
-    commit: NewCommit | None = None
-    if intent.records_commit:
-        commit = NewCommit(
-            intent.commit_id, intent.actor_id, intent.created_at, origin=intent.origin
-        )
+    commit = intent.new_commit
     commit_id = commit.commit_id if commit else None
     outcomes = tuple(
         TableOutcome(t.table_key, t.base_version, t.target_version) for t in intent.tables
     )
     publication = Publication(
-        changes=tuple(version_change(root, t, ref, t.target_version) for t in intent.tables),
-        expected=expected_pins(found.manifest.state, intent.tables),
+        changes=(
+            *(version_change(root, t, ref, t.target_version) for t in intent.tables),
+            *intent.adopted,
+        ),
+        expected=expected_pins(found.manifest.state, (*intent.tables, *intent.adopted)),
         head=ExactHead(intent.own_head),
         commit=commit,
         audits=(_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
@@ -266,7 +265,7 @@ def version_change(root: GraphRoot, table: TableIntent, ref: BranchRef, version:
 
 
 def expected_pins(
-    state: ManifestState, tables: Iterable[TableIntent]
+    state: ManifestState, tables: Iterable[TableIntent | SetVersion]
 ) -> dict[TableIdentity, tuple[TableKey, int]]:
     entries = [state.by_identity[t.identity] for t in tables if t.identity in state.by_identity]
     return {entry.identity: (entry.table_key, entry.version) for entry in entries}

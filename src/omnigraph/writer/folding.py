@@ -8,12 +8,11 @@ else, such as indexes and large fragments, is left to maintenance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from uuid import uuid4
 
-from omnigraph.errors import OmniError
-from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.read import ManifestVersion
+from omnigraph.errors import ReadSetChanged
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.snapshot import Snapshot
@@ -25,55 +24,40 @@ from omnigraph.storage.tables.compaction import (
 )
 from omnigraph.storage.tables.handle import Fragment
 from omnigraph.storage.tables.indices import Layout, describe_layout
-from omnigraph.storage.write import (
-    StagedTable,
-    Ticket,
-    Writable,
-    WriteRequest,
-    commit_write,
-    mint_ticket,
-)
+from omnigraph.storage.write import StagedTable, Ticket, Writable
+from omnigraph.writer.change import Prepared, View
 
 SMALL_FRAGMENT_ROWS = 1_024
 """Larger fragments are few, and copying them is no matter of milliseconds."""
 
 
-def fold_if_due(
-    before: Snapshot, manifest: ManifestVersion, take_hold: Callable[[], Hold]
-) -> ManifestVersion:
-    """Merge small fragments of the tables a write has moved; gives the manifest after that.
+@dataclass(frozen=True, slots=True)
+class MergeSmallFragments:
+    """Merges the small fragments of some tables; made by a writer that still holds the fence."""
 
-    A table is looked at whenever its version is a multiple of the setting, so that nobody has to
-    count. Whatever goes wrong is no failure of the write, which is visible already: files that
-    were written are garbage, and an announced merge is settled by the next writer.
-    """
-    after = Snapshot(before.root, before.ref, manifest)
-    due = list(_due(before, after))
-    if not due:
-        return manifest
-    try:
-        return _fold(after, due, take_hold)
-    except OmniError:
-        return manifest
+    entries: tuple[TableEntry, ...]
+    kind = WriterKind.OPTIMIZE
+    is_costly = False
 
+    @classmethod
+    def due_after(cls, before: Snapshot, after: Snapshot) -> MergeSmallFragments | None:
+        """The merge that is due after a write; None if none is.
 
-def _due(before: Snapshot, after: Snapshot) -> Iterator[TableEntry]:
-    every = before.root.settings.fold_after
-    for key, entry in after.entries.items() if every else ():
-        if entry.version % every == 0 and before.entries.get(key) != entry:
-            yield entry
+        A table is looked at whenever its version is a multiple of the setting, so that nobody has
+        to count.
+        """
+        every = before.root.settings.fold_after
+        entries = after.entries.items() if every else ()
+        due = [e for key, e in entries if e.version % every == 0 and before.entries.get(key) != e]
+        return cls(tuple(due)) if due else None
 
+    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+        found = [_merged(view.snapshot, entry, ticket) for entry in self.entries]
+        staged = tuple(table for table in found if table is not None)
+        return Prepared(staged, records_commit=False) if staged else None
 
-def _fold(
-    snapshot: Snapshot, due: Sequence[TableEntry], take_hold: Callable[[], Hold]
-) -> ManifestVersion:
-    ticket = mint_ticket(snapshot)
-    found = [_merged(snapshot, entry, ticket) for entry in due]
-    staged = tuple(table for table in found if table is not None)
-    if not staged:
-        return snapshot.manifest
-    request = WriteRequest(snapshot, ticket, WriterKind.OPTIMIZE, staged, records_commit=False)
-    return commit_write(request, take_hold).manifest
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - there is a next time
+        return False
 
 
 def _merged(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> StagedTable | None:

@@ -1,34 +1,16 @@
-"""Preparing a write again when the branch moved meanwhile, with an end in sight."""
+"""The fence of a graph, for as long as one write needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from omnigraph.errors import HistoricalVersionReclaimed, ReadSetChanged
+from omnigraph.errors import ReadSetChanged
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.folding import fold_if_due
-from omnigraph.storage.manifest.read import ManifestVersion
-from omnigraph.storage.publish import Published
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.write import MAINTENANCE
 
-MAX_PREPARATIONS = 33
-"""The first preparation and thirty-two more; then the caller learns that the branch is busy."""
 COSTLY_RACES = 4
 """So many races a write that takes long to prepare loses before it keeps others waiting."""
-
-
-@contextmanager
-def prepared_on(snapshot: Snapshot) -> Iterator[None]:
-    """Let a write start over whose snapshot was outdated, and then cleaned away, under its feet."""
-    try:
-        yield
-    except HistoricalVersionReclaimed as error:
-        raise ReadSetChanged(MAINTENANCE, str(snapshot.manifest_version), None) from error
 
 
 class CommitWindow:
@@ -49,10 +31,6 @@ class CommitWindow:
         if self._hold is None:
             self._hold = self._root.hold()
         return self._hold
-
-    def conclude(self, before: Snapshot, published: Published) -> ManifestVersion:
-        """Tidy up after a write that is visible; gives the manifest as it is after that."""
-        return fold_if_due(before, published.manifest, self.hold)
 
     def lost(self) -> None:
         """Note that the write must be prepared again."""

@@ -1,0 +1,84 @@
+"""What a change of the graph is: something that is prepared on a view, and maybe again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.errors import ReadSetChanged
+from omnigraph.identity import CommitId
+from omnigraph.storage.manifest.changes import SetVersion
+from omnigraph.storage.manifest.read import ManifestVersion
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.write import StagedTable, Ticket
+
+
+@dataclass(frozen=True)
+class View:
+    """A snapshot and the schema its rows follow."""
+
+    snapshot: Snapshot
+    catalog: Catalog
+
+    def __repr__(self) -> str:
+        at = self.snapshot
+        return f"View({at.root.uri!r}, {str(at.branch)!r}, {at.id!r})"
+
+
+class Branches(Protocol):
+    """Where the branches of a graph are looked at, and what was just published is left."""
+
+    root: GraphRoot
+
+    def newest(self, branch: str) -> View: ...
+
+    def remember(self, ref: BranchRef, manifest: ManifestVersion) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What one publish will make visible. Without any table it still records a commit."""
+
+    tables: tuple[StagedTable, ...] = ()
+    adopted: tuple[SetVersion, ...] = ()
+    """Versions that are there already and that the branch shall show from now on."""
+    records_commit: bool = True
+    """Whether the history gets a commit for it; what only rearranges rows may do without."""
+    merged_parent: CommitId | None = None
+    """The commit of another branch that the change brings in."""
+    origin: str | None = None
+    """What a writer that may repeat itself calls the change; kept with the commit."""
+    details: Mapping[str, object] = field(default_factory=dict)
+    """What else is kept with the commit; values of JSON."""
+
+
+class Change(Protocol):
+    """One change. An instance is for one write; it may keep what every preparation needs."""
+
+    @property
+    def kind(self) -> WriterKind: ...
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether preparing takes long: then others may pass, and a note protects its files."""
+        ...
+
+    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+        """Everything of the change that others cannot see; None if there is nothing to do.
+
+        Every table transaction carries `ticket.properties`. Forks of a preparation that fails are
+        removed by it.
+        """
+        ...
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        """Whether to prepare again on a branch that others changed meanwhile.
+
+        Not asked where no row changed, nor where the caller insists on a head.
+        """
+        ...

@@ -1,0 +1,201 @@
+"""The one way by which anything above storage changes a graph.
+
+A change is prepared on the newest view, outside of the fence, and committed under it. Where the
+branch moved meanwhile it is prepared again, if that is safe. Everything that all changes have in
+common is here and nowhere else: the check of the head, the fence, the note that keeps cleanup away
+from files nothing refers to yet, the attempts, merging small fragments afterwards, and telling
+those who want to know what was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from omnigraph.errors import (
+    HistoricalVersionReclaimed,
+    OmniError,
+    PreconditionFailed,
+    ReadSetChanged,
+)
+from omnigraph.identity import CommitId
+from omnigraph.storage.at_work import AtWork, at_work
+from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.manifest.read import ManifestVersion
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.publish import Published
+from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.refs import read_ref
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.write import (
+    MAINTENANCE,
+    NO_ROW_CHANGED,
+    WriteRequest,
+    commit_write,
+    forks_dropped_on_failure,
+    mint_ticket,
+    revalidate,
+)
+from omnigraph.writer.change import Branches, Change, View
+from omnigraph.writer.folding import MergeSmallFragments
+from omnigraph.writer.window import CommitWindow
+
+MAX_PREPARATIONS = 33
+"""The first preparation and thirty-two more; then the caller learns that the branch is busy."""
+
+
+def _tell_nobody() -> None:
+    """For writers whose writes nobody waits for."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Makes changes of one graph visible; `wrote` hears of each, once the fence is free again."""
+
+    branches: Branches
+    wrote: Callable[[], None] = _tell_nobody
+
+    def write(
+        self,
+        change: Change,
+        *,
+        branch: str,
+        actor: str | None = None,
+        expected_head: str | None = None,
+        note: AtWork | None = None,
+    ) -> Published | None:
+        """Make a change visible as one publish; gives None if there was nothing to do.
+
+        Args:
+            change: What to do; prepared as often as needed.
+            branch: The branch to change.
+            actor: Who the commit is recorded for.
+            expected_head: Only if the branch is at this commit.
+            note: What protects files that were written before; its author ends it.
+
+        Raises:
+            ReadSetChanged: the branch moved and the change must not be prepared again, or it
+                moved every time.
+            PreconditionFailed: the branch is not at the expected head.
+        """
+        root = self.branches.root
+        expected = None if expected_head is None else CommitId(expected_head)
+        noted = at_work(root) if change.is_costly and note is None else nullcontext(note)
+        with noted as protecting, CommitWindow(root, is_costly=change.is_costly) as window:
+            attempt = _Attempt(change, actor, expected, protecting)
+            published = self._attempts(attempt, branch, window)
+        if published is not None:
+            self.wrote()
+        return published
+
+    def _attempts(self, attempt: _Attempt, branch: str, window: CommitWindow) -> Published | None:
+        for remaining in reversed(range(MAX_PREPARATIONS)):
+            view = self.branches.newest(branch)
+            try:
+                with _prepared_on(view.snapshot):
+                    published = attempt.run(view, window.hold)
+            except ReadSetChanged as cause:
+                if not remaining or not attempt.may_retry(cause):
+                    raise
+                window.lost()
+                continue
+            if published is not None:
+                folded = _fold(view, published.manifest, window.hold)
+                self.branches.remember(view.snapshot.ref, folded)
+            return published
+        raise AssertionError("the last attempt returns or raises")
+
+    def write_held(
+        self,
+        change: Change,
+        hold: Hold,
+        *,
+        branch: str,
+        actor: str | None = None,
+        note: AtWork | None = None,
+    ) -> Published | None:
+        """The same in a window that the caller keeps open: one attempt, with nothing pending.
+
+        Raises:
+            ReadSetChanged: the hold was lost, or a late effect of an ended write was undone.
+        """
+        ref = read_ref(self.branches.root.store, normalize_branch(branch))
+        settle_all(self.branches.root, hold, ref)
+        view = self.branches.newest(branch)
+        published = _Attempt(change, actor, None, note).run(view, lambda: hold)
+        if published is not None:
+            self.branches.remember(view.snapshot.ref, published.manifest)
+        return published
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A change with whatever else makes it a write."""
+
+    change: Change
+    actor: str | None
+    expected_head: CommitId | None
+    note: AtWork | None
+
+    def run(self, view: View, take_hold: Callable[[], Hold]) -> Published | None:
+        """Prepare on a view and commit."""
+        snapshot, expected = view.snapshot, self.expected_head
+        if expected is not None and snapshot.head != expected:
+            raise PreconditionFailed(snapshot.branch, expected, snapshot.head)
+        ticket = mint_ticket(snapshot, self.note)
+        prepared = self.change.prepare(view, ticket)
+        if prepared is None:
+            if expected is not None:
+                revalidate(snapshot, expected)
+            return None
+        with forks_dropped_on_failure(prepared.tables):
+            hold = take_hold()
+        request = WriteRequest(
+            snapshot,
+            ticket,
+            self.change.kind,
+            prepared.tables,
+            self.actor,
+            expected,
+            prepared.records_commit,
+            prepared.adopted,
+            prepared.origin,
+            prepared.merged_parent,
+            prepared.details,
+        )
+        return commit_write(request, hold)
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        if cause.member in NO_ROW_CHANGED:
+            return True
+        return self.expected_head is None and self.change.may_retry(cause)
+
+
+@contextmanager
+def _prepared_on(snapshot: Snapshot) -> Iterator[None]:
+    """Let a write start over whose snapshot was outdated, and then cleaned away, under its feet."""
+    try:
+        yield
+    except HistoricalVersionReclaimed as error:
+        raise ReadSetChanged(MAINTENANCE, str(snapshot.manifest_version), None) from error
+
+
+def _fold(
+    before: View, manifest: ManifestVersion, take_hold: Callable[[], Hold]
+) -> ManifestVersion:
+    """Merge small fragments if that is due; gives the manifest after that.
+
+    Whatever goes wrong is no failure of the write, which is visible already: files that were
+    written are garbage, and an announced merge is settled by the next writer.
+    """
+    snapshot = before.snapshot
+    after = View(Snapshot(snapshot.root, snapshot.ref, manifest), before.catalog)
+    merge = MergeSmallFragments.due_after(snapshot, after.snapshot)
+    if merge is None:
+        return manifest
+    try:
+        folded = _Attempt(merge, None, None, None).run(after, take_hold)
+    except OmniError:
+        return manifest
+    return manifest if folded is None else folded.manifest
