@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from omnigraph.catalog.model import Catalog
 from omnigraph.execution.load import LoadMode
 from omnigraph.graph import blobs, loading
+from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.pinned import GraphView
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import DeletedBranch, LoadResult, MutationResult, SnapshotInfo
@@ -203,6 +204,31 @@ class Branch:
         self, name: str, *, commit: str | None = None, actor: str | None = None
     ) -> BranchRef:
         return self.graph.create_branch(name, source=self.name, commit=commit, actor=actor)
+
+    def merge(
+        self,
+        source: str,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Bring what another branch has into this one."""
+        return self.graph.merge(
+            source,
+            self.name,
+            dry_run=dry_run,
+            resolve=resolve,
+            decisions=decisions,
+            delete_branch=delete_branch,
+            expected_head=expected_head,
+            actor=actor,
+            message=message,
+        )
 
     def delete(self) -> DeletedBranch:
         """Delete this branch."""

@@ -5,7 +5,7 @@ Only rows that one of the sides changed are read, some at a time; kept are their
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -60,6 +60,17 @@ class Entities:
         for start in range(0, len(self), rows):
             yield Entities(*(getattr(self, name).slice(start, rows) for name in self.__slots__))
 
+    @staticmethod
+    def joined(parts: Sequence[Entities]) -> Entities:
+        """All of them, by ascending id."""
+        none = (pa.array([], pa.string()), *(pa.array([], pa.uint64()),) * 3)
+        columns = [
+            pa.concat_arrays([empty, *(getattr(one, name) for one in parts)])
+            for name, empty in zip(Entities.__slots__, none, strict=True)
+        ]
+        order = pc.sort_indices(columns[0])
+        return Entities(*(column.take(order) for column in columns))
+
     def has(self, side: str) -> Mask:
         return _flags(pc.is_valid(getattr(self, side)))
 
@@ -95,26 +106,15 @@ def merge_table(sides: Sides, *, target_is_base: bool) -> TableMerge:
     """
     source = changed_keys(sides.base, sides.source)
     target = _NO_KEYS if target_is_base else changed_keys(sides.base, sides.target)
-    uncertain = _uncertain(sides)
     in_both = pc.is_in(source.ids, value_set=target.ids)
     alone = _changed_alone(sides, source.filter(pc.invert(in_both)))
     together = _together(source.filter(in_both), target)
-    conflicts = [_conflicting(sides, one) for one in together.batches()]
-    free = [_free(sides, one) for one in together.batches()]
-    if len(uncertain):
-        # What the base was cannot be told, so neither side can be said to have left it alone.
-        doubtful = _flags(pc.is_in(alone.ids, value_set=uncertain))
-        conflicts.append(_located(sides.target, alone.filter(doubtful), "target"))
-        alone = alone.filter(~doubtful)
-        moved = pc.and_(
-            pc.is_in(target.ids, value_set=uncertain),
-            pc.invert(pc.is_in(target.ids, value_set=source.ids)),
-        )
-        conflicts.append(_left_by_source(sides, target.filter(moved)))
-        still = [one.filter(_flags(pc.is_in(one.ids, value_set=uncertain))) for one in free]
-        conflicts += still
-        free = [one.filter(~_flags(pc.is_in(one.ids, value_set=uncertain))) for one in free]
-    return TableMerge(_joined([alone, *free]), _joined(conflicts))
+    uncertain = _uncertain(sides)
+    doubts = _doubts(sides, uncertain, alone, together, target) if len(uncertain) else []
+    alone, together = _certain(alone, uncertain), _certain(together, uncertain)
+    divided = [_divide(sides, some) for some in together.batches()]
+    taken = Entities.joined([alone, *(free for free, _ in divided)])
+    return TableMerge(taken, Entities.joined([*doubts, *(clash for _, clash in divided)]))
 
 
 _NO_KEYS = ChangedKeys(
@@ -132,7 +132,7 @@ def _changed_alone(sides: Sides, keys: ChangedKeys) -> Entities:
     """Those that the source really changed; the target has them as the base does."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
     parts = [one.filter(~_same(sides, one, "base", "source")) for one in found.batches()]
-    return _joined(parts)
+    return Entities.joined(parts)
 
 
 def _together(source: ChangedKeys, target: ChangedKeys) -> Entities:
@@ -141,15 +141,11 @@ def _together(source: ChangedKeys, target: ChangedKeys) -> Entities:
     return Entities(source.ids, source.before, source.after, target.after.take(places))
 
 
-def _conflicting(sides: Sides, some: Entities) -> Entities:
-    changed = ~_same(sides, some, "base", "source") & ~_same(sides, some, "base", "target")
-    return some.filter(changed & ~_same(sides, some, "source", "target"))
-
-
-def _free(sides: Sides, some: Entities) -> Entities:
-    """Those that the source changed and the target wrote without changing them."""
-    taken = ~_same(sides, some, "base", "source") & _same(sides, some, "base", "target")
-    return some.filter(taken)
+def _divide(sides: Sides, some: Entities) -> tuple[Entities, Entities]:
+    """Those that only the source changed, and those that both changed, not alike."""
+    changed, left = ~_same(sides, some, "base", "source"), _same(sides, some, "base", "target")
+    both = some.filter(changed & ~left)
+    return some.filter(changed & left), both.filter(~_same(sides, both, "source", "target"))
 
 
 def _same(sides: Sides, some: Entities, one: str, other: str) -> Mask:
@@ -167,11 +163,31 @@ def _same(sides: Sides, some: Entities, one: str, other: str) -> Mask:
     return same
 
 
-def _left_by_source(sides: Sides, keys: ChangedKeys) -> Entities:
-    """Those that the target really changed, where the source has them as the base does."""
-    found = Entities(keys.ids, keys.before, keys.before, keys.after)
-    parts = [one.filter(~_same(sides, one, "base", "target")) for one in found.batches()]
-    return _located(sides.source, _joined(parts), "source")
+def _doubts(
+    sides: Sides, uncertain: pa.Array, alone: Entities, together: Entities, target: ChangedKeys
+) -> list[Entities]:
+    """What differs between the sides where nobody can tell what the base was.
+
+    Neither side can be said to have left such an entity alone, so none may be preferred.
+    """
+    moved = [_located(sides.target, _among(alone, uncertain), "target")]
+    for some in _among(together, uncertain).batches():
+        moved.append(some.filter(~_same(sides, some, "source", "target")))
+    doubtful = target.filter(pc.is_in(target.ids, value_set=uncertain))
+    listed = pa.concat_arrays([alone.ids, together.ids])
+    kept = doubtful.filter(pc.invert(pc.is_in(doubtful.ids, value_set=listed)))
+    for some in Entities(kept.ids, kept.before, kept.before, kept.after).batches():
+        changed = some.filter(~_same(sides, some, "base", "target"))
+        moved.append(_located(sides.source, changed, "source"))
+    return moved
+
+
+def _among(some: Entities, ids: pa.Array) -> Entities:
+    return some.filter(_flags(pc.is_in(some.ids, value_set=ids)))
+
+
+def _certain(some: Entities, uncertain: pa.Array) -> Entities:
+    return some.filter(~_flags(pc.is_in(some.ids, value_set=uncertain)))
 
 
 def _located(table: Table, some: Entities, side: str) -> Entities:
@@ -183,17 +199,6 @@ def _located(table: Table, some: Entities, side: str) -> Entities:
     addresses = found.column(ROW_ADDRESS).combine_chunks().take(places)
     columns = {name: getattr(some, name) for name in Entities.__slots__}
     return Entities(**{**columns, side: addresses})
-
-
-def _joined(parts: list[Entities]) -> Entities:
-    """All of them, by ascending id."""
-    empty = Entities(_NO_KEYS.ids, *(_NO_KEYS.before,) * 3)
-    columns = [
-        pa.concat_arrays([getattr(one, name) for one in [empty, *parts]])
-        for name in Entities.__slots__
-    ]
-    order = pc.sort_indices(columns[0])
-    return Entities(*(column.take(order) for column in columns))
 
 
 def _flags(values: pa.Array) -> Mask:

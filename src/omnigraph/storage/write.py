@@ -29,6 +29,7 @@ from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.at_work import AtWork
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, Publication, SetVersion
+from omnigraph.storage.manifest.commits import Commit, MergedState, MergedTable
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.publish import Published, prepare_publish, publish
@@ -146,6 +147,23 @@ def drop_fork(writable: Writable) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Merging:
+    """The other side of a merge, as it was taken."""
+
+    source: Snapshot
+    history: tuple[Commit, ...]
+    """Those of its commits that the target cannot see yet."""
+
+    @property
+    def state(self) -> MergedState:
+        tables = (
+            MergedTable(e.table_key, e.path, e.owner_branch, e.version, e.owner, e.row_count)
+            for e in self.source.entries.values()
+        )
+        return MergedState(self.source.ref.incarnation, tuple(tables))
+
+
+@dataclass(frozen=True, slots=True)
 class WriteRequest:
     """A prepared write: on what it was prepared, and what it will change."""
 
@@ -165,6 +183,8 @@ class WriteRequest:
     """The commit of another branch that the change brings in."""
     details: Mapping[str, object] = field(default_factory=dict)
     """What else is kept with the commit; values of JSON."""
+    merging: Merging | None = None
+    """What a merge brings in besides rows."""
 
 
 def commit_write(request: WriteRequest, hold: Hold) -> Published:
@@ -180,6 +200,7 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
     with forks_dropped_on_failure(request.tables):
         settle_all(snapshot.root, hold, snapshot.ref)
         newest = revalidate(snapshot, request.expected_head)
+        _require_source(request)
         _require_files(request)
         hold.check()
         if request.tables:
@@ -212,6 +233,25 @@ def _require_files(request: WriteRequest) -> None:
             f"removed after {min(allowed_s, LONGEST_S):.0f} s, which is OMNIGRAPH_CLEANUP_GRACE "
             "or six days; nothing was changed, redo it"
         )
+
+
+def _require_source(request: WriteRequest) -> None:
+    """Raise unless what is merged is still there; its branch may have moved on meanwhile.
+
+    Looked at under the fence: nothing is cleaned away while it is held.
+    """
+    if request.merging is None:
+        return
+    source, root = request.merging.source, request.snapshot.root
+    ref = find_ref(root.store, source.branch)
+    if ref is None:
+        raise BranchNotFound(source.branch)
+    if ref.incarnation != source.ref.incarnation:
+        member = f"branch_identifier:{source.branch}"
+        raise ReadSetChanged(member, source.ref.incarnation, ref.incarnation)
+    for change in request.adopted:
+        path = source.entry(change.table_key).path
+        open_table(root.location(path, change.owner_branch), change.version)
 
 
 @contextmanager
@@ -406,11 +446,12 @@ def _publication(
         expected={e.identity: (e.table_key, e.version) for e in entries},
         head=ExactHead(request.snapshot.own_head),
         commit=intent.new_commit,
+        history=intent.history,
     )
 
 
 def _intent(request: WriteRequest) -> Intent:
-    snapshot, ticket = request.snapshot, request.ticket
+    snapshot, ticket, merging = request.snapshot, request.ticket, request.merging
     return Intent(
         operation_id=ticket.operation_id,
         root=snapshot.root.store.identity,
@@ -429,6 +470,8 @@ def _intent(request: WriteRequest) -> Intent:
         merged_parent_commit_id=request.merged_parent,
         details=dict(request.details),
         adopted=request.adopted,
+        merged=merging.state if merging else None,
+        history=merging.history if merging else (),
     )
 
 
