@@ -69,7 +69,13 @@ def content(graph, branch: str) -> State:
 def live(path, seed: int, steps: int) -> dict[str, int]:
     chance, model = random.Random(seed), Model()
     graph = omnigraph.init(path, SCHEMA)
-    met = {"merged": 0, "fast_forward": 0, "already_up_to_date": 0, "conflicts": 0, "criss_cross": 0}
+    met = {
+        "merged": 0,
+        "fast_forward": 0,
+        "already_up_to_date": 0,
+        "conflicts": 0,
+        "criss_cross": 0,
+    }
     for step in range(steps):
         where = f"seed {seed}, step {step}"
         branch = chance.choice(sorted(model.heads))
@@ -110,7 +116,13 @@ def write(chance: random.Random, graph, model: Model, branch: str) -> None:
 
 
 def merge(
-    chance: random.Random, graph, model: Model, source: str, target: str, met: dict[str, int], where: str
+    chance: random.Random,
+    graph,
+    model: Model,
+    source: str,
+    target: str,
+    met: dict[str, int],
+    where: str,
 ) -> None:
     outcome, state, conflicts = model.merge(source, target)
     preview = graph.merge(source, target, dry_run=True)

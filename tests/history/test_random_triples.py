@@ -61,7 +61,9 @@ def row(chance: random.Random, values: dict[str, list[object]]) -> Row:
     return {name: chance.choice(choices) for name, choices in values.items()}
 
 
-def changed(chance: random.Random, base: State, ids: list[str], values: dict[str, list[object]]) -> State:
+def changed(
+    chance: random.Random, base: State, ids: list[str], values: dict[str, list[object]]
+) -> State:
     """A side: most entities as they were, the others changed, deleted, inserted or put again."""
     found = {}
     for id in ids:
@@ -87,7 +89,9 @@ def records(nodes: State, edges: State) -> list[dict[str, object]]:
     return [*things, {"type": "Thing", "data": {"slug": "stays"}}, *links]
 
 
-def put(branch, before: tuple[State, State], after: tuple[State, State], *, overwrites: bool) -> None:
+def put(
+    branch, before: tuple[State, State], after: tuple[State, State], *, overwrites: bool
+) -> None:
     """Bring a branch to a state, by replacing everything or by the changes alone."""
     if overwrites:
         branch.load(records(*after), "overwrite")

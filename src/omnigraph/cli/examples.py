@@ -27,6 +27,10 @@ EXAMPLES = {
         "omnigraph load music.omni --data music.jsonl --mode merge --branch fixes --from main",
     ),
     "branch list": ("omnigraph branch list music.omni",),
+    "branch merge": (
+        "omnigraph branch merge review music.omni --dry-run",
+        "omnigraph branch merge review music.omni --resolve theirs --delete-branch",
+    ),
     "branch delete": ("omnigraph branch delete fixes music.omni",),
     "commit list": ("omnigraph commit list music.omni --branch review --limit 5",),
     "commit show": (

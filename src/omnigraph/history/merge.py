@@ -28,7 +28,7 @@ from omnigraph.history.bases import Commits, MergeOutcome, Relation, ancestors, 
 from omnigraph.history.conflicts import describe
 from omnigraph.history.resolve import Resolver, Settled, Take
 from omnigraph.history.rules import Rules
-from omnigraph.history.states import Entries, entries_at
+from omnigraph.history.states import Entries, entries_at, open_kept
 from omnigraph.history.three_way import Entities, Sides, merge_table
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.changes import SetVersion
@@ -64,6 +64,19 @@ class TableCounts:
             "deleted": self.deleted,
             "conflicts": self.conflicts,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """All that decides about conflicts."""
+
+    rules: Rules
+    decided: Decided
+    source_is_newer: bool
+
+    def resolver(self, type_: NodeType | EdgeType) -> Resolver:
+        own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
+        return Resolver(type_, self.rules, own, self.source_is_newer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +163,14 @@ def plan_merge(
     bases = [_entries_at(from_, into, commits, base) for base in relation.bases]
     newer = commits[from_.head].created_at > commits[into.head].created_at
     tables = tuple(
-        _plan_table(source, into, key, [base.get(key) for base in bases], rules, decided, newer)
+        _plan_table(
+            source,
+            into,
+            key,
+            [base.get(key) for base in bases],
+            relation.bases,
+            Deciding(rules, decided, newer),
+        )
         for key in sorted(into.entries)
         if _is_concerned(from_.entries[key], into.entries[key], bases, key)
     )
@@ -202,9 +222,8 @@ def _plan_table(
     target: Snapshot,
     key: TableKey,
     bases: Sequence[TableEntry | None],
-    rules: Rules,
-    decided: Decided,
-    newer: bool,  # noqa: FBT001
+    ids: Sequence[CommitId],
+    deciding: Deciding,
 ) -> TableMergePlan:
     type_, ours, theirs = (
         source.catalog.by_table_key[key],
@@ -215,7 +234,7 @@ def _plan_table(
     if len(present) < len(bases) or {e.identity for e in (*present, ours)} != {theirs.identity}:
         member = f"branch_merge_table_identity:{key}"
         raise ReadSetChanged(member, str(ours.identity), str(theirs.identity))
-    opened = [target.root.open_entry(base) for base in present]
+    opened = [open_kept(target.root, base, id) for base, id in zip(present, ids, strict=True)]
     sides = Sides(
         opened[0],
         target.root.open_entry(theirs),
@@ -224,9 +243,7 @@ def _plan_table(
     )
     is_base = len(present) == 1 and present[0] == ours
     merged = merge_table(sides, target_is_base=is_base)
-    decisions = {id: take for (table, id), take in decided.items() if table == key}
-    resolver = Resolver(type_, rules, decisions, newer)
-    settled = resolver.settle(sides, merged.conflicts)
+    settled = deciding.resolver(type_).settle(sides, merged.conflicts)
     taken = Entities.joined([merged.taken, settled.taken])
     adopted = _adopted(theirs, ours, target) if is_base else None
     return TableMergePlan(type_, ours, sides, settled, taken, adopted, len(merged.conflicts))

@@ -16,6 +16,7 @@ from omnigraph.storage.manifest.read import ManifestVersion, read_manifest
 from omnigraph.storage.manifest.state import ManifestState, TableEntry
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.handle import Table
 
 Entries = Mapping[TableKey, TableEntry]
 
@@ -46,6 +47,22 @@ def entries_at(
         if merge.merged_parent_commit_id == commit_id and merge.merged is not None:
             return _entries(merge.merged, now)
     raise MergeBaseUnavailable(commit_id)
+
+
+def open_kept(root: GraphRoot, entry: TableEntry, commit_id: CommitId) -> Table:
+    """A table of the state at a commit.
+
+    Raises:
+        MergeBaseUnavailable: cleanup took it.
+    """
+    try:
+        return root.open_entry(entry)
+    except HistoricalVersionReclaimed as error:
+        raise MergeBaseUnavailable(commit_id) from error
+    except StorageFailure as failure:
+        if failure.kind is StorageKind.NOT_FOUND:
+            raise MergeBaseUnavailable(commit_id) from failure
+        raise
 
 
 def _manifest(root: GraphRoot, incarnation: str | None, version: int) -> ManifestVersion | None:
