@@ -30,7 +30,8 @@ Sorted by what the caller can do next:
     │   ├── UncoveredDrift          a table moved outside the graph's own commits
     │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
-    │   ├── MergeConflicts, CommitHasNoParent, ChangeSchemaBoundary
+    │   ├── MergeConflicts, MergeBaseUnavailable
+    │   ├── CommitHasNoParent, ChangeSchemaBoundary
     │   └── Unavailable             not while something else is going on
     ├── DeniedError             ask for the right
     │   └── ActionDenied

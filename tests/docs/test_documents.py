@@ -38,6 +38,7 @@ CALLS = {
     ("blob", "stat", "node", "A", "x", "b", *STORE): "blob stat",
     ("branch", "create", "one", *STORE): "branch create",
     ("branch", "list", *STORE): "branch list",
+    ("branch", "merge", "main", *STORE, "--into", "one"): "branch merge",
     ("branch", "delete", "one", *STORE): "branch delete",
     ("commit", "list", *STORE): "commit list",
     ("commit", "show", "{head}", *STORE): "commit show",

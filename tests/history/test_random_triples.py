@@ -40,7 +40,7 @@ EDGE_VALUES: dict[str, list[object]] = {"weight": [None, 0, 7], "list": [None, [
 
 
 def merged(base: State, source: State, target: State) -> tuple[State, dict[str, str]]:
-    """The result, with the target's rows where the sides contradict each other, and the conflicts."""
+    """The result, with the target's rows where there is a conflict, and the conflicts."""
     result, conflicts = dict(target), {}
     for id in base.keys() | source.keys() | target.keys():
         b, s, t = base.get(id), source.get(id), target.get(id)
@@ -149,7 +149,7 @@ def check(path, seed: int) -> None:
 
     wanted = [merged(*three) for three in zip(base, *sides, strict=True)]
     conflicts = [dict(found) for _, found in wanted]
-    preview = target.merge("source", dry_run=True)
+    preview = graph.branch("source").merge(target.name, dry_run=True)
     found: list[dict[str, str]] = [{}, {}]
     for one in preview.conflicts:
         found[one.type_key == "edge:Link"][one.id] = one.kind
@@ -160,10 +160,10 @@ def check(path, seed: int) -> None:
     }, seed
     if preview.conflicts:
         with pytest.raises(MergeConflicts):
-            target.merge("source")
+            graph.branch("source").merge(target.name)
         assert state(target) == sides[1], seed
     rule = chance.choice(["ours", "theirs"])
-    target.merge("source", resolve=rule)
+    graph.branch("source").merge(target.name, resolve=rule)
     expected = [dict(result) for result, _ in wanted]
     if rule == "theirs":
         for result, clashes, theirs in zip(expected, conflicts, sides[0], strict=True):
@@ -172,7 +172,7 @@ def check(path, seed: int) -> None:
                 if id in theirs:
                     result[id] = theirs[id]
     assert state(target) == tuple(expected), seed
-    assert target.merge("source").outcome == "already_up_to_date", seed
+    assert graph.branch("source").merge(target.name).outcome == "already_up_to_date", seed
 
 
 @pytest.mark.parametrize("seed", range(5))

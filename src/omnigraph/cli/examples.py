@@ -29,7 +29,7 @@ EXAMPLES = {
     "branch list": ("omnigraph branch list music.omni",),
     "branch merge": (
         "omnigraph branch merge review music.omni --dry-run",
-        "omnigraph branch merge review music.omni --resolve theirs --delete-branch",
+        "omnigraph branch merge review music.omni --into fixes --resolve theirs",
     ),
     "branch delete": ("omnigraph branch delete fixes music.omni",),
     "commit list": ("omnigraph commit list music.omni --branch review --limit 5",),

@@ -18,6 +18,7 @@ from omnigraph.graph.pinned import GraphView
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import DeletedBranch, LoadResult, MutationResult, SnapshotInfo
 from omnigraph.graph.type_rows import TypeRows
+from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.model import OptimizeResult, PendingIndex
 from omnigraph.plan.lint import LintReport
@@ -207,7 +208,7 @@ class Branch:
 
     def merge(
         self,
-        source: str,
+        into: str = MAIN,
         *,
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
@@ -217,10 +218,10 @@ class Branch:
         actor: str | None = None,
         message: str | None = None,
     ) -> MergeResult:
-        """Bring what another branch has into this one."""
+        """Merge this branch into another one."""
         return self.graph.merge(
-            source,
             self.name,
+            into,
             dry_run=dry_run,
             resolve=resolve,
             decisions=decisions,

@@ -38,7 +38,7 @@ class Settled:
     rows: pa.Table
     """Rows put together from both sides, in the engine's form."""
     deleted: pa.Array
-    """Ids of entities that go because they were decided to be as in the base, where there is none."""
+    """Ids that go, because they were decided to be as in the base, which has none."""
     undecided: Entities
     counts: Mapping[str, int] = field(default_factory=dict)
     """How many conflicts each rule decided."""
@@ -177,7 +177,8 @@ class Resolver:
         target = _rows(sides.target, some.target, self.type)
         has_base = some.has("base")
         base = _spread(_rows(sides.base, some.base.drop_null(), self.type), has_base)
-        columns, decided, counts = [], np.ones(len(some), np.bool_), Counter[str]()
+        columns, decided = [], np.ones(len(some), np.bool_)
+        clashes: list[tuple[str, Mask]] = []
         for field_ in logical_schema(self.type):
             name = field_.name
             b, s, t = (_column(rows, name) for rows in (base, source, target))
@@ -185,15 +186,18 @@ class Resolver:
             s_same, t_same = has_base & equal_values(b, s), has_base & equal_values(b, t)
             clash &= ~s_same & ~t_same
             rule = self.rules.for_properties(self.type.name).get(name, whole)
-            if rule is None or name in ("src", "dst") and whole is None:
+            if rule is None:
                 decided &= ~clash
                 chosen = t
             else:
                 chosen = self._chosen(rule, b, s, t, f"{self.type.name}.{name}")
-                counts[self.rules.label(self.type.name, name)] += int((clash & decided).sum())
+                clashes.append((self.rules.label(self.type.name, name), clash))
             kept = pc.if_else(pa.array(t_same & ~s_same), s, t)
             columns.append(pc.if_else(pa.array(clash), chosen, kept))
         merged = pa.table(columns, schema=logical_schema(self.type))
+        counts = Counter[str]()
+        for label, clash in clashes:
+            counts[label] += int((clash & decided).sum())
         return merged.filter(pa.array(decided)), some.filter(~decided), +counts
 
     def _chosen(
