@@ -150,8 +150,8 @@ class BranchMerge:
         )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
-        """Always: it is computed anew on the target as it is then."""
-        return True
+        """It is computed anew on the target as it is then, but never from another branch."""
+        return not cause.member.startswith("branch_identifier:")
 
 
 def _details(plan: MergePlan, message: str | None) -> dict[str, object]:

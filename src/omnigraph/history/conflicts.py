@@ -79,7 +79,8 @@ def _records(table: Table, addresses: pa.Array, type_: NodeType | EdgeType) -> l
     for field in logical_schema(type_):
         values = present.column(field.name)
         columns[field.name] = _sizes(values) if field.type == BLOB else result_values(values)
-    rows = iter([dict(zip(columns, row, strict=True)) for row in zip(*columns.values())])
+    values_of = zip(*columns.values(), strict=True)
+    rows = iter([dict(zip(columns, row, strict=True)) for row in values_of])
     return [next(rows) if there else None for there in addresses.is_valid().to_pylist()]
 
 

@@ -28,7 +28,7 @@ from omnigraph.history.bases import Commits, MergeOutcome, Relation, ancestors, 
 from omnigraph.history.conflicts import describe
 from omnigraph.history.resolve import Resolver, Settled, Take
 from omnigraph.history.rules import Rules
-from omnigraph.history.states import Entries, entries_at, open_kept
+from omnigraph.history.states import Entries, entries_at, kept_while_read, open_kept
 from omnigraph.history.three_way import Entities, Sides, merge_table
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.changes import SetVersion
@@ -242,8 +242,9 @@ def _plan_table(
         tuple(opened[1:]),
     )
     is_base = len(present) == 1 and present[0] == ours
-    merged = merge_table(sides, target_is_base=is_base)
-    settled = deciding.resolver(type_).settle(sides, merged.conflicts)
+    with kept_while_read(opened, ids):
+        merged = merge_table(sides, target_is_base=is_base)
+        settled = deciding.resolver(type_).settle(sides, merged.conflicts)
     taken = Entities.joined([merged.taken, settled.taken])
     adopted = _adopted(theirs, ours, target) if is_base else None
     return TableMergePlan(type_, ours, sides, settled, taken, adopted, len(merged.conflicts))
@@ -268,7 +269,7 @@ def _adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> SetVersi
 
 
 def _require_conflicts(decided: Decided, tables: Iterable[TableMergePlan]) -> None:
-    """Raise if a decision is about an entity that does not conflict: it was made about another state."""
+    """Raise if a decision is about no conflict: it was made about another state."""
     used = sum(table.settled.counts.get("decision", 0) for table in tables)
     if used != len(decided):
         raise BadRequest(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from omnigraph.errors import (
     HistoricalVersionReclaimed,
@@ -17,6 +18,7 @@ from omnigraph.storage.manifest.state import ManifestState, TableEntry
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.probes import version_exists
 
 Entries = Mapping[TableKey, TableEntry]
 
@@ -62,6 +64,18 @@ def open_kept(root: GraphRoot, entry: TableEntry, commit_id: CommitId) -> Table:
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
             raise MergeBaseUnavailable(commit_id) from failure
+        raise
+
+
+@contextmanager
+def kept_while_read(tables: Sequence[Table], commit_ids: Sequence[CommitId]) -> Iterator[None]:
+    """Tell a base that cleanup took while it was read from anything else that was outdated."""
+    try:
+        yield
+    except HistoricalVersionReclaimed as error:
+        for table, commit_id in zip(tables, commit_ids, strict=True):
+            if not version_exists(table.location, table.version):
+                raise MergeBaseUnavailable(commit_id) from error
         raise
 
 
