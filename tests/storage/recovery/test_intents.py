@@ -21,6 +21,7 @@ from omnigraph.identity import (
     TypeId,
 )
 from omnigraph.storage.layout import RECOVERY, intent_path, table_path
+from omnigraph.storage.manifest.changes import SetVersion
 from omnigraph.storage.objects.memory import MemoryObjectStore
 from omnigraph.storage.recovery.intent import (
     Intent,
@@ -80,6 +81,8 @@ def intents(draw):
         created_at=draw(NUMBERS),
         own_head=draw(st.none() | ULIDS.map(CommitId)),
         contract_hash=draw(NAMES),
+        merged_parent_commit_id=draw(st.none() | ULIDS.map(CommitId)),
+        details=draw(st.dictionaries(NAMES, st.none() | NAMES | NUMBERS, max_size=2)),
     )
 
 
@@ -144,11 +147,14 @@ def test_a_format_this_build_does_not_know_is_refused(version):
 
 
 def test_a_newer_format_is_refused_before_anything_else_of_it_is_read():
-    with pytest.raises(ManifestCorrupt, match="newer than the maximum 1"):
-        decode({"schema_version": 2, "shape": "unheard of"})
+    with pytest.raises(ManifestCorrupt, match="newer than the maximum 2"):
+        decode({"schema_version": 3, "shape": "unheard of"})
 
 
-@pytest.mark.parametrize("member", [f.name for f in fields(Intent) if f.default is MISSING])
+REQUIRED = [f.name for f in fields(Intent) if f.default is MISSING and f.default_factory is MISSING]
+
+
+@pytest.mark.parametrize("member", REQUIRED)
 def test_an_intent_without_a_member_is_refused(member):
     value = body()
     del value[member]
@@ -284,3 +290,22 @@ def test_removing_an_intent_twice_is_fine():
     for _ in range(2):
         delete_intent(store, named(1).operation_id)
     assert list_operations(store) == []
+
+
+def test_only_what_needs_the_newer_format_is_written_in_it():
+    assert body()["schema_version"] == 1, "an earlier build can settle it"
+    adopted = SetVersion(IDENTITY, TableKey("node:B"), 3, None, 1)
+    for changed in (
+        replace(INTENT, merged_parent_commit_id=INTENT.commit_id),
+        replace(INTENT, details={"message": "why"}),
+        replace(INTENT, tables=(), adopted=(adopted,)),
+    ):
+        data = encode_intent(changed)
+        assert json.loads(data)["schema_version"] == 2
+        assert decode_intent(data, PATH, ROOT) == changed
+
+
+def test_a_table_is_moved_or_adopted_and_not_both():
+    adopted = SetVersion(IDENTITY, TableKey("node:A"), 3, None, 1)
+    with pytest.raises(ManifestCorrupt, match="names a table twice"):
+        decode_intent(encode_intent(replace(INTENT, adopted=(adopted,))), PATH, ROOT)
