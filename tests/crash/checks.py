@@ -117,9 +117,13 @@ def _check_tables(snapshot: Snapshot) -> None:
 def _check_history(graph: Graph, ref: BranchRef) -> list[bool]:
     """Whether each commit made on the branch can be opened, from the newest on."""
     commits = graph.commits(ref.name)
-    parents = [commit.parent_commit_id for commit in commits]
-    assert parents == [*(c.commit_id for c in commits[1:]), None], "the history has a gap"
-    versions = [commit.manifest_version for commit in commits]
+    seen = {commit.commit_id for commit in commits}
+    assert all(seen.issuperset(commit.parents) for commit in commits), "the history has a gap"
+    assert [commit for commit in commits if not commit.parents] == [commits[-1]]
+    chain, by_id = [commits[0]], {commit.commit_id: commit for commit in commits}
+    while chain[-1].parent_commit_id is not None:
+        chain.append(by_id[chain[-1].parent_commit_id])
+    versions = [commit.manifest_version for commit in chain]
     assert versions == sorted(set(versions), reverse=True)
     assert graph.snapshot(ref.name).graph_commit_id == commits[0].commit_id
     operations = [(audit.operation_id, audit.kind) for audit in graph.recovery_list(ref.name)]

@@ -38,6 +38,7 @@ CALLS = {
     ("blob", "stat", "node", "A", "x", "b", *STORE): "blob stat",
     ("branch", "create", "one", *STORE): "branch create",
     ("branch", "list", *STORE): "branch list",
+    ("branch", "merge", "main", *STORE, "--into", "one"): "branch merge",
     ("branch", "rename", "one", "two", *STORE): "branch rename",
     ("branch", "delete", "two", *STORE): "branch delete",
     ("tag", "create", "v1", *STORE): "tag create",

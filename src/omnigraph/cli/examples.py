@@ -28,6 +28,10 @@ EXAMPLES = {
         "omnigraph load music.omni --data music.jsonl --mode merge --branch fixes --from main",
     ),
     "branch list": ("omnigraph branch list music.omni",),
+    "branch merge": (
+        "omnigraph branch merge review music.omni --dry-run",
+        "omnigraph branch merge review music.omni --into fixes --resolve theirs",
+    ),
     "branch rename": ("omnigraph branch rename fixes corrections music.omni",),
     "branch delete": ("omnigraph branch delete corrections music.omni",),
     "commit list": ("omnigraph commit list music.omni --branch review --limit 5",),

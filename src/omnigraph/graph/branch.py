@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from omnigraph.catalog.model import Catalog
 from omnigraph.execution.load import LoadMode
 from omnigraph.graph import blobs, loading
+from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.pinned import GraphView
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import DeletedBranch, LoadResult, MutationResult, SnapshotInfo
@@ -22,6 +23,7 @@ from omnigraph.history.baseline import Baseline
 from omnigraph.history.diff import Diff
 from omnigraph.history.entity_history import EntityHistory
 from omnigraph.history.feed import CommitChanges, FeedPage
+from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.model import OptimizeResult, PendingIndex
 from omnigraph.plan.lint import LintReport
@@ -210,6 +212,31 @@ class Branch:
         self, name: str, *, commit: str | None = None, actor: str | None = None
     ) -> BranchRef:
         return self.graph.create_branch(name, source=self.name, commit=commit, actor=actor)
+
+    def merge(
+        self,
+        into: str = MAIN,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Merge this branch into another one."""
+        return self.graph.merge(
+            self.name,
+            into,
+            dry_run=dry_run,
+            resolve=resolve,
+            decisions=decisions,
+            delete_branch=delete_branch,
+            expected_head=expected_head,
+            actor=actor,
+            message=message,
+        )
 
     def delete(self) -> DeletedBranch:
         """Delete this branch."""

@@ -20,10 +20,20 @@ from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
 from omnigraph.execution.search.vectors import limit_vector_memory
-from omnigraph.graph import blobs, changing, loading, mutating, opening, places, recovering
+from omnigraph.graph import (
+    blobs,
+    changing,
+    loading,
+    merging,
+    mutating,
+    opening,
+    places,
+    recovering,
+)
 from omnigraph.graph.branch import Branch as Branch
 from omnigraph.graph.changing import RecentKeys, change_filter
 from omnigraph.graph.engines import require_engine
+from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.pinned import GraphView as GraphView
 from omnigraph.graph.pinned import source_text
 from omnigraph.graph.query_result import QueryResult
@@ -520,6 +530,58 @@ class Graph:
         """
         self._require_writable()
         return branches.rename(self._views.root, name, new_name)
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Bring what a branch has into another one, as one commit or not at all.
+
+        Args:
+            source: The branch to take from; it stays as it is.
+            into: The branch to change.
+            dry_run: Say what would be done and what conflicts; nothing is written.
+            resolve: What decides conflicts: `ours`, `theirs` or `newest` for everything or as
+                `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
+            decisions: What was decided about single conflicts, as a dry run lists them with a
+                `take` of `source`, `target`, `base` or property values; or a file of that.
+            delete_branch: Delete the source afterwards; if that is refused, the result says so.
+            expected_head: Only if `into` is at this commit.
+            actor: Who the commit is recorded for.
+            message: Kept with the commit.
+
+        Raises:
+            MergeConflicts: the branches contradict each other and nothing decides.
+
+        >>> _ = graph.create_branch("review")
+        >>> _ = graph.branch("review").mutate('query q() { insert Person { name: "Cy" } }')
+        >>> str(graph.merge("review").outcome), len(graph.nodes("Person"))
+        ('fast_forward', 3)
+        """
+        if not dry_run:
+            self._require_writable()
+        given = merging.decisions_in(decisions) if isinstance(decisions, str | Path) else decisions
+        request = merging.MergeRequest(
+            source=source,
+            target=into,
+            resolve=resolve,
+            decisions=given,
+            actor=actor or self.actor,
+            expected_head=expected_head,
+            dry_run=dry_run,
+            delete_branch=delete_branch,
+            message=message,
+        )
+        return merging.merge(self._views, self._writer, request)
 
     def branch(self, name: str) -> Branch:
         """The same verbs, bound to one branch.

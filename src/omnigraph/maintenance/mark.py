@@ -9,7 +9,7 @@ shows is read once, however often is marked.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
 from omnigraph.storage.consumers import list_consumers, needed_by
 from omnigraph.storage.layout import tables_folder
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.manifest.read import (
     History,
     ManifestVersion,
@@ -94,6 +94,7 @@ class Marker:
         self.root, self.retention = root, retention
         self._shown: dict[tuple[str | None, int], Entries] = {}
         self._histories: dict[str | None, History] = defaultdict(History)
+        self._merges: dict[str | None, list[Commit]] = {}
 
     def mark(self) -> Mark:
         """What is needed now.
@@ -137,6 +138,7 @@ class Marker:
         newest = {ref.incarnation: self._newest(ref) for ref in refs}
         self._preflight(newest.values())
         commits = {ref.incarnation: self._own_commits(ref, newest) for ref in refs}
+        self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
         manifests = self._retained(commits, newest, self._claimed(refs, newest))
         bases = self._resting(commits) if self._has_sleepers() else {}
         return Mark(
@@ -218,7 +220,27 @@ class Marker:
         for entries in shown:
             for entry in entries:
                 pins[entry.path, entry.owner_branch].add(entry.version)
+        for state in self._merged_states(manifests):
+            for table in state.tables:
+                pins[table.path, table.branch].add(table.version)
         return {place: frozenset(versions) for place, versions in pins.items()}
+
+    def _merged_states(
+        self, manifests: Mapping[str | None, frozenset[int]]
+    ) -> Iterator[MergedState]:
+        """States that were merged and may be the base of another merge.
+
+        Those of merges that are kept, and of the newest merge of each branch that still lives.
+        """
+        for branch, merges in self._merges.items():
+            met: set[str | None] = set()
+            for commit in merges:
+                assert commit.merged is not None, "only merges are remembered"
+                source = commit.merged.incarnation
+                is_newest = source in manifests and source not in met
+                met.add(source)
+                if is_newest or commit.manifest_version in manifests[branch]:
+                    yield commit.merged
 
     def _shows(self, branch: str | None, version: int) -> Entries:
         """The tables of a manifest version; none if an earlier cleanup removed it."""

@@ -42,8 +42,9 @@ from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all,
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.side_by_side import SideBySide
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket, forks_dropped_on_failure
+from omnigraph.storage.staged import Merging, StagedTable, Ticket, forks_dropped_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
+from omnigraph.storage.tables.handle import open_table
 from omnigraph.storage.tables.presence import find_missing_staged, staged_paths
 from omnigraph.storage.tables.wholeness import STAGED_FILES
 from omnigraph.storage.unreferenced import listed_paths
@@ -77,6 +78,8 @@ class WriteRequest:
     """The commit of another branch that the change brings in."""
     details: Mapping[str, object] = field(default_factory=dict)
     """What else is kept with the commit; values of JSON."""
+    merging: Merging | None = None
+    """What a merge brings in besides rows."""
 
 
 def commit_write(request: WriteRequest, hold: Hold) -> Published:
@@ -93,6 +96,7 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
         settle_all(snapshot.root, hold, snapshot.ref)
         finish_rename(snapshot.root, hold, snapshot.ref)
         newest = revalidate(snapshot, request.expected_head)
+        _require_source(request)
         _require_files(request)
         hold.check()
         if request.tables:
@@ -126,6 +130,25 @@ def _require_files(request: WriteRequest) -> None:
             missing = next((name for name in staged if name in listed), None)
         if missing is not None:
             raise ReadSetChanged(STAGED_FILES, f"{table.entry.table_key}: {missing}", None)
+
+
+def _require_source(request: WriteRequest) -> None:
+    """Raise unless what is merged is still there; its branch may have moved on meanwhile.
+
+    Looked at under the fence: nothing is cleaned away while it is held.
+    """
+    if request.merging is None:
+        return
+    source, root = request.merging.source, request.snapshot.root
+    ref = find_ref(root.store, source.branch)
+    if ref is None:
+        raise BranchNotFound(source.branch)
+    if ref.incarnation != source.ref.incarnation:
+        member = f"{BRANCH_IDENTIFIER}{source.branch}"
+        raise ReadSetChanged(member, source.ref.incarnation, ref.incarnation)
+    for change in request.adopted:
+        path = source.entry(change.table_key).path
+        open_table(root.location(path, change.owner_branch), change.version)
 
 
 def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestVersion:
@@ -312,11 +335,12 @@ def _publication(
         expected={e.identity: (e.table_key, e.version) for e in entries},
         head=ExactHead(request.snapshot.own_head),
         commit=intent.new_commit,
+        history=intent.history,
     )
 
 
 def _intent(request: WriteRequest) -> Intent:
-    snapshot, ticket = request.snapshot, request.ticket
+    snapshot, ticket, merging = request.snapshot, request.ticket, request.merging
     return Intent(
         operation_id=ticket.operation_id,
         root=snapshot.root.store.identity,
@@ -335,6 +359,8 @@ def _intent(request: WriteRequest) -> Intent:
         merged_parent_commit_id=request.merged_parent,
         details=dict(request.details),
         adopted=request.adopted,
+        merged=merging.state if merging else None,
+        history=merging.history if merging else (),
     )
 
 

@@ -201,3 +201,17 @@ def test_reading_a_record_borrows_the_handle_exclusively(dataset):
     for thread in threads:
         thread.join()
     assert refused.is_set()
+
+
+def test_rows_are_named_by_their_address_without_reading_others(dataset):
+    """Red: re-read "Row addresses"; fetching changed rows may read whole tables."""
+    scanner = dataset.scanner(columns=["id"], filter="_rowaddr IN (0)")
+    assert "full_filter=--" in scanner.explain_plan(True)
+    assert scanner.to_table().num_rows == 1
+
+
+def test_two_lists_of_the_same_deleted_rows_have_different_numbers(dataset):
+    """Red: re-read "Row addresses"; fragments of two branches may be taken for the same."""
+    (fragment, *_) = dataset.get_fragments()
+    lists = [fragment.delete_rows([0]).deletion_file for _ in range(2)]
+    assert lists[0].id != lists[1].id

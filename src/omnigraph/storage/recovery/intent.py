@@ -20,6 +20,7 @@ from omnigraph.identity import (
 )
 from omnigraph.storage.layout import RECOVERY, find_operation, intent_path, table_path
 from omnigraph.storage.manifest.changes import NewCommit, SetVersion
+from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.tables.location import is_flat_name
 
@@ -86,6 +87,10 @@ class Intent:
     """What else the commit records."""
     adopted: tuple[SetVersion, ...] = ()
     """Versions that are there already and that the graph shows together with the tables."""
+    merged: MergedState | None = None
+    """What a merge brings in, for the commit."""
+    history: tuple[Commit, ...] = ()
+    """The commits a merge makes visible."""
 
     @property
     def table_keys(self) -> tuple[TableKey, ...]:
@@ -103,6 +108,7 @@ class Intent:
             self.merged_parent_commit_id,
             self.origin,
             self.details,
+            self.merged,
         )
 
     @property

@@ -199,6 +199,7 @@ def _roll_forward(root: GraphRoot, hold: Hold, found: Examined) -> CommitId | No
         head=ExactHead(intent.own_head),
         commit=commit,
         audits=(_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
+        history=intent.history,
     )
     publish(root, ref, publication, before_commit=hold.check)
     return commit_id

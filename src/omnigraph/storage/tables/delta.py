@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata
 
+from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.tables.deletions import deleted_offsets
-from omnigraph.storage.tables.directory import KEY
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.forks import common_version
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, UPDATED_AT, Table
@@ -235,8 +235,8 @@ class _Keyed:
 def _keyed(table: Table | None, addresses: Addresses) -> _Keyed:
     if table is None or not len(addresses):
         return _Keyed(pa.array([], pa.string()), pa.array([], pa.uint64()))
-    read = _read(table, addresses, [KEY])
-    ids, places = read.column(KEY).combine_chunks(), read.column(ROW_ADDRESS).combine_chunks()
+    read = _read(table, addresses, [ID_COLUMN])
+    ids, places = read.column(ID_COLUMN).combine_chunks(), read.column(ROW_ADDRESS).combine_chunks()
     return _Keyed(ids, places)
 
 

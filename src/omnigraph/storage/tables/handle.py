@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
+from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.objects.failures import Translating
 from omnigraph.storage.tables import probes
-from omnigraph.storage.tables.directory import KEY, RowDirectory
+from omnigraph.storage.tables.directory import RowDirectory
 from omnigraph.storage.tables.failures import (
     find_translation,
     says_not_found,
@@ -108,6 +109,10 @@ class Table:
     def schema_metadata(self) -> Mapping[str, str]:
         with self._reading("reading the schema"):
             return dict(self.native.schema_metadata)
+
+    def is_there(self) -> bool:
+        """Whether the version this handle shows still exists."""
+        return probes.version_exists(self.location, self.version)
 
     def newest_version(self) -> int:
         """The newest version there is now, on this table's branch."""
@@ -255,7 +260,7 @@ class Table:
         kind = self.schema.field(column).type
         wanted = _distinct(keys, kind)
         names = list(self.schema.names if columns is None else columns)
-        if self.directory is not None and column == KEY:
+        if self.directory is not None and column == ID_COLUMN:
             found = self.directory.find(self, wanted, names)
             if found is not None:
                 return found
