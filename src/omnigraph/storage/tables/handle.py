@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import lance
 import pyarrow as pa
@@ -152,7 +153,7 @@ class Table:
         """
         with self._reading("reading the version"):
             # The public form of it is in whatever time zone the machine has.
-            return int(self.native._ds.current_version()["timestamp"])
+            return cast("int", self.native._ds.current_version()["timestamp"])
 
     def scan(
         self,
