@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from omnigraph.pipeline import register
+from omnigraph.spark_source import register
 from reads.conditions import Row, holds, make_condition
 from reads.life import Life, Pin, Wrong, row_values
 from reads.model import COLUMNS, NODES, TABLES, VALUES, State

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import lance
 import numpy as np
@@ -292,3 +292,15 @@ def test_a_session_takes_a_table_made_again_at_its_address_for_the_one_before(tm
     assert again.count_rows("grade = 3") == 2
     fresh = lance.dataset(str(place), version=after.version, session=lance.Session())
     assert fresh.count_rows("grade = 3") == 3
+
+
+def test_a_version_tells_when_it_was_made_and_in_public_only_by_the_local_clock(dataset):
+    """Red: re-read "Times"."""
+    made_at = dataset._ds.current_version()["timestamp"]
+    public = dataset.get_version()["timestamp"]
+    assert public.tzinfo is None
+    assert public.replace(microsecond=0) == datetime.fromtimestamp(made_at // 10**9)
+    again = lance.dataset(dataset.uri, version=dataset.version)
+    assert again._ds.current_version()["timestamp"] == made_at
+    dataset.delete("id = 'a'")
+    assert native.newest(dataset)._ds.current_version()["timestamp"] > made_at

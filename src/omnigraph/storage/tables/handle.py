@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import lance
 import pyarrow as pa
@@ -149,14 +150,15 @@ class Table:
                 self._newest_fragment = None if fragment is None else fragment.metadata
         return self._newest_fragment
 
-    def newest_file(self) -> str | None:
-        """The name of the data file that was added last; None in a table without rows.
+    def made_at_ns(self) -> int:
+        """When this version was made, as it says itself, in nanoseconds since 1970.
 
-        Names of files are never used again, so a table that was made anew at the same address,
-        whatever its version, has another one.
+        Where another table was put in the place of this one, its version of this number has
+        another time.
         """
-        fragment = self.newest_fragment()
-        return None if fragment is None else str(fragment.files[-1].path)
+        with self._reading("reading the version"):
+            # The public form of it is in whatever time zone the machine has.
+            return cast("int", self.native._ds.current_version()["timestamp"])
 
     def scan(
         self,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.errors import BadRequest
 from omnigraph.execution.predicates import Scope, keeps
 from omnigraph.execution.read.pushdown import split
 from omnigraph.execution.read.reader import Reader
@@ -26,13 +27,15 @@ _BATCH_ROWS = 1 << 16
 _NOTHING_FITS = "FALSE"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
     """What to read of a table: plain data, ready to be sent to another machine."""
 
     ir: str
     table_key: TableKey
     table: Table
+    made_at_ns: int
+    """Of the table when the scan was planned: Spark keeps a scan as long as it keeps a frame."""
     columns: tuple[str, ...]
     given: Given
     filters: tuple[Predicate, ...] = ()
@@ -51,7 +54,16 @@ def partition(table: Table, rows_each: int = ROWS_PER_PARTITION) -> list[tuple[i
 
 
 def scan_rows(scan: TableScan, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of some fragments that pass the filters, in the types of the schema."""
+    """The rows of some fragments that pass the filters, in the types of the schema.
+
+    Raises:
+        BadRequest: the graph was replaced since the scan was planned, as by a copy of itself.
+    """
+    if scan.table.made_at_ns() != scan.made_at_ns:
+        raise BadRequest(
+            f"the graph of this frame was replaced: version {scan.table.version} of "
+            f"{scan.table.location} is not the one it was made of; make the frame again"
+        )
     columns = _Columns(scan)
     if columns.filter == _NOTHING_FITS:
         return

@@ -22,11 +22,12 @@ from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import ColumnMapping, table_mapping
 from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
-from omnigraph.pipeline.source.access import StagedWrite, graph_access
-from omnigraph.pipeline.source.columns import whole_numbers
-from omnigraph.pipeline.source.options import Pin, WriteOptions
+from omnigraph.pipeline.spark_columns import whole_numbers
+from omnigraph.pipeline.staged_load import StagedWrite
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.settings import Settings
+from omnigraph.spark_source.options import Pin, WriteOptions
+from omnigraph.spark_source.pinned_graph import commit_staged, read_pinned, settings_here
 from omnigraph.storage.at_work import end_shared_work, share_work
 from omnigraph.storage.root import GraphRoot
 
@@ -48,11 +49,10 @@ class _Target:
     """Where rows go: opened once where the write is planned, then sent to the tasks."""
 
     def __init__(self, options: WriteOptions, mode: LoadMode) -> None:
-        access = graph_access()
-        self.options, self.mode, self.settings = options, mode, access.settings()
+        self.options, self.mode, self.settings = options, mode, settings_here()
         if options.partial and mode is not LoadMode.MERGE:
             raise BadRequest("only a merge can be partial")
-        _, catalog = access.pinned(Pin(options.uri, options.branch), self.settings)
+        _, catalog = read_pinned(Pin(options.uri, options.branch), self.settings)
         mapping = table_mapping(catalog, options.type_name, {})
         assert mapping is not None, "a type was named"
         self.mapping: ColumnMapping = mapping
@@ -91,7 +91,7 @@ class _Target:
             splits=splits,
             origin=origin,
         )
-        return graph_access().commit_staged(write, self.settings)
+        return commit_staged(write, self.settings)
 
     def forget(self, area: str) -> None:
         place = StagingArea(self._root(self.settings), area)

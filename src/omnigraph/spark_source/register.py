@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 
 def register(session: SparkSession) -> None:
     """Make the format `omnigraph` known to a session."""
-    from omnigraph.pipeline.source.datasource import GraphSource  # noqa: PLC0415 - loads Spark
+    from omnigraph.spark_source.datasource import GraphSource  # noqa: PLC0415 - loads Spark
 
     session.dataSource.register(GraphSource)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from omnigraph.errors import BadRequest
 from omnigraph.types.arrow import BLOB
 
 if TYPE_CHECKING:
@@ -63,6 +64,16 @@ def to_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if array.type == BLOB:
         array = pc.if_else(pc.is_valid(array), pc.struct_field(array, "data"), None)
     return array if array.type == wanted else array.cast(wanted)
+
+
+def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns Spark asked for, exactly in the types it asked for."""
+    names = batch.schema.names
+    for name in schema.names:
+        if name not in names:
+            raise BadRequest(f"there is no column '{name}' among {', '.join(names)}")
+    arrays = [to_spark(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def from_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -12,7 +12,7 @@ import msgspec
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load import LoadMode
 from omnigraph.identity import MAIN
-from omnigraph.pipeline.source.scan import ROWS_PER_PARTITION
+from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
 
 _FALSE = frozenset({"false", "0", "no", "off"})
 _TRUE = frozenset({"true", "1", "yes", "on"})

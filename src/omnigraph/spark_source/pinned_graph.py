@@ -1,7 +1,7 @@
 """The graph for processes that Spark starts: opened by address, used once.
 
-Loaded by name from the data source. Whatever is committed here goes through the same window as
-every other write: the fence of the graph keeps it apart from writers in other processes.
+Whatever is committed here goes through the same window as every other write: the fence of the
+graph keeps it apart from writers in other processes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from omnigraph.graph.querying import plan_query
 from omnigraph.graph.staged_rows import commit_rows
 from omnigraph.graph.view import View, Views
 from omnigraph.language.source import SourceText
-from omnigraph.pipeline.source.access import StagedWrite
-from omnigraph.pipeline.source.options import Pin, QueryText
+from omnigraph.pipeline.staged_load import StagedWrite
 from omnigraph.settings import Settings
+from omnigraph.spark_source.options import Pin, QueryText
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 
 
-def settings() -> Settings:
+def settings_here() -> Settings:
     """What the environment of this process asks for."""
     return Settings.from_environment(os.environ)
 
 
-def resolve(pin: Pin, settings: Settings) -> Pin:
+def resolve_pin(pin: Pin, settings: Settings) -> Pin:
     """The same state, named by its commit: what is written later does not change it."""
     graph = graphs.open(pin.uri, read_only=True, settings=settings)
     commit = pin.snapshot
@@ -59,7 +59,7 @@ def _moment(at_us: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
 
 
-def pinned(pin: Pin, settings: Settings) -> tuple[Snapshot, Catalog]:
+def read_pinned(pin: Pin, settings: Settings) -> tuple[Snapshot, Catalog]:
     """The state a read is about, and its schema."""
     view = _view(pin, settings)
     return view.snapshot, view.catalog

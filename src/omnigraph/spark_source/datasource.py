@@ -13,11 +13,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.pipeline.source.access import graph_access
-from omnigraph.pipeline.source.columns import struct_type
-from omnigraph.pipeline.source.options import pin_option, read_options, write_options
-from omnigraph.pipeline.source.reader import make_reader, source_schema
-from omnigraph.pipeline.source.writer import BatchWriter, StreamWriter
+from omnigraph.pipeline.spark_columns import struct_type
+from omnigraph.spark_source.options import pin_option, read_options, write_options
+from omnigraph.spark_source.pinned_graph import resolve_pin, settings_here
+from omnigraph.spark_source.reader import make_reader, source_schema
+from omnigraph.spark_source.writer import BatchWriter, StreamWriter
 
 FORMAT = "omnigraph"
 
@@ -33,8 +33,7 @@ class GraphSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(cast("dict[str, str]", options))
-        access = graph_access()
-        self._pin = access.resolve(pin_option(options), access.settings())
+        self._pin = resolve_pin(pin_option(options), settings_here())
 
     @classmethod
     def name(cls) -> str:

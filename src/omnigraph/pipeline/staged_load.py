@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest
+from omnigraph.execution.load import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec
 from omnigraph.pipeline.load import FileSource, LoadJob
 from omnigraph.pipeline.report import Origin
-from omnigraph.pipeline.source.access import StagedWrite
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.storage.root import GraphRoot
+
+
+@dataclass(frozen=True, slots=True)
+class StagedWrite:
+    """Rows that executors staged, and how they become a commit."""
+
+    uri: str
+    branch: str
+    mode: LoadMode
+    partial: bool
+    actor: str | None
+    area: str
+    ir: str
+    splits: Sequence[StagedSplit]
+    origin: str | None = None
+    """What the write calls itself; a branch that has a commit of this origin is left as it is."""
 
 
 class StagedLoad(LoadJob):
