@@ -74,7 +74,9 @@ class SparkLife(Life):
         return self
 
     def _branch(self, random: Random) -> str:
-        return random.choice(list(self.world.branches))
+        """Every second life is about a branch: its frames, and what changes, the first time."""
+        names = list(self.world.branches)
+        return names[self.turn % len(names)]
 
     # --- making ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 STEPS = 9
-STEPS_BETWEEN = 2
+STEPS_BETWEEN = 1
 
 EMBEDDED = {
     "ask": 24,
@@ -88,7 +88,7 @@ def make_steps(seed: int, *, on_spark: bool) -> list[Step]:
 def _with_frames(random: Random, seed: int) -> list[str]:
     """Frames and a view are made and used, the graph changes, and they are used again."""
     change = list(CHANGES)[seed % len(CHANGES)]
-    made = ["create a branch", "back up", *(FRAMES[(seed + n) % len(FRAMES)] for n in range(3))]
+    made = ["create a branch", "back up", *(FRAMES[(seed + n) % len(FRAMES)] for n in range(2))]
     used = ["register a view", "ask a view", "act on a frame"]
     again = ["act on a frame", "act on a frame", "ask a view", "ask on Spark"]
     random.shuffle(again)
