@@ -162,7 +162,7 @@ def test_who_created_a_branch_is_kept(review: Branch) -> None:
 def test_an_argument_nobody_knows_is_named(review: Branch) -> None:
     for load in (review.load, review.graph.load):
         with pytest.raises(TypeError, match=r"load\(\) got an unexpected keyword.*'tpye'"):
-            load([], "append", tpye="Person")
+            load([], "append", tpye="Person")  # type: ignore[call-arg]
 
 
 def test_a_view_and_a_branch_say_what_they_are(review: Branch) -> None:

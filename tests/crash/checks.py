@@ -17,7 +17,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import latest_version
 from places import Place, files_of, open_graph, root_of
 
-Content = Mapping[str, tuple[str, ...]]
+Content = dict[str, tuple[str, ...]]
 """What each branch holds: its records, sorted, and how many commits led to them.
 
 Edges come without their ids, which are minted anew. Commits of recoveries are not counted.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import MISSING, fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -176,7 +177,7 @@ def test_an_intent_whose_table_lacks_a_member_is_refused(member):
         decode(value)
 
 
-WRONG = {
+WRONG: dict[str, list[Any]] = {
     "operation_id": [None, 7, ["x"]],
     "root": [None, 7],
     "writer_kind": [None, "Vandal", 7],
@@ -200,7 +201,7 @@ def test_a_member_of_the_wrong_type_is_refused_and_not_converted(member, value):
         decode(body() | {member: value})
 
 
-WRONG_IN_TABLE = {
+WRONG_IN_TABLE: dict[str, list[Any]] = {
     "identity": [None, 7, {}, {"stable_table_id": 1}, {"stable_table_id": "1"}],
     "table_key": [None, 7, "A", "fish:A", "node:", ":A"],
     "path": [None, 7, "nodes/elsewhere", "../outside"],

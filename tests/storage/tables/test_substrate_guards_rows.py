@@ -93,7 +93,10 @@ def test_an_own_rewrite_is_exact_keeps_row_versions_and_loses_index_coverage(dat
         for fragment in result.new_fragments:
             fragment.id, next_id = next_id, next_id + 1
         groups.append(
-            LanceOperation.RewriteGroup(list(result.original_fragments), result.new_fragments)
+            LanceOperation.RewriteGroup(
+                list(result.original_fragments),  # type: ignore[attr-defined]  # not in Lance's stub
+                result.new_fragments,
+            )
         )
     operation = LanceOperation.Rewrite(groups, [])
     landed = native.commit(dataset, Transaction(dataset.version, operation, uuid="own"))
