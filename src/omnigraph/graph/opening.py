@@ -14,6 +14,7 @@ from omnigraph.storage.manifest.state import SchemaContract
 from omnigraph.storage.objects.probe import require_create_if_absent
 from omnigraph.storage.recovery.intent import list_operations
 from omnigraph.storage.recovery.settle import Settled, settle_all
+from omnigraph.storage.relocate import settle_in
 from omnigraph.storage.root import GraphRoot
 
 
@@ -42,11 +43,12 @@ def require_graph(root: GraphRoot) -> None:
 
 
 def make_ready(root: GraphRoot, contract: SchemaContract) -> list[Settled]:
-    """What opening for writing does: try the store, settle interrupted writes, heal the mirror.
+    """Ready a graph for writing; gives the interrupted writes that were settled.
 
-    Gives the writes that were settled.
+    The store is tried, a moved graph settles in, and the mirror of the schema is healed.
     """
     require_create_if_absent(root.store, root.ids)
+    settle_in(root)
     settled: list[Settled] = []
     if list_operations(root.store):
         with root.hold() as hold:

@@ -10,6 +10,7 @@
     __recovery/quarantine/               intents an operator has set aside
     __staging/<id>/                      rows on their way in
     __maintenance/unreferenced.json      what cleanup found that nothing refers to, and when
+    __maintenance/address.json           where the graph was when its branches were last written
     __maintenance/at_work/<id>           who is writing files that nothing refers to yet
     __init_claim.json                    who is creating this graph
     __writer.lock, __writer_queue.lock   keeps writers apart on a file system
@@ -39,6 +40,7 @@ RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
 SIGHTINGS = "__maintenance/unreferenced.json"
+ADDRESS = "__maintenance/address.json"
 AT_WORK = "__maintenance/at_work"
 INIT_CLAIM = "__init_claim.json"
 WRITER_LOCK = "__writer.lock"
