@@ -38,6 +38,7 @@ ENTRIES = {
     "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list and delete branches."),
     "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
     "init": Entry(f"{_COMMANDS}.init", "init", "Create a graph."),
+    "clone": Entry(f"{_COMMANDS}.clone", "clone", "Copy a graph to another address."),
     "optimize": Entry(f"{_COMMANDS}.optimize", "optimize", "Merge fragments and build indexes."),
     "cleanup": Entry(f"{_COMMANDS}.cleanup", "cleanup", "Remove what only old commits need."),
     "repair": Entry(f"{_COMMANDS}.repair", "repair", "Accept tables moved by something else."),
@@ -63,8 +64,8 @@ COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, commit *,
            schema show
   served   need a server: none yet
-  direct   reach a graph in storage, or files alone: init, optimize, cleanup, repair, verify,
-           maintain, recover, recovery *, schema plan, schema lint, lint, explain
+  direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
+           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain
   control  steer many graphs: none yet
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version

@@ -9,7 +9,13 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.errors import GraphNotFound, StorageError
 from omnigraph.execution.physical import table_schema
 from omnigraph.language.source import SourceText
-from omnigraph.storage.initialize import NewTable, initialize, is_initialized, mirror_files
+from omnigraph.storage.initialize import (
+    NewTable,
+    initialize,
+    is_initialized,
+    mirror_files,
+    require_finished,
+)
 from omnigraph.storage.manifest.state import SchemaContract
 from omnigraph.storage.objects.probe import require_create_if_absent
 from omnigraph.storage.recovery.intent import list_operations
@@ -40,6 +46,11 @@ def new_tables(catalog: Catalog) -> list[NewTable]:
 def require_graph(root: GraphRoot) -> None:
     if not is_initialized(root.store):
         raise GraphNotFound(root.uri)
+
+
+def require_whole(root: GraphRoot) -> None:
+    """Raise `CloneUnfinished` for a graph that is still being copied to its place."""
+    require_finished(root.store)
 
 
 def make_ready(root: GraphRoot, contract: SchemaContract) -> list[Settled]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from omnigraph.errors import (
     AlreadyInitialized,
+    CloneUnfinished,
     InitializationClaimed,
     InitializationCommitted,
     InitializationIndeterminate,
@@ -22,6 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import MAIN, CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import (
+    CLONE_CLAIM,
     INIT_CLAIM,
     MANIFEST,
     SCHEMA_FILES,
@@ -105,9 +107,24 @@ def initialize(
 
 
 def _refuse_used(store: ObjectStore, *, force: bool) -> None:
+    require_finished(store)
     for path in (MANIFEST_VERSIONS,) if force else (MANIFEST, *SCHEMA_FILES):
         if store.exists(path):
             raise AlreadyInitialized(store.uri, path)
+
+
+def require_finished(store: ObjectStore) -> None:
+    """Raise `CloneUnfinished` if a clone to this place is under way, or was interrupted."""
+    found = store.find(CLONE_CLAIM)
+    if found is not None:
+        raise CloneUnfinished(store.uri, _source_of(found))
+
+
+def _source_of(claim: bytes) -> str:
+    try:
+        return str(json.loads(claim)["source"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return "an unknown graph"
 
 
 def is_initialized(store: ObjectStore) -> bool:

@@ -13,6 +13,7 @@
     __maintenance/address.json           where the graph was when its branches were last written
     __maintenance/at_work/<id>           who is writing files that nothing refers to yet
     __init_claim.json                    who is creating this graph
+    __clone_claim.json                   who is copying a graph to here; until it is gone there is none
     __writer.lock, __writer_queue.lock   keeps writers apart on a file system
     __writer_lease.json                  keeps writers apart on an object store
 
@@ -43,6 +44,7 @@ SIGHTINGS = "__maintenance/unreferenced.json"
 ADDRESS = "__maintenance/address.json"
 AT_WORK = "__maintenance/at_work"
 INIT_CLAIM = "__init_claim.json"
+CLONE_CLAIM = "__clone_claim.json"
 WRITER_LOCK = "__writer.lock"
 WRITER_QUEUE_LOCK = "__writer_queue.lock"
 WRITER_LEASE = "__writer_lease.json"
