@@ -11,10 +11,10 @@ import lance
 import pytest
 
 import omnigraph
-from graph.music import contents, files_below, refusal, run
+from graph.music import LABEL, contents, everything, files_below, refusal, run
 from graph.observers import Trouble, observed
 from graph.test_interruptions import Crash, crash, stop
-from graph.test_moved_graphs import LABEL, branched, everything, recorded_bases  # noqa: F401
+from graph.test_moved_graphs import recorded_bases
 from omnigraph.errors import (
     AlreadyInitialized,
     BadRequest,

@@ -8,8 +8,7 @@ from base64 import b64encode
 import pytest
 
 import omnigraph
-from graph.music import RECORDS, SCHEMA, contents, run
-from graph.test_moved_graphs import LABEL, everything
+from graph.music import LABEL, RECORDS, SCHEMA, contents, everything, run
 from omnigraph.errors import CloneUnfinished
 from omnigraph.storage.objects.counting import install_observer
 from omnigraph.storage.objects.store import CHUNK_BYTES

@@ -8,37 +8,12 @@ import shutil
 import pytest
 
 import omnigraph
-from graph.music import contents, files_below, ids, refusal, run
+from graph.music import LABEL, contents, everything, files_below, ids, refusal, run
 from graph.observers import Trouble, observed
 from graph.test_interruptions import Crash, crash, kinds, stop
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.bases import relocated_version
-
-LABEL = 'insert Label {{slug: "{0}", name: "{0}"}}'
-
-
-@pytest.fixture
-def branched(music):
-    """A graph with a branch, a branch of that, and rows of each in one table."""
-    run(music, LABEL.format("on-main"))
-    music.create_branch("dev")
-    run(music, LABEL.format("on-dev"), branch="dev")
-    music.create_branch("deep", source="dev")
-    run(music, LABEL.format("on-deep"), branch="deep")
-    run(music, 'delete Label where slug = "nova"', branch="deep")
-    music.optimize()
-    return music
-
-
-def everything(graph):
-    """The rows of every branch, and of every commit that can be read."""
-    rows = {name: contents(graph, branch=name) for name in graph.branches()}
-    return rows | {
-        (name, c.commit_id): list(graph.at(commit=c.commit_id).export())
-        for name in graph.branches()
-        for c in graph.commits(name)
-    }
 
 
 @pytest.mark.parametrize("read_only", [True, False])

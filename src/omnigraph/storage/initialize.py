@@ -23,6 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import MAIN, CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import (
+    ADDRESS,
     CLONE_CLAIM,
     INIT_CLAIM,
     MANIFEST,
@@ -45,6 +46,7 @@ from omnigraph.storage.manifest.rows import COLUMNS, PRIMARY_KEY, STAMP_KEY, to_
 from omnigraph.storage.manifest.state import ManifestState, SchemaContract, encode_state
 from omnigraph.storage.objects.probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.relocate import address_note
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.ledger import stage_ledger
@@ -258,6 +260,7 @@ def _probe_genesis(root: GraphRoot, genesis: NewCommit, error: OmniError) -> Man
 def _finish(root: GraphRoot, created: ManifestVersion) -> None:
     assert created.version == GENESIS_VERSION
     try:
+        root.store.put(ADDRESS, address_note(root.store.uri))
         root.store.delete(INIT_CLAIM)
     except OmniError as error:
         raise InitializationCommitted(root.uri, str(error)) from error

@@ -13,7 +13,7 @@
     __maintenance/address.json           where the graph was when its branches were last written
     __maintenance/at_work/<id>           who is writing files that nothing refers to yet
     __init_claim.json                    who is creating this graph
-    __clone_claim.json                   who is copying a graph to here; until it is gone there is none
+    __clone_claim.json                   who is copying a graph here, which is none as yet
     __writer.lock, __writer_queue.lock   keeps writers apart on a file system
     __writer_lease.json                  keeps writers apart on an object store
 

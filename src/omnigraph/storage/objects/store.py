@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-
 CHUNK_BYTES = 8 << 20
 """So much of a large object is in memory at a time."""
 
