@@ -29,6 +29,7 @@ Sorted by what the caller can do next:
     │   ├── WriterBusy              another writer holds the graph
     │   ├── UncoveredDrift          a table moved outside the graph's own commits
     │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
+    │   ├── CloneUnfinished         a folder that will be a graph when a clone is finished
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
     │   ├── MergeConflicts, MergeBaseUnavailable
     │   └── CommitHasNoParent, ChangeSchemaBoundary
@@ -684,6 +685,17 @@ class InitializationClaimed(ConflictError):
             "gone for good, remove __init_claim.json and try again"
         )
         self.uri, self.attempt_id = uri, attempt_id
+
+
+class CloneUnfinished(ConflictError):
+    code = "clone_unfinished"
+
+    def __init__(self, uri: str, source: str) -> None:
+        super().__init__(
+            f"{uri} holds a part of a clone of {source}, which is under way or was interrupted; "
+            "if nothing is copying any more, run the clone again with --force"
+        )
+        self.uri, self.source = uri, source
 
 
 class SchemaContractMismatch(ConflictError):

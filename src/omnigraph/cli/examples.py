@@ -84,6 +84,10 @@ EXAMPLES = {
     ),
     "repair": ("omnigraph repair music.omni", "omnigraph repair music.omni --confirm"),
     "maintain": ("omnigraph maintain music.omni",),
+    "clone": (
+        "omnigraph clone music.omni music-backup.omni",
+        "omnigraph clone music.omni music-small.omni --branch review --shallow",
+    ),
     "verify": ("omnigraph verify music.omni --deep",),
     "recover": ("omnigraph recover music.omni --check", "omnigraph recover music.omni"),
     "recovery pending": ("omnigraph recovery pending music.omni",),

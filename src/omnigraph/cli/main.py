@@ -43,6 +43,7 @@ ENTRIES = {
     "consumer": Entry(f"{_COMMANDS}.consumer", "consumer", "Keep changes for those who follow."),
     "entity": Entry(f"{_COMMANDS}.entity", "entity", "Look at single entities."),
     "init": Entry(f"{_COMMANDS}.init", "init", "Create a graph."),
+    "clone": Entry(f"{_COMMANDS}.clone", "clone", "Copy a graph to another address."),
     "optimize": Entry(f"{_COMMANDS}.optimize", "optimize", "Merge fragments and build indexes."),
     "cleanup": Entry(f"{_COMMANDS}.cleanup", "cleanup", "Remove what only old commits need."),
     "repair": Entry(f"{_COMMANDS}.repair", "repair", "Accept tables moved by something else."),
@@ -68,8 +69,8 @@ COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
            commit *, diff, changes *, consumer *, entity *, schema show
   served   need a server: none yet
-  direct   reach a graph in storage, or files alone: init, optimize, cleanup, repair, verify,
-           maintain, recover, recovery *, schema plan, schema lint, lint, explain
+  direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
+           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain
   control  steer many graphs: none yet
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version

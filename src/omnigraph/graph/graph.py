@@ -71,9 +71,12 @@ from omnigraph.maintenance.retention import Retention
 from omnigraph.maintenance.verify import verify
 from omnigraph.plan.lint import LintReport
 from omnigraph.settings import Settings
-from omnigraph.storage import branches
+from omnigraph.storage import branches as graph_branches
+from omnigraph.storage.clone.copy import CloneResult
+from omnigraph.storage.clone.copy import clone as copy_graph
 from omnigraph.storage.consumers import Consumer, delete_consumer, list_consumers
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
+from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tags import Tag, create_tag, delete_tag, list_tags
@@ -130,6 +133,41 @@ def open(
         raise
 
 
+def clone(
+    source: str | Path,
+    target: str | Path,
+    *,
+    branches: Sequence[str] = (),
+    shallow: bool = False,
+    force: bool = False,
+    settings: Settings | None = None,
+) -> CloneResult:
+    """Copy a graph to another path or address, while it may be written.
+
+    Each branch is copied as it is after some commit. The source is not changed. Until the clone is
+    finished nothing can be opened there.
+
+    Args:
+        source: The graph to copy.
+        target: Where its copy shall be; there must be no graph.
+        branches: The branches to copy, besides `main` and those they were made from; all of them
+            by default.
+        shallow: Leave out older states: the history is listed and can no longer be read.
+        force: Start over a clone to the same place that was interrupted.
+        settings: Instead of the defaults; they hold for both sides.
+
+    >>> omnigraph.clone("people.omni", "backup.omni").branches
+    ('main',)
+    """
+    names = tuple(normalize_branch(name) for name in branches)
+    origin = GraphRoot.at(str(source), settings)
+    opening.require_whole(origin)
+    opening.require_graph(origin)
+    return copy_graph(
+        origin, GraphRoot.at(str(target), settings), names, shallow=shallow, force=force
+    )
+
+
 def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None = None) -> str:
     """Set aside the intent of an interrupted write that cannot be read; gives where it is kept.
 
@@ -160,6 +198,7 @@ class Graph:
     def __init__(
         self, root: GraphRoot, *, read_only: bool = False, actor: str | None = None
     ) -> None:
+        opening.require_whole(root)
         self._views = Views(root)
         self.read_only, self.actor = read_only, actor
         embedder = LazyEmbedder(root.settings.embed)
@@ -503,9 +542,9 @@ class Graph:
         creator = actor or self.actor
         if commit is not None:
             view = self._views.at_commit(commit, source)
-            return branches.create(view.snapshot, name, creator)
+            return graph_branches.create(view.snapshot, name, creator)
         return self._views.with_newest(
-            source, lambda view: branches.create(view.snapshot, name, creator)
+            source, lambda view: graph_branches.create(view.snapshot, name, creator)
         )
 
     def delete_branch(self, name: str) -> DeletedBranch:
@@ -516,7 +555,7 @@ class Graph:
         'review'
         """
         self._require_writable()
-        branches.delete(self._views.root, name)
+        graph_branches.delete(self._views.root, name)
         return DeletedBranch(name.strip(), self.actor)
 
     def rename_branch(self, name: str, new_name: str) -> BranchRef:
@@ -529,7 +568,7 @@ class Graph:
         ['main', 'accepted']
         """
         self._require_writable()
-        return branches.rename(self._views.root, name, new_name)
+        return graph_branches.rename(self._views.root, name, new_name)
 
     def merge(
         self,

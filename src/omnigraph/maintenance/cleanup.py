@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError, StorageFailure
 from omnigraph.maintenance.leftovers import Leftovers
-from omnigraph.maintenance.mark import Mark, Marker, table_paths
+from omnigraph.maintenance.mark import Mark, Marker
 from omnigraph.maintenance.model import MANIFEST_KEY, CleanedTable, CleanupResult
 from omnigraph.maintenance.retention import Retention
 from omnigraph.progress import working
@@ -26,8 +26,9 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.recovery.revoke import revoke_late_effects
-from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.recovery.settle import examine, settle_all
 from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.relocate import relocate
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
@@ -58,10 +59,10 @@ Remove = Callable[[TableLocation, Sequence[int]], Removed]
 
 def preview(root: GraphRoot, retention: Retention) -> CleanupResult:
     """What `cleanup` would remove now; nothing is changed and nobody is kept waiting."""
-    for _ in pending_intents(root.store):
-        continue  # one that cannot be read would stop the cleanup as well
+    for intent in pending_intents(root.store):
+        examine(root, intent)  # one that cannot be read would stop the cleanup as well
     mark = Marker(root, retention).mark()
-    rows = {path: _Row() for path in (MANIFEST, *table_paths(root))}
+    rows = {path: _Row() for path in (MANIFEST, *root.table_paths())}
     _clean_manifest(root, mark, rows[MANIFEST], removable)
     _clean_tables(root, mark, rows, removable)
     return _result(retention, mark, rows, [], confirm=False)
@@ -81,8 +82,10 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         before = marker.mark()  # what must be read is, so that the fence is held for the rest only
     if before is not None:
         _require_whole(root, before)
-    rows = {path: _Row() for path in (MANIFEST, *table_paths(root))}
+    rows = {path: _Row() for path in (MANIFEST, *root.table_paths())}
     with root.hold() as hold:
+        # Files shared with a branch that has another address for them would count as unneeded.
+        relocate(root, hold)
         settle_all(root, hold)
         _require_no_drift(root, hold)
         mark = marker.mark()

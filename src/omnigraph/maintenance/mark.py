@@ -14,11 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError
-from omnigraph.identity import EntityKind, TableKey
+from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
 from omnigraph.storage.consumers import list_consumers, needed_by
-from omnigraph.storage.layout import tables_folder
 from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.manifest.read import (
     History,
@@ -46,12 +45,6 @@ _MOST_LOOKS = 50
 Place = tuple[str, str | None]
 """A physical table: its path and its branch."""
 Entries = tuple[TableEntry, ...]
-
-
-def table_paths(root: GraphRoot) -> list[str]:
-    """The folders of all tables, whether the graph knows them or not."""
-    folders = [tables_folder(kind) for kind in EntityKind]
-    return [f"{folder}/{name}" for folder in folders for name in root.store.list_prefixes(folder)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@
     __recovery/quarantine/               intents an operator has set aside
     __staging/<id>/                      rows on their way in
     __maintenance/unreferenced.json      what cleanup found that nothing refers to, and when
+    __maintenance/address.json           where the graph was when its branches were last written
     __maintenance/at_work/<id>           who is writing files that nothing refers to yet
     __init_claim.json                    who is creating this graph
+    __clone_claim.json                   who is copying a graph here, which is none as yet
     __writer.lock, __writer_queue.lock   keeps writers apart on a file system
     __writer_lease.json                  keeps writers apart on an object store
 
@@ -43,8 +45,10 @@ RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
 SIGHTINGS = "__maintenance/unreferenced.json"
+ADDRESS = "__maintenance/address.json"
 AT_WORK = "__maintenance/at_work"
 INIT_CLAIM = "__init_claim.json"
+CLONE_CLAIM = "__clone_claim.json"
 WRITER_LOCK = "__writer.lock"
 WRITER_QUEUE_LOCK = "__writer_queue.lock"
 WRITER_LEASE = "__writer_lease.json"

@@ -358,6 +358,7 @@ def _intent(request: WriteRequest) -> Intent:
         origin=request.origin,
         merged_parent_commit_id=request.merged_parent,
         details=dict(request.details),
+        graph=snapshot.state.graph_identity,
         adopted=request.adopted,
         merged=merging.state if merging else None,
         history=merging.history if merging else (),

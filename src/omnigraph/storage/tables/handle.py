@@ -15,6 +15,7 @@ from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailu
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.objects.failures import Translating
 from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.bases import at_home
 from omnigraph.storage.tables.directory import RowDirectory
 from omnigraph.storage.tables.failures import (
     find_translation,
@@ -408,7 +409,7 @@ def open_table(location: TableLocation, version: int) -> Table:
         )
     except Exception as error:
         raise _why_not_opened(location, version, error) from error
-    return Table(location, native)
+    return Table(location, at_home(location, native))
 
 
 def open_newest(location: TableLocation) -> Table:
@@ -423,7 +424,7 @@ def open_newest(location: TableLocation) -> Table:
         if not probes.has_versions(location):
             raise _no_table(location) from error
         raise translate(error, f"opening {location}") from error
-    return Table(location, native)
+    return Table(location, at_home(location, native))
 
 
 def latest_version(location: TableLocation) -> int:

@@ -29,6 +29,11 @@ def branch_file(branch: str) -> str:
     return f"_refs/branches/{branch}.json"
 
 
+def tag_file(name: str) -> str:
+    """The file that puts a tag on a version, below the root of its table."""
+    return f"_refs/tags/{name}.json"
+
+
 def version_exists(location: TableLocation, version: int) -> bool:
     with translated(f"looking for version {version} of {location}"):
         return bool(_files(location).contains(version_file(version)))

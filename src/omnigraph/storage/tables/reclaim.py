@@ -52,12 +52,17 @@ def list_versions(location: TableLocation) -> list[int]:
         return sorted(int(ref["version"]) for ref in table.native.version_refs())
 
 
-def tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]:
-    """The versions somebody put a tag on, each with its branch."""
+def tags(location: TableLocation) -> list[tuple[str, str | None, int]]:
+    """The tags somebody put on versions: their names, each with a branch and a version."""
     table = open_newest(location.on_branch(None))
     with translated(f"listing the tags of {location.uri}"):
-        tags = table.native.tags.list().values()
-    return {(tag["branch"], int(tag["version"])) for tag in tags}
+        found = table.native.tags.list()
+    return [(name, tag["branch"], int(tag["version"])) for name, tag in found.items()]
+
+
+def tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]:
+    """The versions somebody put a tag on, each with its branch."""
+    return {(branch, version) for _, branch, version in tags(location)}
 
 
 def removable(location: TableLocation, versions: Sequence[int]) -> Removed:
