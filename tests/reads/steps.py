@@ -40,6 +40,8 @@ EMBEDDED = {
 }
 """How often each kind comes up, in a life that does without Spark."""
 
+KEPT = ("keep rows", "keep a view", "keep a result")
+
 FRAMES = (
     "load a frame",
     "load a frame of a commit",
@@ -56,7 +58,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "restore": ("append",),
     "overwrite": (),
 }
-"""What happens between two uses of the same frames and views, and what has to happen before it."""
+"""What happens between two uses of what was kept, and what has to happen before it."""
 
 ON_SPARK = (*FRAMES, "register a view", "act on a frame", "ask a view", "ask on Spark")
 """The kinds that need a session."""
@@ -77,12 +79,29 @@ class Step:
 def make_steps(seed: int, *, on_spark: bool) -> list[Step]:
     """The life of a seed. It begins with rows."""
     random = Random(f"reads {seed} {on_spark}")
-    kinds = _with_frames(random, seed) if on_spark else _choose(random, STEPS)
+    if on_spark:
+        kinds = _with_frames(random, seed)
+    elif seed % 2:
+        kinds = _with_things_kept(random, seed // 2)
+    else:
+        kinds = _choose(random, STEPS)
     steps: list[Step] = []
     for kind in ["begin", *kinds]:
         turn = seed + sum(step.kind == kind for step in steps)
         steps.append(Step(kind, random.randrange(1_000_000), turn))
     return steps
+
+
+def _with_things_kept(random: Random, turn: int) -> list[str]:
+    """Two things are kept, the graph changes, and they are asked again."""
+    change = list(CHANGES)[turn % len(CHANGES)]
+    needed = {"re-create a branch": ["create a branch"], "restore": ["back up"]}.get(change, [])
+    kept = [KEPT[(turn + n) % len(KEPT)] for n in range(2)]
+    again = ["ask what was kept", "ask what was kept", "ask"]
+    kinds = [*needed, *kept, *CHANGES[change], change, *again]
+    for kind in _choose(random, STEPS_BETWEEN):
+        kinds.insert(random.randint(len(needed), len(kinds)), kind)
+    return kinds
 
 
 def _with_frames(random: Random, seed: int) -> list[str]:

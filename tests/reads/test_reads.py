@@ -86,12 +86,12 @@ def test_the_lives_tried_everything(engine, seeds, tried):
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seeds", blocks(MANY_SEEDS, 10 * BLOCK), ids=name)
+@pytest.mark.parametrize("seeds", blocks(MANY_SEEDS, 2 * BLOCK), ids=name)
 def test_many_more_answers_are_those_of_the_rows(seeds, quick_folder, templates, record_property):
     live(seeds, quick_folder, templates, record_property)
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seeds", blocks(MANY_SPARK_SEEDS, 10 * SPARK_BLOCK), ids=name)
+@pytest.mark.parametrize("seeds", blocks(MANY_SPARK_SEEDS, 2 * SPARK_BLOCK), ids=name)
 def test_so_are_many_more_on_spark(seeds, quick_folder, templates, record_property, spark):
     live(seeds, quick_folder, templates, record_property, spark)
