@@ -30,24 +30,26 @@ def is_at_home(root: GraphRoot) -> bool:
 
 def settle_in(root: GraphRoot) -> None:
     """What the first writer at an address does."""
-    if not is_at_home(root):
-        with root.hold() as hold:
+    if is_at_home(root):
+        return
+    with root.hold() as hold:
+        if not is_at_home(root):  # another one may have been first
             relocate(root, hold)
 
 
-def relocate(root: GraphRoot, hold: Hold) -> int:
-    """Write the address of the graph into every version that has another; gives how many had.
+def relocate(root: GraphRoot, hold: Hold) -> None:
+    """Write the address of the graph into every version that has another.
 
     Raises:
         ManifestCorrupt: a version is not laid out as expected, or refers to files elsewhere.
     """
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-        places = [*pool.map(lambda one: _relocate(root, hold, *one), _branches(root))]
+        for _ in pool.map(lambda one: _relocate(root, hold, *one), _branches(root)):
+            continue
     note = address_note(root.store.uri)
     if root.store.find(ADDRESS) != note:
         hold.check()
         root.store.put(ADDRESS, note)
-    return sum(places)
 
 
 def address_note(uri: str) -> bytes:
@@ -63,8 +65,7 @@ def _branches(root: GraphRoot) -> Iterator[tuple[str, str]]:
                 yield path, name
 
 
-def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> int:
-    changed = 0
+def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> None:
     for version in version_files(root.store, f"{path}/tree/{branch}"):
         data = root.store.find(version)
         if data is None:
@@ -73,8 +74,6 @@ def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> int:
         if moved != data:
             hold.check()
             root.store.put(version, moved)
-            changed += 1
-    return changed
 
 
 def version_files(store: ObjectStore, folder: str) -> list[str]:
