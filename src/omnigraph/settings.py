@@ -388,10 +388,9 @@ class Settings(SettingGroup):
         "OMNIGRAPH_CLEANUP_GRACE",
         86_400.0,
         seconds(),
-        "How long a small write may take to prepare, the same for all processes. Cleanup leaves "
-        "files and forks alone that nothing refers to for so long, at least a minute, and a write "
-        "that took longer is refused. `0` says that nobody else writes. Bulk loads and `optimize` "
-        "may take days.",
+        "How long cleanup leaves files and forks alone that nothing refers to, at least a minute. "
+        "A small write that takes longer to prepare may have to start over. `0` says that nobody "
+        "else writes. Bulk loads and `optimize` may take days.",
         applies=f"{_WRITES}, {_MAINTENANCE}",
     )
     maintenance_concurrency: int = setting(
