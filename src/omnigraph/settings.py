@@ -408,16 +408,16 @@ class Settings(SettingGroup):
         "OMNIGRAPH_TEXT_CACHE_MIB",
         1 << 30,
         MEBIBYTES,
-        "Memory for the words of searched text columns. A column that needs more is read again "
-        "for each search.",
+        "Memory of each open graph for the words of searched text columns. A column that needs "
+        "more is read again for each search.",
         applies=_SEARCH,
     )
     vector_cache_bytes: int = setting(
         "OMNIGRAPH_VECTOR_CACHE_MIB",
         1 << 29,
         MEBIBYTES,
-        "Memory for searched vector columns. A column that needs more is searched by its index, "
-        "and without one read again for each search.",
+        "Memory of each open graph for searched vector columns. A column that needs more is "
+        "searched by its index, and without one read again for each search.",
         applies=_SEARCH,
     )
     embed: EmbedSettings = EmbedSettings()
