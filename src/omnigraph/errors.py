@@ -708,6 +708,16 @@ class ResourceLimitExceeded(LimitError):
         return {"resource_limit": limit}
 
 
+class InputTooLarge(LimitError):
+    """A compressed file expands to more than a limit allows; `setting` raises the limit."""
+
+    code = "input_too_large"
+
+    def __init__(self, file: str, reason: str, setting: str) -> None:
+        super().__init__(f"{file} {reason}; {setting} raises the limit, and 0 removes it")
+        self.file, self.setting = file, setting
+
+
 # --- call the operator -------------------------------------------------------------------------
 
 
