@@ -33,6 +33,7 @@ Sorted by what the caller can do next:
     ├── DeniedError             ask for the right
     │   └── ActionDenied
     ├── LimitError              ask for less
+    │   ├── InputTooLarge
     │   └── ResourceLimitExceeded
     └── StorageError            call the operator; the outcome may be unknown
         ├── StorageFailure          the substrate failed, with a kind
