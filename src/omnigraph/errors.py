@@ -618,8 +618,10 @@ class MergeConflicts(ConflictError):
         self.source, self.target, self.conflicts = source, target, tuple(conflicts)
         first = "; ".join(conflict.message for conflict in conflicts[:3])
         rest = f"; +{len(conflicts) - 3} more" if len(conflicts) > 3 else ""
+        count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
         super().__init__(
-            f"merging '{source}' into '{target}' has {len(conflicts)} conflicts: {first}{rest}"
+            f"merging '{source}' into '{target}' has {count}: {first}{rest}. Nothing was changed; "
+            "a dry run lists them, rules (resolve) and decisions settle them"
         )
 
     def details(self) -> Mapping[str, JsonValue]:
