@@ -8,15 +8,20 @@ from functools import cached_property
 
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.errors import BadRequest, BranchNotFound, ReadSetChanged, TypeNotFound
+from omnigraph.graph.places import find_commit
 from omnigraph.graph.view import View, Views
 from omnigraph.history.baseline import Baseline
 from omnigraph.history.changes import ChangeFilter, FindKeys, State
 from omnigraph.history.entity_history import EntityHistory, entity_history
 from omnigraph.history.feed import (
+    AFTER,
+    BEGINNING,
+    NOW,
     CommitChanges,
     FeedPage,
     PageLimits,
     commit_changes,
+    first_commit,
     poll,
 )
 from omnigraph.history.feed_tokens import Binding, TokenKind, decode_token
@@ -102,6 +107,27 @@ def open_history(
     binding = Binding.of(domain, genesis, incarnation, wanted.digest)
     wanted.check_types(view.catalog)
     return BranchHistory(views, snapshot.ref, head, commits, binding, find_keys)
+
+
+_TOKEN_START = "eyJ"
+"""How the text of every token begins: with `{"`, in its encoding."""
+
+
+def find_position(history: BranchHistory, text: str) -> CommitId:
+    """The commit up to which a reader has read that starts after what a text names.
+
+    It may be `now`, `beginning`, a cursor of a feed of the branch, or whatever names a commit.
+    """
+    wanted = text.strip()
+    if wanted == NOW:
+        return history.head
+    if wanted == BEGINNING:
+        return first_commit(history)
+    wanted = wanted.removeprefix(AFTER).strip()
+    if wanted.startswith(_TOKEN_START):
+        token = decode_token(wanted, history.binding, TokenKind.FEED_CURSOR, any_filter=True)
+        return CommitId(token.commit)
+    return find_commit(history.views, wanted, history.ref.name).commit_id
 
 
 def read_commit(

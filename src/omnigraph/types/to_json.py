@@ -8,7 +8,7 @@ stops it. Columns are cast as a whole first; what is left to Python is making th
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import accumulate, pairwise, repeat
 
@@ -82,6 +82,25 @@ def export_values(array: pa.Array) -> list[object]:
 def image_values(array: pa.Array) -> list[object]:
     """The same for the images of changes, where a number JSON cannot write stops nothing."""
     return _stored_values(array, _named_floats)
+
+
+def image_texts(kind: EntityKind, rows: pa.Table) -> list[bytes]:
+    """Stored rows as JSON texts: the properties and, of an edge, its ends, as in the feed."""
+    columns = {name: image_values(_combined(rows.column(name))) for name in rows.column_names}
+    columns.pop("id", None)
+    ends = [columns.pop(end) for end in ("src", "dst")] if kind is EntityKind.EDGE else []
+    properties: Iterable[object] = repeat({}, rows.num_rows)
+    if columns:
+        properties = map(_row_struct("Properties", tuple(columns)), *columns.values())
+    names = ("properties", "endpoints") if ends else ("properties",)
+    parts = [map(_row_struct("Endpoints", ("from", "to")), *ends)] if ends else []
+    images = list(map(_row_struct("Image", names), properties, *parts))
+    return msgspec.json.Encoder().encode_lines(images).splitlines()
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return pa.array([], column.type) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _stored_values(array: pa.Array, floats: ToList) -> list[object]:
