@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import omnigraph
-from bench.systems.clock import timed
 from bench.systems.merge_rows import MAIN, WORK, Item, base_items, changed_items, describe
 from bench.systems.yardstick import Yardstick
 

@@ -220,9 +220,10 @@ def test_what_a_stream_cannot_be_asked_is_refused(graph) -> None:
         stream(graph, endingAt="now")
     with pytest.raises(BadRequest, match="set option 'changes' to 'true'"):
         stream(graph, changes="false", type="A")
+    made = source(graph, type="A")
+    schema = made.schema()
     with pytest.raises(BadRequest, match="option 'changes' is for reads only"):
-        made = source(graph, type="A")
-        made.writer(made.schema(), overwrite=False)
+        made.writer(schema, overwrite=False)
 
 
 def test_the_reader_travels_to_executors(graph) -> None:

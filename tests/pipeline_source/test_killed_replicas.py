@@ -1,4 +1,4 @@
-"""A program that follows a graph is killed again and again; it misses nothing and doubles nothing."""
+"""A program that follows a graph is killed again and again and has every change once."""
 
 from __future__ import annotations
 

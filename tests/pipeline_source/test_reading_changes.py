@@ -82,7 +82,14 @@ def test_rows_are_chosen_by_types_kinds_and_operations(life: Life) -> None:
 
 
 SCHEMA = """
-node Person { key: String @key  age: I32?  big: U64?  place: Vector(2)?  photo: Blob?  seen: DateTime? }
+node Person {
+  key: String @key
+  age: I32?
+  big: U64?
+  place: Vector(2)?
+  photo: Blob?
+  seen: DateTime?
+}
 node Note { text: String }
 edge Knows: Person -> Person { since: I64? }
 """
@@ -92,9 +99,13 @@ edge Knows: Person -> Person { since: I64? }
 def graph(tmp_path: Path) -> omnigraph.Graph:
     made = omnigraph.init(tmp_path / "g.omni", SCHEMA, actor="ann")
     person = {"key": "a", "age": 1, "big": 2**64 - 1, "place": [1.0, 2.0], "photo": "base64:aGk="}
-    made.load([{"type": "Person", "data": person}, {"type": "Person", "data": {"key": "b"}}], "append")
+    made.load(
+        [{"type": "Person", "data": person}, {"type": "Person", "data": {"key": "b"}}], "append"
+    )
     made.mutate('query q() { update Person set { age: 2 } where key = "a" }')
-    made.load([{"edge": "Knows", "from": "a", "to": "b", "data": {"id": "k", "since": 7}}], "append")
+    made.load(
+        [{"edge": "Knows", "from": "a", "to": "b", "data": {"id": "k", "since": 7}}], "append"
+    )
     made.mutate('query q() { delete Person where key = "b" }')
     return made
 

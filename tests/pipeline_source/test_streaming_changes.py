@@ -61,7 +61,11 @@ def test_a_frame_of_a_range_has_typed_images_and_can_be_filtered(spark, graph) -
     (row,) = frame.where("before.n = 1 and after.n = 2").collect()
     assert (row["op"], row["id"]) == ("update", "a")
     texts = changes(spark.read, startingAfter="beginning").load(graph.uri)
-    (found,) = texts.where("op = 'update'").selectExpr("get_json_object(after, '$.properties.n')").collect()
+    (found,) = (
+        texts.where("op = 'update'")
+        .selectExpr("get_json_object(after, '$.properties.n')")
+        .collect()
+    )
     assert found[0] == "2"
 
 
@@ -83,7 +87,7 @@ def test_a_gap_stops_the_stream_and_says_how_to_go_on(spark, graph, tmp_path: Pa
     for n in range(4):
         put(graph, "c", n)
     graph.cleanup(keep=1, confirm=True)
-    with pytest.raises(StreamingQueryException, match="ChangeFeedGap.*take a baseline"):
+    with pytest.raises(StreamingQueryException, match=r"ChangeFeedGap.*take a baseline"):
         run(spark, graph, tmp_path, startingAfter="beginning")
 
 

@@ -75,7 +75,8 @@ def _pack(some: Entities) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema([(n, c.type) for n, c in columns.items()])) as stream:
         stream.write_batch(pa.RecordBatch.from_pydict(columns))
-    return sink.getvalue().to_pybytes()
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
 
 
 def _unpack(packed: bytes) -> Entities:

@@ -133,9 +133,7 @@ def merge_table(
     alone, together = _certain(alone, uncertain), _certain(together, uncertain)
     verdicts = compare(judge_shared, sides, together)
     taken = Entities.joined([alone, together.filter(verdicts == TAKEN)])
-    return TableMerge(
-        taken, Entities.joined([*doubts, together.filter(verdicts == CONFLICTING)])
-    )
+    return TableMerge(taken, Entities.joined([*doubts, together.filter(verdicts == CONFLICTING)]))
 
 
 _NO_KEYS = ChangedKeys(

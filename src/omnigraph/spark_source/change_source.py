@@ -222,7 +222,11 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         try:
             note_consumer(
-                self._all_views, options.consumer, options.branch, commit_id, options.consumer_lasts_s
+                self._all_views,
+                options.consumer,
+                options.branch,
+                commit_id,
+                options.consumer_lasts_s,
             )
         except HistoricalVersionReclaimed as error:
             raise ChangeFeedGap(None, commit_id, START_AGAIN) from error
