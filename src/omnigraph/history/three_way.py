@@ -5,12 +5,11 @@ Only rows that one of the sides changed are read, some at a time; kept are their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -100,25 +99,7 @@ class TableMerge:
     conflicts: Entities
 
 
-Verdicts = npt.NDArray[np.int8]
-"""What becomes of each entity."""
-Kernel = Callable[[Sides, Entities], Verdicts]
-"""A function of a module that reads the rows of some entities and compares them."""
-Compare = Callable[[Kernel, Sides, Entities], Verdicts]
-"""What runs a kernel over any number of entities."""
-
-KEPT, TAKEN, CONFLICTING = np.int8(0), np.int8(1), np.int8(2)
-
-
-def compare_here(kernel: Kernel, sides: Sides, some: Entities) -> Verdicts:
-    """All of them in this process, some at a time."""
-    found = [kernel(sides, one) for one in some.batches()]
-    return np.concatenate([np.empty(0, np.int8), *found])
-
-
-def merge_table(
-    sides: Sides, *, target_is_base: bool, compare: Compare = compare_here
-) -> TableMerge:
+def merge_table(sides: Sides, *, target_is_base: bool) -> TableMerge:
     """What the source changed, divided into what the target left alone and what it did not.
 
     A change that both sides made alike is no change any more.
@@ -126,14 +107,14 @@ def merge_table(
     source = changed_keys(sides.base, sides.source)
     target = _NO_KEYS if target_is_base else changed_keys(sides.base, sides.target)
     in_both = pc.is_in(source.ids, value_set=target.ids)
-    alone = _changed_alone(sides, source.filter(pc.invert(in_both)), compare)
+    alone = _changed_alone(sides, source.filter(pc.invert(in_both)))
     together = _together(source.filter(in_both), target)
     uncertain = _uncertain(sides)
     doubts = _doubts(sides, uncertain, alone, together, target) if len(uncertain) else []
     alone, together = _certain(alone, uncertain), _certain(together, uncertain)
-    verdicts = compare(judge_shared, sides, together)
-    taken = Entities.joined([alone, together.filter(verdicts == TAKEN)])
-    return TableMerge(taken, Entities.joined([*doubts, together.filter(verdicts == CONFLICTING)]))
+    divided = [_divide(sides, some) for some in together.batches()]
+    taken = Entities.joined([alone, *(free for free, _ in divided)])
+    return TableMerge(taken, Entities.joined([*doubts, *(clash for _, clash in divided)]))
 
 
 _NO_KEYS = ChangedKeys(
@@ -147,15 +128,11 @@ def _uncertain(sides: Sides) -> pa.Array:
     return pc.unique(pa.concat_arrays(found)) if found else _NO_KEYS.ids
 
 
-def _changed_alone(sides: Sides, keys: ChangedKeys, compare: Compare) -> Entities:
+def _changed_alone(sides: Sides, keys: ChangedKeys) -> Entities:
     """Those that the source really changed; the target has them as the base does."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
-    return found.filter(compare(judge_alone, sides, found) == TAKEN)
-
-
-def judge_alone(sides: Sides, some: Entities) -> Verdicts:
-    """Which of the entities that only the source has written it really changed."""
-    return np.where(_same(sides, some, "base", "source"), KEPT, TAKEN)
+    parts = [one.filter(~_same(sides, one, "base", "source")) for one in found.batches()]
+    return Entities.joined(parts)
 
 
 def _together(source: ChangedKeys, target: ChangedKeys) -> Entities:
@@ -164,14 +141,11 @@ def _together(source: ChangedKeys, target: ChangedKeys) -> Entities:
     return Entities(source.ids, source.before, source.after, target.after.take(places))
 
 
-def judge_shared(sides: Sides, some: Entities) -> Verdicts:
-    """Of entities that both sides have written: only the source changed it, or both, not alike."""
+def _divide(sides: Sides, some: Entities) -> tuple[Entities, Entities]:
+    """Those that only the source changed, and those that both changed, not alike."""
     changed, left = ~_same(sides, some, "base", "source"), _same(sides, some, "base", "target")
-    verdicts = np.where(changed & left, TAKEN, KEPT)
-    both = np.flatnonzero(changed & ~left)
-    differ = ~_same(sides, some.filter(changed & ~left), "source", "target")
-    verdicts[both[differ]] = CONFLICTING
-    return verdicts
+    both = some.filter(changed & ~left)
+    return some.filter(changed & left), both.filter(~_same(sides, both, "source", "target"))
 
 
 def _same(sides: Sides, some: Entities, one: str, other: str) -> Mask:
