@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import shutil
-import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.systems.clock import timed
 from bench.systems.merge_rows import MAIN, WORK, base_items, changed_items, describe
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 _DATABASE = "items.db"
 
@@ -48,7 +50,7 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(connection: sqlite3.Connection, branch: str, parameters: dict[str, Any]) -> object:
+def _write(connection: Connection, branch: str, parameters: dict[str, Any]) -> object:
     """The changes of a branch as one commit; the connection stays on the branch."""
     _value(connection, f"SELECT dolt_checkout('{branch}')")
     items = changed_items(parameters, branch)
@@ -59,14 +61,17 @@ def _write(connection: sqlite3.Connection, branch: str, parameters: dict[str, An
     return _commit(connection)
 
 
-def _commit(connection: sqlite3.Connection) -> object:
+def _commit(connection: Connection) -> object:
     return _value(connection, "SELECT dolt_commit('-A', '-m', 'changed')")
 
 
-def _value(connection: sqlite3.Connection, statement: str) -> object:
+def _value(connection: Connection, statement: str) -> object:
     return connection.execute(statement).fetchone()[0]
 
 
-def _connect(folder: Path) -> sqlite3.Connection:
-    importlib.import_module("doltlite")  # puts itself in the place of SQLite
-    return sqlite3.connect(folder / _DATABASE)
+def _connect(folder: Path) -> Connection:
+    # It puts itself in the place of SQLite's library, before that is loaded.
+    importlib.import_module("doltlite")
+    sqlite3 = importlib.import_module("sqlite3")
+    connection: Connection = sqlite3.connect(folder / _DATABASE)
+    return connection

@@ -113,6 +113,8 @@ def unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
 
     A writer that is still preparing has such files as well.
     """
+    if location.branch is not None and _names_all_files(location):
+        return []
     table = open_newest(location)
     with translated(f"looking for files of {location} that nothing names"):
         found = table.native.explain_cleanup_old_versions(
@@ -129,6 +131,31 @@ def unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
     ]
     known = {file.path for file in files}
     return [*files, *(file for file in _stray_deletions(location) if file.path not in known)]
+
+
+def _names_all_files(location: TableLocation) -> bool:
+    """Whether the versions of a branch themselves name every file in its folder.
+
+    Mostly they do. The substrate would read what every other branch of the table starts from to
+    find that out, which is too dear to ask of each of thousands of branches.
+    """
+    session = LanceFileSession(location.native_uri, storage_options=location.native_options)
+    with translated(f"listing the files of {location}"):
+        listed = {str(path) for path in session.list()}
+    tables = [open_table(location, version) for version in list_versions(location)]
+    return listed <= set().union(*(_named_files(table) for table in tables))
+
+
+def _named_files(table: Table) -> set[str]:
+    """The files of a version below the folder of its branch; files of indexes are left out."""
+    with translated(f"listing the files of {table!r}"):
+        fragments = [fragment.metadata for fragment in table.native.get_fragments()]
+        transaction = table.native.read_transaction(table.version)
+    named = {probes.version_file(table.version), probes.NEWEST_NOTE}
+    if transaction is not None:
+        named.add(f"_transactions/{transaction.read_version}-{transaction.uuid}.txn")
+    named |= {f"data/{file._path}" for one in fragments for file in one.files}
+    return named | {f.deletion_file.path(f.id) for f in fragments if f.deletion_file}
 
 
 def _stray_deletions(location: TableLocation) -> list[UnreferencedFile]:
