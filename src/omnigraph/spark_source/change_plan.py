@@ -12,21 +12,21 @@ from functools import cached_property, lru_cache
 
 from pyspark.sql.datasource import InputPartition
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import (
     ChangeFeedGap,
     ChangeSchemaBoundary,
     HistoricalVersionReclaimed,
 )
-from omnigraph.execution.physical import logical_schema
+from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.graph.changing import BranchHistory
-from omnigraph.history.changes import ChangeFilter, TypePair
+from omnigraph.history.entity_changes import ChangeFilter, TypePair
 from omnigraph.history.feed import changed_types, walk_commits
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.tables.delta import estimate_changed_rows
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_version import TableVersion
 
 PIECES_PER_TASK = 32
@@ -154,7 +154,9 @@ def _pieces(
 ) -> Iterator[Piece]:
     """What a commit changed, type by type; a type with many changes is divided."""
     for pair in changed_types(history, commit, wanted):
-        if only is not None and not logical_schema(pair.type_).equals(logical_schema(only)):
+        if only is not None and not build_logical_schema(pair.type_).equals(
+            build_logical_schema(only)
+        ):
             raise ChangeSchemaBoundary(commit.commit_id, only.name)
         if pair.is_same:
             continue

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import ChangeFeedGap, HistoricalVersionReclaimed
-from omnigraph.execution.physical import logical_schema
-from omnigraph.history.changes import ChangeBatch, ChangeFilter, Mask, Op, batches_of
-from omnigraph.pipeline.spark_columns import in_schema, spark_type
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.history.entity_changes import ChangeBatch, ChangeFilter, Mask, Op, compare_tables
+from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_type
 from omnigraph.spark_source.change_plan import START_AGAIN, ChangedPieces, Piece
-from omnigraph.storage.tables.delta import ChangedKeys, changed_keys
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
+from omnigraph.storage.tables.table import Table
 from omnigraph.types.to_json import image_texts
 
 IMAGES = ("before", "after")
@@ -28,7 +28,9 @@ def change_schema(type_: NodeType | EdgeType | None) -> pa.Schema:
     """The columns of changes. Images are JSON or, of a single type, structs of its columns."""
     image = pa.string()
     if type_ is not None:
-        image = pa.struct([pa.field(f.name, spark_type(f.type)) for f in logical_schema(type_)])
+        image = pa.struct(
+            [pa.field(f.name, to_spark_type(f.type)) for f in build_logical_schema(type_)]
+        )
     return pa.schema(
         [
             pa.field("commit", pa.string(), nullable=False),
@@ -61,8 +63,8 @@ class ChangeRows:
 
     def _read_piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         images = any(name in IMAGES for name in self.schema.names)
-        for batch in batches_of(piece, self.wanted, images=images, find_keys=_keys_of(piece)):
-            yield in_schema(self._columns(piece, batch), self.schema)
+        for batch in compare_tables(piece, self.wanted, images=images, find_keys=_keys_of(piece)):
+            yield cast_to_schema(self._columns(piece, batch), self.schema)
 
     def _columns(self, piece: Piece, batch: ChangeBatch) -> pa.RecordBatch:
         count = len(batch)
@@ -90,7 +92,7 @@ def _keys_of(piece: Piece) -> Callable[[Table | None, Table | None], ChangedKeys
     """Finds the ids of this part of what a commit changed in a type."""
 
     def find(before: Table | None, after: Table | None) -> ChangedKeys:
-        keys = changed_keys(before, after)
+        keys = find_changed_keys(before, after)
         start, end = (len(keys) * at // piece.parts for at in (piece.part, piece.part + 1))
         return keys.slice(start, end - start)
 
@@ -103,7 +105,7 @@ def _image_of(kind: pa.DataType) -> Callable[[Piece, pa.Table], pa.Array]:
     def make_structs(piece: Piece, rows: pa.Table) -> pa.Array:  # noqa: ARG001 - as below
         batch = rows.combine_chunks().to_batches()
         (whole,) = batch or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
-        columns = in_schema(whole, pa.schema(list(kind)))
+        columns = cast_to_schema(whole, pa.schema(list(kind)))
         return pa.StructArray.from_arrays(columns.columns, fields=list(kind))
 
     def make_texts(piece: Piece, rows: pa.Table) -> pa.Array:

@@ -25,20 +25,20 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, ChangeFeedGap, HistoricalVersionReclaimed
+from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.changing import (
     BranchHistory,
     find_position,
     note_consumer,
     open_history,
 )
-from omnigraph.graph.view import Views
-from omnigraph.history.changes import ChangeFilter
-from omnigraph.history.feed import NOW, cursor_after
-from omnigraph.history.feed_tokens import TokenKind, decode_token
+from omnigraph.history.entity_changes import ChangeFilter
+from omnigraph.history.feed import NOW, make_cursor_after
+from omnigraph.history.feed_tokens import FeedTokenKind, decode_token
 from omnigraph.identity import CommitId
-from omnigraph.pipeline.spark_columns import arrow_schema
+from omnigraph.pipeline.spark_columns import make_arrow_schema
 from omnigraph.pipeline.type_scan import choose_columns
 from omnigraph.settings import Settings
 from omnigraph.spark_source.change_plan import (
@@ -99,8 +99,8 @@ class PinnedChanges:
         )
 
 
-def _views(options: ChangeOptions, settings: Settings) -> Views:
-    return Views(GraphRoot.at(options.uri, settings))
+def _views(options: ChangeOptions, settings: Settings) -> BranchSnapshots:
+    return BranchSnapshots(GraphRoot.at(options.uri, settings))
 
 
 class ChangeReader(DataSourceReader):
@@ -117,7 +117,7 @@ class ChangeReader(DataSourceReader):
             raise BadRequest("option 'consumer' is for streams only")
         self._start = options.starting_after
         self._pinned, self._settings = pinned, settings
-        self._rows = ChangeRows(pinned.wanted, arrow_schema(schema))
+        self._rows = ChangeRows(pinned.wanted, make_arrow_schema(schema))
 
     def partitions(self) -> Sequence[InputPartition]:
         history = self._pinned.open(self._settings)
@@ -140,12 +140,12 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if pinned.options.ending_at is not None:
             raise BadRequest("option 'endingAt' is for batch reads only: a stream has no end")
         self._pinned, self._settings = pinned, settings
-        self._rows = ChangeRows(pinned.wanted, arrow_schema(schema))
+        self._rows = ChangeRows(pinned.wanted, make_arrow_schema(schema))
         self._cut: CommitId | None = None
         """Where a query that reads what is available ends."""
         self._plan: ChangePlan | None = None
         """The newest one: Spark asks for the offset first, then for its partitions."""
-        self._views: Views | None = None
+        self._views: BranchSnapshots | None = None
         self._noted_at: float | None = None
         self._is_bound = False
         """Whether its offsets are known to be of this branch."""
@@ -235,24 +235,24 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- the graph ----------------------------------------------------------------------------
 
     @property
-    def _all_views(self) -> Views:
+    def _all_views(self) -> BranchSnapshots:
         if self._views is None:
             self._views = _views(self._pinned.options, self._settings)
         return self._views
 
     def _head(self) -> CommitId | None:
         """The newest commit; Spark asks for it all the time, so nothing else is read."""
-        return self._all_views.newest(self._pinned.options.branch).snapshot.head
+        return self._all_views.read_newest(self._pinned.options.branch).snapshot.head
 
     def _open(self) -> BranchHistory:
         return open_history(self._all_views, self._pinned.options.branch, self._pinned.wanted)
 
 
 def _offset(history: BranchHistory, commit_id: CommitId) -> Offset:
-    return {"commit": commit_id, "cursor": cursor_after(history, commit_id)}
+    return {"commit": commit_id, "cursor": make_cursor_after(history, commit_id)}
 
 
 def _commit(history: BranchHistory, offset: Mapping[str, str]) -> CommitId:
     """The commit of an offset, which belongs to this branch and to what is read of it."""
-    token = decode_token(offset["cursor"], history.binding, TokenKind.FEED_CURSOR)
+    token = decode_token(offset["cursor"], history.binding, FeedTokenKind.FEED_CURSOR)
     return CommitId(token.commit)

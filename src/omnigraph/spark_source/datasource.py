@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.spark_columns import struct_type
+from omnigraph.pipeline.spark_columns import to_struct_type
 from omnigraph.spark_source.change_source import ChangeReader, ChangeStream, PinnedChanges
 from omnigraph.spark_source.options import (
     asks_for_changes,
@@ -24,8 +24,8 @@ from omnigraph.spark_source.options import (
     read_options,
     write_options,
 )
-from omnigraph.spark_source.pinned_graph import resolve_pin, settings_here
-from omnigraph.spark_source.reader import make_reader, source_schema
+from omnigraph.spark_source.pinned_graph import read_environment_settings, resolve_pin
+from omnigraph.spark_source.reader import make_reader, read_source_schema
 from omnigraph.spark_source.writer import BatchWriter, StreamWriter
 
 FORMAT = "omnigraph"
@@ -44,9 +44,9 @@ class GraphSource(DataSource):
         super().__init__(cast("dict[str, str]", options))
         self._changes: PinnedChanges | None = None
         if asks_for_changes(options):
-            self._changes = PinnedChanges.pin(change_options(options), settings_here())
+            self._changes = PinnedChanges.pin(change_options(options), read_environment_settings())
         else:
-            self._pin = resolve_pin(pin_option(options), settings_here())
+            self._pin = resolve_pin(pin_option(options), read_environment_settings())
 
     @classmethod
     def name(cls) -> str:
@@ -54,18 +54,18 @@ class GraphSource(DataSource):
 
     def schema(self) -> StructType:
         if self._changes is not None:
-            return struct_type(self._changes.schema)
-        return struct_type(source_schema(read_options(self.options), self._pin))
+            return to_struct_type(self._changes.schema)
+        return to_struct_type(read_source_schema(read_options(self.options), self._pin))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if self._changes is not None:
-            return ChangeReader(self._changes, schema, settings_here())
+            return ChangeReader(self._changes, schema, read_environment_settings())
         return make_reader(read_options(self.options), self._pin, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self._changes is None:
             raise BadRequest("a stream reads what changed; set option 'changes' to 'true'")
-        return ChangeStream(self._changes, schema, settings_here())
+        return ChangeStream(self._changes, schema, read_environment_settings())
 
     def writer(
         self,

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 import msgspec
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.identity import MAIN
 from omnigraph.maintenance.retention import parse_duration
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
@@ -80,7 +80,7 @@ class QueryText:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
+class SourceReadOptions:
     """The options of a read, checked."""
 
     type_name: str | None
@@ -90,11 +90,11 @@ class ReadOptions:
     rows_per_partition: int
 
     def need_type(self) -> str:
-        return _need_type(self.type_name)
+        return _require_type(self.type_name)
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
+class SourceWriteOptions:
     """The options of a write, checked."""
 
     uri: str
@@ -128,7 +128,7 @@ class ChangeOptions:
 
 def pin_option(given: Mapping[str, str]) -> Pin:
     """Which graph is meant, and which state of it; a name that is no option at all is refused."""
-    if "provider" in _lowered(given):
+    if "provider" in _lower_names(given):
         raise BadRequest(
             "CREATE TABLE cannot use this format: Spark keeps a table without its options; use "
             "CREATE TEMPORARY VIEW, or load and createOrReplaceTempView"
@@ -137,28 +137,28 @@ def pin_option(given: Mapping[str, str]) -> Pin:
     for name in given:
         if _is_among(name, _CHANGES) and not _is_among(name, known):
             raise BadRequest(f"option '{name}' is for changes; set option 'changes' to 'true' too")
-    options = _checked(given, known)
+    options = _check_names(given, known)
     travels = [name for name in _TIME_TRAVEL if name.lower() in options]
     if len(travels) > 1:
         raise BadRequest(f"give only one of the options {', '.join(travels)}")
     return Pin(
-        _uri(options),
+        _parse_uri(options),
         options.get("branch", MAIN),
         options.get("commit") or options.get("snapshot"),
-        _version(options.get("versionasof")),
-        _moment(options.get("timestampasof")),
+        _parse_version(options.get("versionasof")),
+        _parse_moment(options.get("timestampasof")),
     )
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(given: Mapping[str, str]) -> SourceReadOptions:
     """The options of a read; names of options have no case."""
     _refuse(given, _WRITE, _READ, "writes")
-    options = _checked(given, (*_READ, *_OF_STREAMS))
-    query = _query(options)
+    options = _check_names(given, (*_READ, *_OF_STREAMS))
+    query = _parse_query(options)
     for name in ("type", "where"):
         if query is not None and name in options:
             raise BadRequest(f"give option '{name}' or option 'query', not both")
-    return ReadOptions(
+    return SourceReadOptions(
         type_name=options.get("type"),
         query=query,
         where=options.get("where"),
@@ -169,7 +169,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 def asks_for_changes(given: Mapping[str, str]) -> bool:
     """Whether what changed is read, and not what there is."""
-    return _flag(_lowered(given), "changes", default=False)
+    return _parse_flag(_lower_names(given), "changes", default=False)
 
 
 def change_options(given: Mapping[str, str]) -> ChangeOptions:
@@ -177,14 +177,14 @@ def change_options(given: Mapping[str, str]) -> ChangeOptions:
     for name in given:
         if _is_among(name, (*_READ, *_WRITE)) and not _is_among(name, _CHANGES):
             raise BadRequest(f"option '{name}' cannot be used with option 'changes'")
-    options = _checked(given, (*_CHANGES, *_OF_STREAMS))
+    options = _check_names(given, (*_CHANGES, *_OF_STREAMS))
     for name in ("types", "kinds"):
         if name in options and "type" in options:
             raise BadRequest(f"give option 'type' or option '{name}', not both")
     if "consumerexpires" in options and "consumer" not in options:
         raise BadRequest("option 'consumerExpires' belongs to option 'consumer', which is missing")
     return ChangeOptions(
-        uri=_uri(options),
+        uri=_parse_uri(options),
         branch=options.get("branch", MAIN),
         type_name=options.get("type"),
         types=frozenset(_names(options, "types") or ()),
@@ -200,16 +200,16 @@ def change_options(given: Mapping[str, str]) -> ChangeOptions:
     )
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(given: Mapping[str, str]) -> SourceWriteOptions:
     """The options of a write; names of options have no case."""
     _refuse(given, _READ, _WRITE, "reads")
-    options = _checked(given, (*_WRITE, *_OF_STREAMS))
-    return WriteOptions(
-        uri=_uri(options),
+    options = _check_names(given, (*_WRITE, *_OF_STREAMS))
+    return SourceWriteOptions(
+        uri=_parse_uri(options),
         branch=options.get("branch", MAIN),
-        type_name=_need_type(options.get("type")),
-        mode=_mode(options.get("mode")),
-        partial=_flag(options, "partial", default=False),
+        type_name=_require_type(options.get("type")),
+        mode=_parse_mode(options.get("mode")),
+        partial=_parse_flag(options, "partial", default=False),
         actor=options.get("actor"),
         stream_id=options.get("streamid"),
     )
@@ -222,11 +222,11 @@ def _is_among(name: str, names: tuple[str, ...]) -> bool:
     return name.lower() in {one.lower() for one in names}
 
 
-def _lowered(given: Mapping[str, str]) -> dict[str, str]:
+def _lower_names(given: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in given.items()}
 
 
-def _checked(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+def _check_names(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
     """The options by their names in lower case; each of them is one of the known ones."""
     names = {name.lower(): name for name in known}
     for name in given:
@@ -234,14 +234,14 @@ def _checked(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]
             close = get_close_matches(name.lower(), names, n=1)
             hint = f"did you mean '{names[close[0]]}'?" if close else f"use {', '.join(known)}"
             raise BadRequest(f"no such option '{name}'; {hint}")
-    return _lowered(given)
+    return _lower_names(given)
 
 
 def _refuse(
     given: Mapping[str, str], theirs: tuple[str, ...], ours: tuple[str, ...], what: str
 ) -> None:
     """Options that only the other direction knows are refused, not ignored."""
-    options = _lowered(given)
+    options = _lower_names(given)
     for name in theirs:
         if name not in ours and name.lower() in options:
             raise BadRequest(f"option '{name}' is for {what} only")
@@ -250,20 +250,20 @@ def _refuse(
 # --- values --------------------------------------------------------------------------------------
 
 
-def _uri(options: Mapping[str, str]) -> str:
+def _parse_uri(options: Mapping[str, str]) -> str:
     uri = options.get("path") or options.get("uri")
     if not uri:
         raise BadRequest("say where the graph is: load(path), save(path) or option 'path'")
     return uri
 
 
-def _need_type(name: str | None) -> str:
+def _require_type(name: str | None) -> str:
     if name is None:
         raise BadRequest("say which type the rows are of: option 'type'")
     return name
 
 
-def _version(text: str | None) -> int | None:
+def _parse_version(text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isdecimal():
@@ -271,7 +271,7 @@ def _version(text: str | None) -> int | None:
     return int(text)
 
 
-def _moment(text: str | None) -> int | None:
+def _parse_moment(text: str | None) -> int | None:
     if text is None:
         return None
     try:
@@ -286,7 +286,7 @@ def _moment(text: str | None) -> int | None:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def _query(options: Mapping[str, str]) -> QueryText | None:
+def _parse_query(options: Mapping[str, str]) -> QueryText | None:
     text = options.get("query")
     if text is None:
         for name in ("name", "params"):
@@ -310,7 +310,7 @@ def _names(options: Mapping[str, str], option: str) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names))
 
 
-def _mode(text: str | None) -> LoadMode | None:
+def _parse_mode(text: str | None) -> LoadMode | None:
     if text is None:
         return None
     try:
@@ -319,7 +319,7 @@ def _mode(text: str | None) -> LoadMode | None:
         raise BadRequest(f"mode '{text}' is not one of {', '.join(LoadMode)}") from None
 
 
-def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+def _parse_flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     word = options.get(name, str(default)).lower()
     if word not in _TRUE | _FALSE:
         raise BadRequest(f"option '{name}' is true or false, not '{word}'")

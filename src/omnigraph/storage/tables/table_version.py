@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.table import Table, open_table
 
 
 @dataclass(frozen=True, slots=True)
