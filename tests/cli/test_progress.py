@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
-from cli.children import run_command
-from cli.terminals import on_a_terminal
-from omnigraph.cli.terminal import ProgressLine, describe, wants_progress
-from omnigraph.progress import Progress, listening, working
+from cli.child_process import run_command
+from cli.terminal_process import on_a_terminal
+from omnigraph.cli.terminal import ProgressLine, describe, should_show_progress
+from omnigraph.progress import Progress, listen, report_progress
 
 
 class Screen(io.StringIO):
@@ -26,14 +26,14 @@ class Screen(io.StringIO):
 
 
 def test_nobody_listens_by_default() -> None:
-    with working("loading", total=3) as work:
+    with report_progress("loading", total=3) as work:
         work.advance()
     assert work.done == 1
 
 
 def test_a_listener_hears_of_the_start_every_step_and_the_end() -> None:
     heard: list[Progress] = []
-    with listening(heard.append), working("loading", total=3, unit="rows") as work:
+    with listen(heard.append), report_progress("loading", total=3, unit="rows") as work:
         work.advance(2)
         work.now("publishing")
     assert heard == [
@@ -47,10 +47,10 @@ def test_a_listener_hears_of_the_start_every_step_and_the_end() -> None:
 def test_the_innermost_listener_hears_and_the_outer_one_again_afterwards() -> None:
     outer: list[Progress] = []
     inner: list[Progress] = []
-    with listening(outer.append):
-        with listening(inner.append), working("a"):
+    with listen(outer.append):
+        with listen(inner.append), report_progress("a"):
             pass
-        with working("b"):
+        with report_progress("b"):
             pass
     assert {news.what for news in inner} == {"a"}
     assert {news.what for news in outer} == {"b"}
@@ -59,7 +59,7 @@ def test_the_innermost_listener_hears_and_the_outer_one_again_afterwards() -> No
 def test_work_that_fails_is_over_too() -> None:
     heard: list[Progress] = []
     try:
-        with listening(heard.append), working("loading"):
+        with listen(heard.append), report_progress("loading"):
             raise ValueError
     except ValueError:
         pass
@@ -67,7 +67,7 @@ def test_work_that_fails_is_over_too() -> None:
 
 
 def test_threads_add_up() -> None:
-    with working("loading") as work:
+    with report_progress("loading") as work:
         threads = [
             threading.Thread(target=lambda: [work.advance() for _ in range(1000)]) for _ in range(4)
         ]
@@ -121,11 +121,11 @@ def test_a_line_without_news_counts_the_seconds_while_it_is_seen(
 
 
 def test_only_terminals_that_can_draw_are_drawn_on() -> None:
-    assert wants_progress(Screen(), {"TERM": "xterm"})
-    assert not wants_progress(Screen(), {"TERM": "dumb"})
-    assert not wants_progress(Screen(), {})
-    assert not wants_progress(Screen(terminal=False), {"TERM": "xterm"})
-    assert not wants_progress(None, {"TERM": "xterm"})
+    assert should_show_progress(Screen(), {"TERM": "xterm"})
+    assert not should_show_progress(Screen(), {"TERM": "dumb"})
+    assert not should_show_progress(Screen(), {})
+    assert not should_show_progress(Screen(terminal=False), {"TERM": "xterm"})
+    assert not should_show_progress(None, {"TERM": "xterm"})
 
 
 def test_a_load_draws_on_a_terminal_and_leaves_only_what_it_did(tmp_path: Path) -> None:

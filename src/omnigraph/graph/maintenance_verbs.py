@@ -9,8 +9,8 @@ from omnigraph.graph.engines import require_engine
 from omnigraph.graph.open_graph import BranchVerbs
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.model import OptimizeResult, PendingIndex
-    from omnigraph.maintenance.workers import Workers
+    from omnigraph.maintenance.maintenance_results import OptimizeResult, PendingIndex
+    from omnigraph.maintenance.workers import CompactionWorkers
 
 
 class MaintenanceVerbs(BranchVerbs):
@@ -71,12 +71,12 @@ class MaintenanceVerbs(BranchVerbs):
 
     def _workers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
-    ) -> Workers | None:
+    ) -> CompactionWorkers | None:
         """Who writes the files of maintenance; None for threads of this process."""
         if engine == "local":
             return None
         require_engine(engine)
-        from omnigraph.graph.bulk_loading import tasks_of
-        from omnigraph.pipeline.upkeep import TaskWorkers
+        from omnigraph.graph.bulk_loading import open_tasks
+        from omnigraph.pipeline.bulk_compaction import CompactionTasks
 
-        return TaskWorkers(lambda: tasks_of(engine, self.settings, session, spark_conf))
+        return CompactionTasks(lambda: open_tasks(engine, self.settings, session, spark_conf))
