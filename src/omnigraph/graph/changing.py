@@ -21,7 +21,7 @@ from omnigraph.history.feed import (
     FeedPage,
     PageLimits,
     commit_changes,
-    first_commit,
+    find_first_commit,
     poll,
 )
 from omnigraph.history.feed_tokens import FeedTokenKind, TokenBinding, decode_token
@@ -125,7 +125,7 @@ def find_position(history: BranchHistory, text: str) -> CommitId:
     if wanted == NOW:
         return history.head
     if wanted == BEGINNING:
-        return first_commit(history)
+        return find_first_commit(history)
     wanted = wanted.removeprefix(AFTER).strip()
     if wanted.startswith(_TOKEN_START):
         token = decode_token(wanted, history.binding, FeedTokenKind.FEED_CURSOR, any_filter=True)

@@ -194,7 +194,7 @@ def commit_changes(
     return CommitChanges(commit, tuple(page.taken), rest)
 
 
-def changed_types(source: Source, commit: Commit, wanted: ChangeFilter) -> list[TypePair]:
+def list_changed_types(source: Source, commit: Commit, wanted: ChangeFilter) -> list[TypePair]:
     """The types of a commit in the fixed order, each with its table before and after it.
 
     Raises:
@@ -213,7 +213,7 @@ def _iterate_changes(
     source: Source, commit: Commit, wanted: ChangeFilter, position: Position | None = None
 ) -> Iterator[EntityChange]:
     """What a commit changed, behind a position, in the order that never changes."""
-    pairs = changed_types(source, commit, wanted)
+    pairs = list_changed_types(source, commit, wanted)
     at = 0
     if position is not None:
         ids = [pair.type_id for pair in pairs]
@@ -332,7 +332,7 @@ def _start(source: Source, position: str) -> _Start:
     if text == NOW:
         return _Start(source.head, source.head)
     if text == BEGINNING:
-        return _Start(first_commit(source), source.head)
+        return _Start(find_first_commit(source), source.head)
     if text.startswith(AFTER):
         return _Start(CommitId(text.removeprefix(AFTER).strip()), source.head)
     token = decode_token(text, source.binding, FeedTokenKind.FEED_CURSOR, FeedTokenKind.FEED_PAGE)
@@ -344,7 +344,7 @@ def _start(source: Source, position: str) -> _Start:
     return _Start(commit.parent_commit_id, CommitId(token.cut), token.position)
 
 
-def first_commit(source: Source) -> CommitId:
+def find_first_commit(source: Source) -> CommitId:
     """The commit the graph was created with."""
     at = source.commits[source.head]
     while at.parent_commit_id is not None:

@@ -21,7 +21,7 @@ from omnigraph.errors import (
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.graph.changing import BranchHistory
 from omnigraph.history.entity_changes import ChangeFilter, TypePair
-from omnigraph.history.feed import changed_types, walk_commits
+from omnigraph.history.feed import list_changed_types, walk_commits
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.state import TableEntry
@@ -127,17 +127,17 @@ def plan_changes(
     commits = walk_commits(history, after, until)
     for commit in commits if most is None else commits[:most]:
         try:
-            found = list(_pieces(history, commit, wanted, only, rows_per_task))
+            found = list(_list_pieces(history, commit, wanted, only, rows_per_task))
         except (HistoricalVersionReclaimed, ChangeSchemaBoundary) as error:
             if most is not None and reached != after:
                 break
-            raise _with_advice(error, commit) from error
+            raise _add_advice(error, commit) from error
         pieces += found
         reached = commit.commit_id
     return ChangePlan(after, reached, tuple(_group(pieces, rows_per_task)))
 
 
-def _with_advice(
+def _add_advice(
     error: HistoricalVersionReclaimed | ChangeSchemaBoundary, commit: Commit
 ) -> ChangeFeedGap | ChangeSchemaBoundary:
     if isinstance(error, ChangeSchemaBoundary):
@@ -145,7 +145,7 @@ def _with_advice(
     return ChangeFeedGap(None, commit.commit_id, START_AGAIN)
 
 
-def _pieces(
+def _list_pieces(
     history: BranchHistory,
     commit: Commit,
     wanted: ChangeFilter,
@@ -153,7 +153,7 @@ def _pieces(
     rows_per_task: int,
 ) -> Iterator[Piece]:
     """What a commit changed, type by type; a type with many changes is divided."""
-    for pair in changed_types(history, commit, wanted):
+    for pair in list_changed_types(history, commit, wanted):
         if only is not None and not build_logical_schema(pair.type_).equals(
             build_logical_schema(only)
         ):
@@ -170,8 +170,8 @@ def _pieces(
                 commit.actor_id,
                 pair.type_,
                 pair.type_id,
-                _version(pair, pair.before),
-                _version(pair, pair.after),
+                _make_version(pair, pair.before),
+                _make_version(pair, pair.after),
                 rows // parts,
                 part,
                 parts,
@@ -186,7 +186,7 @@ def _estimate_rows(pair: TypePair) -> int:
     return estimate_changed_rows(pair.table_before(), pair.table_after())
 
 
-def _version(pair: TypePair, entry: TableEntry | None) -> TableVersion | None:
+def _make_version(pair: TypePair, entry: TableEntry | None) -> TableVersion | None:
     if entry is None:
         return None
     return TableVersion(pair.snapshot.location(entry), entry.version)

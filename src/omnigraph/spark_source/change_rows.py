@@ -17,14 +17,14 @@ from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_type
 from omnigraph.spark_source.change_plan import START_AGAIN, ChangedPieces, Piece
 from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
 from omnigraph.storage.tables.table import Table
-from omnigraph.types.to_json import image_texts
+from omnigraph.types.to_json import encode_image_texts
 
 IMAGES = ("before", "after")
 _OPS = (Op.DELETE, Op.INSERT, Op.UPDATE)
 """By where a row is: before, after, on both sides."""
 
 
-def change_schema(type_: NodeType | EdgeType | None) -> pa.Schema:
+def build_change_schema(type_: NodeType | EdgeType | None) -> pa.Schema:
     """The columns of changes. Images are JSON or, of a single type, structs of its columns."""
     image = pa.string()
     if type_ is not None:
@@ -63,7 +63,9 @@ class ChangeRows:
 
     def _read_piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         images = any(name in IMAGES for name in self.schema.names)
-        for batch in compare_tables(piece, self.wanted, images=images, find_keys=_keys_of(piece)):
+        for batch in compare_tables(
+            piece, self.wanted, images=images, find_keys=_make_key_finder(piece)
+        ):
             yield cast_to_schema(self._columns(piece, batch), self.schema)
 
     def _columns(self, piece: Piece, batch: ChangeBatch) -> pa.RecordBatch:
@@ -83,12 +85,12 @@ class ChangeRows:
         for name, (rows, has) in zip(IMAGES, sides, strict=True):
             if name in self.schema.names:
                 assert rows is not None, "images were asked for"
-                image = _image_of(self.schema.field(name).type)
+                image = _choose_image_maker(self.schema.field(name).type)
                 columns[name] = _spread(image(piece, rows), has)
         return pa.RecordBatch.from_pydict(columns)
 
 
-def _keys_of(piece: Piece) -> Callable[[Table | None, Table | None], ChangedKeys]:
+def _make_key_finder(piece: Piece) -> Callable[[Table | None, Table | None], ChangedKeys]:
     """Finds the ids of this part of what a commit changed in a type."""
 
     def find(before: Table | None, after: Table | None) -> ChangedKeys:
@@ -99,7 +101,7 @@ def _keys_of(piece: Piece) -> Callable[[Table | None, Table | None], ChangedKeys
     return find
 
 
-def _image_of(kind: pa.DataType) -> Callable[[Piece, pa.Table], pa.Array]:
+def _choose_image_maker(kind: pa.DataType) -> Callable[[Piece, pa.Table], pa.Array]:
     """How rows become a column of this type: structs, or JSON."""
 
     def make_structs(piece: Piece, rows: pa.Table) -> pa.Array:  # noqa: ARG001 - as below
@@ -109,7 +111,7 @@ def _image_of(kind: pa.DataType) -> Callable[[Piece, pa.Table], pa.Array]:
         return pa.StructArray.from_arrays(columns.columns, fields=list(kind))
 
     def make_texts(piece: Piece, rows: pa.Table) -> pa.Array:
-        return pa.array(image_texts(piece.type_.kind, rows), pa.string())
+        return pa.array(encode_image_texts(piece.type_.kind, rows), pa.string())
 
     return make_structs if pat.is_struct(kind) else make_texts
 

@@ -47,9 +47,9 @@ from omnigraph.spark_source.change_plan import (
     ChangePlan,
     plan_changes,
 )
-from omnigraph.spark_source.change_rows import ChangeRows, change_schema
+from omnigraph.spark_source.change_rows import ChangeRows, build_change_schema
 from omnigraph.spark_source.options import ChangeOptions
-from omnigraph.spark_source.reader import named_type
+from omnigraph.spark_source.reader import find_named_type
 from omnigraph.storage.root import GraphRoot
 
 Offset = dict[str, str]
@@ -69,12 +69,12 @@ class PinnedChanges:
 
     @classmethod
     def pin(cls, options: ChangeOptions, settings: Settings) -> PinnedChanges:
-        views = _views(options, settings)
+        views = _open_views(options, settings)
         wanted = ChangeFilter(options.kinds, options.types, options.ops)
         history = open_history(views, options.branch, wanted)
         type_ = None
         if options.type_name is not None:
-            type_ = named_type(history.newest.catalog, options.type_name)
+            type_ = find_named_type(history.newest.catalog, options.type_name)
             wanted = replace(
                 wanted, types=frozenset({type_.name}), kinds=frozenset({str(type_.kind)})
             )
@@ -85,10 +85,10 @@ class PinnedChanges:
 
     @property
     def schema(self) -> pa.Schema:
-        return choose_columns(change_schema(self.type_), self.options.columns)
+        return choose_columns(build_change_schema(self.type_), self.options.columns)
 
     def open(self, settings: Settings) -> BranchHistory:
-        return open_history(_views(self.options, settings), self.options.branch, self.wanted)
+        return open_history(_open_views(self.options, settings), self.options.branch, self.wanted)
 
     def plan(
         self, history: BranchHistory, after: CommitId, until: CommitId, most: int | None = None
@@ -99,7 +99,7 @@ class PinnedChanges:
         )
 
 
-def _views(options: ChangeOptions, settings: Settings) -> BranchSnapshots:
+def _open_views(options: ChangeOptions, settings: Settings) -> BranchSnapshots:
     return BranchSnapshots(GraphRoot.at(options.uri, settings))
 
 
@@ -158,7 +158,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start.strip() == NOW:
             return {"commit": NOW, "cursor": ""}
         history = self._open()
-        return _offset(history, find_position(history, start))
+        return _make_offset(history, find_position(history, start))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         # Spark passes on its own limits only, and has none of commits.
@@ -175,8 +175,8 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         until = self._cut or history.head
         if start["commit"] == NOW:
             self._note(until)
-            return _offset(history, until)
-        read = _commit(history, start)
+            return _make_offset(history, until)
+        read = _read_commit(history, start)
         self._is_bound = True
         self._renew(read)
         if read == until:
@@ -184,7 +184,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         unlimited = isinstance(limit, ReadAllAvailable)
         most = len(history.commits) if unlimited else self._pinned.options.most_commits
         self._plan = self._pinned.plan(history, read, until, most)
-        return _offset(history, self._plan.until)
+        return _make_offset(history, self._plan.until)
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -196,7 +196,9 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = self._plan
         if plan is None or (plan.after, plan.until) != (start["commit"], end["commit"]):
             history = self._open()
-            plan = self._pinned.plan(history, _commit(history, start), _commit(history, end))
+            plan = self._pinned.plan(
+                history, _read_commit(history, start), _read_commit(history, end)
+            )
         return list(plan.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -237,7 +239,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _all_views(self) -> BranchSnapshots:
         if self._views is None:
-            self._views = _views(self._pinned.options, self._settings)
+            self._views = _open_views(self._pinned.options, self._settings)
         return self._views
 
     def _head(self) -> CommitId | None:
@@ -248,11 +250,11 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return open_history(self._all_views, self._pinned.options.branch, self._pinned.wanted)
 
 
-def _offset(history: BranchHistory, commit_id: CommitId) -> Offset:
+def _make_offset(history: BranchHistory, commit_id: CommitId) -> Offset:
     return {"commit": commit_id, "cursor": make_cursor_after(history, commit_id)}
 
 
-def _commit(history: BranchHistory, offset: Mapping[str, str]) -> CommitId:
+def _read_commit(history: BranchHistory, offset: Mapping[str, str]) -> CommitId:
     """The commit of an offset, which belongs to this branch and to what is read of it."""
     token = decode_token(offset["cursor"], history.binding, FeedTokenKind.FEED_CURSOR)
     return CommitId(token.commit)

@@ -162,7 +162,7 @@ def read_options(given: Mapping[str, str]) -> SourceReadOptions:
         type_name=options.get("type"),
         query=query,
         where=options.get("where"),
-        columns=_names(options, "columns"),
+        columns=_parse_names(options, "columns"),
         rows_per_partition=_count(options, "rowsPerPartition", ROWS_PER_PARTITION),
     )
 
@@ -187,10 +187,10 @@ def change_options(given: Mapping[str, str]) -> ChangeOptions:
         uri=_parse_uri(options),
         branch=options.get("branch", MAIN),
         type_name=options.get("type"),
-        types=frozenset(_names(options, "types") or ()),
-        kinds=frozenset(_names(options, "kinds") or ()),
-        ops=frozenset(_names(options, "ops") or ()),
-        columns=_names(options, "columns"),
+        types=frozenset(_parse_names(options, "types") or ()),
+        kinds=frozenset(_parse_names(options, "kinds") or ()),
+        ops=frozenset(_parse_names(options, "ops") or ()),
+        columns=_parse_names(options, "columns"),
         starting_after=options.get("startingafter"),
         ending_at=options.get("endingat"),
         most_commits=_count(options, "maxCommitsPerTrigger", MOST_COMMITS),
@@ -300,7 +300,7 @@ def _parse_query(options: Mapping[str, str]) -> QueryText | None:
     return QueryText(text, options.get("name"), params)
 
 
-def _names(options: Mapping[str, str], option: str) -> tuple[str, ...] | None:
+def _parse_names(options: Mapping[str, str], option: str) -> tuple[str, ...] | None:
     text = options.get(option)
     if text is None:
         return None

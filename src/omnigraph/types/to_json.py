@@ -90,10 +90,10 @@ def encode_image_values(array: pa.Array) -> list[object]:
     return _convert_stored_values(array, _convert_named_floats)
 
 
-def image_texts(kind: EntityKind, rows: pa.Table) -> list[bytes]:
+def encode_image_texts(kind: EntityKind, rows: pa.Table) -> list[bytes]:
     """Stored rows as JSON texts: the properties and, of an edge, its ends, as in the feed."""
     columns = {
-        name: encode_image_values(_combined(rows.column(name))) for name in rows.column_names
+        name: encode_image_values(_combine_column(rows.column(name))) for name in rows.column_names
     }
     columns.pop("id", None)
     ends = [columns.pop(end) for end in ("src", "dst")] if kind is EntityKind.EDGE else []
@@ -106,7 +106,7 @@ def image_texts(kind: EntityKind, rows: pa.Table) -> list[bytes]:
     return msgspec.json.Encoder().encode_lines(images).splitlines()
 
 
-def _combined(column: pa.ChunkedArray) -> pa.Array:
+def _combine_column(column: pa.ChunkedArray) -> pa.Array:
     whole = column.combine_chunks()
     return pa.array([], column.type) if isinstance(whole, pa.ChunkedArray) else whole
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lance.file import LanceFileSession
 
-from omnigraph.errors import StorageFailure
+from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.lance_branches import list_branches
@@ -23,6 +23,7 @@ from omnigraph.storage.tables.table import Table, is_table, open_newest, open_ta
 
 _EVERY_FILE = 1 << 30
 _DELETIONS = "_deletions"
+_TRANSACTIONS = "_transactions/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +142,20 @@ def _names_all_files(location: TableLocation) -> bool:
     """
     session = LanceFileSession(location.native_uri, storage_options=location.native_options)
     with translate_errors(f"listing the files of {location}"):
-        listed = {str(path) for path in session.list()}
-    tables = [open_table(location, version) for version in list_versions(location)]
-    return listed <= set().union(*(_named_files(table) for table in tables))
+        # Records of transactions go with their versions; the substrate counts none as unnamed.
+        listed = {path for path in map(str, session.list()) if not path.startswith(_TRANSACTIONS)}
+    try:
+        tables = [open_table(location, version) for version in list_versions(location)]
+    except HistoricalVersionReclaimed:
+        return False  # somebody else is cleaning up
+    return listed <= set().union(*(_list_named_files(table) for table in tables))
 
 
-def _named_files(table: Table) -> set[str]:
+def _list_named_files(table: Table) -> set[str]:
     """The files of a version below the folder of its branch; files of indexes are left out."""
     with translate_errors(f"listing the files of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
-        transaction = table.native.read_transaction(table.version)
     named = {probes.name_version_file(table.version), probes.NEWEST_NOTE}
-    if transaction is not None:
-        named.add(f"_transactions/{transaction.read_version}-{transaction.uuid}.txn")
     named |= {f"data/{file._path}" for one in fragments for file in one.files}
     return named | {f.deletion_file.path(f.id) for f in fragments if f.deletion_file}
 
