@@ -38,6 +38,9 @@ ENTRIES = {
     "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, merge, rename and delete branches."),
     "tag": Entry(f"{_COMMANDS}.tag", "tag", "Name commits that are to stay."),
     "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
+    "revert": Entry(f"{_COMMANDS}.undo", "revert", "Undo what a commit did."),
+    "cherry-pick": Entry(f"{_COMMANDS}.undo", "cherry_pick", "Do what a commit did elsewhere."),
+    "restore": Entry(f"{_COMMANDS}.undo", "restore", "Set a branch to what it was."),
     "diff": Entry(f"{_COMMANDS}.diff", "diff", "Show what is different between two places."),
     "changes": Entry(f"{_COMMANDS}.changes", "changes", "Follow what commits change."),
     "consumer": Entry(f"{_COMMANDS}.consumer", "consumer", "Keep changes for those who follow."),
@@ -67,7 +70,8 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
-           commit *, diff, changes *, consumer *, entity *, schema show
+           commit *, revert, cherry-pick, restore, diff, changes *, consumer *, entity *,
+           schema show
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
            verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain

@@ -19,6 +19,7 @@ from omnigraph.graph.pinned import GraphView
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import DeletedBranch, LoadResult, MutationResult, SnapshotInfo
 from omnigraph.graph.type_rows import TypeRows
+from omnigraph.graph.undoing import ApplyResult
 from omnigraph.history.baseline import Baseline
 from omnigraph.history.diff import Diff
 from omnigraph.history.entity_history import EntityHistory
@@ -233,6 +234,72 @@ class Branch:
             resolve=resolve,
             decisions=decisions,
             delete_branch=delete_branch,
+            expected_head=expected_head,
+            actor=actor,
+            message=message,
+        )
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        parent: int | None = None,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> ApplyResult:
+        return self.graph.revert(
+            commit,
+            branch=self.name,
+            parent=parent,
+            dry_run=dry_run,
+            resolve=resolve,
+            decisions=decisions,
+            expected_head=expected_head,
+            actor=actor,
+            message=message,
+        )
+
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        parent: int | None = None,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> ApplyResult:
+        return self.graph.cherry_pick(
+            commit,
+            branch=self.name,
+            parent=parent,
+            dry_run=dry_run,
+            resolve=resolve,
+            decisions=decisions,
+            expected_head=expected_head,
+            actor=actor,
+            message=message,
+        )
+
+    def restore(
+        self,
+        place: str,
+        *,
+        dry_run: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> ApplyResult:
+        return self.graph.restore(
+            place,
+            branch=self.name,
+            dry_run=dry_run,
             expected_head=expected_head,
             actor=actor,
             message=message,

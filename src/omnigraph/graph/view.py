@@ -156,6 +156,15 @@ class Views:
             return self._history(snapshot.ref, snapshot.manifest).commits(snapshot.manifest)
 
     def commit(self, commit_id: str, branch: str) -> Commit:
+        return self._found(commit_id, branch)[0]
+
+    def commits_with(self, commit_id: str, branch: str) -> dict[CommitId, Commit]:
+        """Every commit of the first branch that can see this one, the bound branch first."""
+        _, ref, newest = self._found(commit_id, branch)
+        with self._while_alive(ref):
+            return {c.commit_id: c for c in self._history(ref, newest).commits(newest)}
+
+    def _found(self, commit_id: str, branch: str) -> tuple[Commit, BranchRef, ManifestVersion]:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
         others = [name for name in list_names(self.root.store) if name != bound]
         for name in (bound, *others):
@@ -168,7 +177,7 @@ class Views:
                     raise
                 continue  # deleted while we looked
             if found is not None:
-                return found
+                return found, ref, newest
         raise CommitNotFound(commit_id)
 
     def commits_starting(self, prefix: str, branch: str) -> dict[CommitId, Commit]:

@@ -1,8 +1,9 @@
-"""Merging one branch into another: what to do with each table, and staging it.
+"""Bringing what one state has into another: what to do with each table.
 
 The plan is made from three states: the source, the target, and the one both started from. It says
 for every table what to take over and what conflicts; the constraints are checked on the result.
-Staging then writes the rows onto the target's tables. Nothing becomes visible here.
+Merging a branch, reverting a commit and picking one differ only in which states these are. Staging
+then writes the rows onto the target's tables. Nothing becomes visible here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from omnigraph.history.bases import Commits, MergeOutcome, Relation, ancestors, 
 from omnigraph.history.conflicts import describe
 from omnigraph.history.resolve import Resolver, Settled, Take
 from omnigraph.history.rules import Rules
-from omnigraph.history.states import Entries, entries_at, kept_while_read, open_kept
+from omnigraph.history.states import KnownState, entries_at, kept_while_read, open_kept
 from omnigraph.history.three_way import Entities, Sides, merge_table
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.changes import SetVersion
@@ -37,6 +38,7 @@ from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.settle import contract_hash
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.delta import rows_at
+from omnigraph.storage.tables.handle import Table
 from omnigraph.types.arrow import BLOB
 from omnigraph.writer.change import View
 
@@ -120,16 +122,11 @@ class TableMergePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class MergePlan:
-    """What merging comes to; with conflicts it cannot be carried out."""
+class StatePlan:
+    """What bringing one state into another comes to; with conflicts it cannot be carried out."""
 
-    relation: Relation
-    source: Snapshot
-    target: Snapshot
     tables: tuple[TableMergePlan, ...] = ()
     conflicts: tuple[MergeConflict, ...] = ()
-    history: tuple[Commit, ...] = ()
-    """Commits of the source that the target cannot see yet."""
 
     @property
     def resolved(self) -> Mapping[str, int]:
@@ -141,6 +138,27 @@ class MergePlan:
     @property
     def counts(self) -> tuple[TableCounts, ...]:
         return tuple(t.counts for t in self.tables if not t.is_empty or t.found)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row would change."""
+        return all(table.is_empty for table in self.tables)
+
+    @property
+    def adopted(self) -> tuple[SetVersion, ...]:
+        return tuple(t.adopted for t in self.tables if t.adopted is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What merging a branch comes to."""
+
+    relation: Relation
+    source: Snapshot
+    target: Snapshot
+    changes: StatePlan = StatePlan()
+    history: tuple[Commit, ...] = ()
+    """Commits of the source that the target cannot see yet."""
 
 
 def plan_merge(
@@ -159,43 +177,62 @@ def plan_merge(
     relation = relate(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
-    _require_one_schema(from_, into)
-    bases = [_entries_at(from_, into, commits, base) for base in relation.bases]
+    require_one_schema(from_, into)
+    bases = [_base(from_, into, commits, base) for base in relation.bases]
     newer = commits[from_.head].created_at > commits[into.head].created_at
+    brought = KnownState(from_.head, from_.entries, is_head=True)
+    changes = plan_changes(bases, brought, target, Deciding(rules, decided, newer))
+    return MergePlan(relation, from_, into, changes, _unseen(commits, from_, into))
+
+
+def plan_changes(
+    bases: Sequence[KnownState],
+    source: KnownState,
+    target: View,
+    deciding: Deciding,
+    *,
+    checks_rules: bool = True,
+) -> StatePlan:
+    """What the source changed since the bases, brought into the target.
+
+    Without `checks_rules` the schema's rules are taken to hold, because the result is a state in
+    which they did.
+
+    Raises:
+        BadRequest: a decision is about no conflict.
+        SchemaContractMismatch: one of the states has another schema.
+        MergeBaseUnavailable: one of the states was cleaned away.
+    """
+    into = target.snapshot
+    _require_types(bases, source, into)
     tables = tuple(
-        _plan_table(
-            source,
-            into,
-            key,
-            [base.get(key) for base in bases],
-            relation.bases,
-            Deciding(rules, decided, newer),
-        )
+        _plan_table(bases, source, target, key, deciding)
         for key in sorted(into.entries)
-        if _is_concerned(from_.entries[key], into.entries[key], bases, key)
+        if _is_concerned(source, into.entries[key], bases, key)
     )
-    _require_conflicts(decided, tables)
+    _require_conflicts(deciding.decided, tables)
     conflicts = [
         one for table in tables for one in describe(table.type, table.sides, table.settled)
     ]
-    conflicts += _broken_rules(tables, target)
-    return MergePlan(relation, from_, into, tables, tuple(conflicts), _unseen(commits, from_, into))
+    if checks_rules:
+        conflicts += _broken_rules(tables, target)
+    return StatePlan(tables, tuple(conflicts))
 
 
-def _require_one_schema(source: Snapshot, target: Snapshot) -> None:
+def require_one_schema(source: Snapshot, target: Snapshot) -> None:
     theirs, ours = contract_hash(source.state), contract_hash(target.state)
     if theirs != ours:
         raise SchemaContractMismatch(
             f"branch '{source.branch}' has schema {theirs[:12]} and branch '{target.branch}' has "
-            f"{ours[:12]}; apply the same schema to both before merging"
+            f"{ours[:12]}; apply the same schema to both first"
         )
 
 
-def _entries_at(source: Snapshot, target: Snapshot, commits: Commits, base: CommitId) -> Entries:
+def _base(source: Snapshot, target: Snapshot, commits: Commits, base: CommitId) -> KnownState:
     if base == target.head:
-        return target.entries
+        return KnownState(base, target.entries, is_head=True)
     refs = (source.ref, target.ref)
-    return entries_at(target.root, base, commits, refs, target.state)
+    return KnownState(base, entries_at(target.root, base, commits, refs, target.state))
 
 
 def _unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:
@@ -210,44 +247,65 @@ def _unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commi
 
 
 def _is_concerned(
-    source: TableEntry, target: TableEntry, bases: Sequence[Entries], key: TableKey
+    source: KnownState, target: TableEntry, bases: Sequence[KnownState], key: TableKey
 ) -> bool:
     """Whether the source has anything of a table that the target might lack."""
-    is_unchanged = len(bases) == 1 and bases[0].get(key) == source
-    return source != target and not is_unchanged
+    theirs = source.entries.get(key)
+    is_unchanged = len(bases) == 1 and bases[0].entries.get(key) == theirs
+    return theirs != target and not is_unchanged
 
 
 def _plan_table(
-    source: View,
-    target: Snapshot,
+    bases: Sequence[KnownState],
+    source: KnownState,
+    target: View,
     key: TableKey,
-    bases: Sequence[TableEntry | None],
-    ids: Sequence[CommitId],
     deciding: Deciding,
 ) -> TableMergePlan:
-    type_, ours, theirs = (
-        source.catalog.by_table_key[key],
-        target.entries[key],
-        (source.snapshot.entries[key]),
-    )
-    present = [base for base in bases if base is not None]
-    if len(present) < len(bases) or {e.identity for e in (*present, ours)} != {theirs.identity}:
-        member = f"branch_merge_table_identity:{key}"
-        raise ReadSetChanged(member, str(ours.identity), str(theirs.identity))
-    opened = [open_kept(target, base, id) for base, id in zip(present, ids, strict=True)]
-    sides = Sides(
-        opened[0],
-        target.open_entry(theirs),
-        target.open_entry(ours),
-        tuple(opened[1:]),
-    )
-    is_base = len(present) == 1 and present[0] == ours
-    with kept_while_read(opened, ids):
+    type_, into, ours = target.catalog.by_table_key[key], target.snapshot, target.snapshot.entry(key)
+    states = [*bases, source]
+    *entries, theirs = (_entry(state, key, ours) for state in states)
+    known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]
+    sides = Sides(known[0], known[-1], into.open_entry(ours), tuple(known[1:-1]))
+    _require_columns(key, sides.target, list(zip(known, states, strict=True)))
+    is_base = len(entries) == 1 and entries[0] == ours
+    with kept_while_read(known, states):
         merged = merge_table(sides, target_is_base=is_base)
         settled = deciding.resolver(type_).settle(sides, merged.conflicts)
     taken = Entities.joined([merged.taken, settled.taken])
-    adopted = _adopted(theirs, ours, target) if is_base else None
+    adopted = _adopted(theirs, ours, into) if is_base else None
     return TableMergePlan(type_, ours, sides, settled, taken, adopted, len(merged.conflicts))
+
+
+def _entry(state: KnownState, key: TableKey, ours: TableEntry) -> TableEntry:
+    """A table of a state, which must be the very table that the target has."""
+    found = state.entries.get(key)
+    if found is not None and found.identity == ours.identity:
+        return found
+    if state.is_head:
+        seen = None if found is None else str(found.identity)
+        raise ReadSetChanged(f"branch_merge_table_identity:{key}", str(ours.identity), seen)
+    raise SchemaContractMismatch(f"{key} is another type now than at commit {state.commit_id}")
+
+
+def _require_types(bases: Sequence[KnownState], source: KnownState, target: Snapshot) -> None:
+    """Raise if the source changed a type that the target does not have."""
+    for base in bases:
+        for key in (source.entries.keys() | base.entries.keys()) - target.entries.keys():
+            if source.entries.get(key) != base.entries.get(key):
+                raise SchemaContractMismatch(
+                    f"branch '{target.branch}' has no {key}, which commit {source.commit_id} "
+                    f"has otherwise than commit {base.commit_id}"
+                )
+
+
+def _require_columns(key: TableKey, ours: Table, known: Sequence[tuple[Table, KnownState]]) -> None:
+    """Raise if a table had other columns in one of the states."""
+    for table, state in known:
+        if table.schema != ours.schema:
+            raise SchemaContractMismatch(
+                f"{key} has other properties now than at commit {state.commit_id}"
+            )
 
 
 def _adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> SetVersion | None:

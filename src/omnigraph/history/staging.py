@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.execution.physical import from_stored, logical_schema, table_schema, to_stored
-from omnigraph.history.merge import MergePlan, TableMergePlan
+from omnigraph.history.merge import StatePlan, TableMergePlan
 from omnigraph.history.three_way import Entities
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.snapshot import Snapshot
@@ -24,7 +24,7 @@ _BLOB_ROWS = 64
 """So many rows with blobs are in memory at a time."""
 
 
-def stage_merge(plan: MergePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:
+def stage_merge(plan: StatePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:
     """One transaction for each table that is written; forks that are not needed are removed."""
     staged: list[StagedTable] = []
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from omnigraph.errors import (
     HistoricalVersionReclaimed,
@@ -21,6 +22,16 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import Table
 
 Entries = Mapping[TableKey, TableEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """The tables of the graph as they were at a commit."""
+
+    commit_id: CommitId
+    entries: Entries
+    is_head: bool = False
+    """Whether it is a branch as it was just seen: should cleanup take it, there is a newer one."""
 
 
 def entries_at(
@@ -51,31 +62,33 @@ def entries_at(
     raise MergeBaseUnavailable(commit_id)
 
 
-def open_kept(snapshot: Snapshot, entry: TableEntry, commit_id: CommitId) -> Table:
-    """A table of the state at a commit; the snapshot is any of the same graph.
+def open_kept(snapshot: Snapshot, entry: TableEntry, state: KnownState) -> Table:
+    """A table of a state; the snapshot is any of the same graph.
 
     Raises:
-        MergeBaseUnavailable: cleanup took it.
+        MergeBaseUnavailable: cleanup took it, and it is no head.
     """
+    if state.is_head:
+        return snapshot.open_entry(entry)
     try:
         return snapshot.open_entry(entry)
     except HistoricalVersionReclaimed as error:
-        raise MergeBaseUnavailable(commit_id) from error
+        raise MergeBaseUnavailable(state.commit_id) from error
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
-            raise MergeBaseUnavailable(commit_id) from failure
+            raise MergeBaseUnavailable(state.commit_id) from failure
         raise
 
 
 @contextmanager
-def kept_while_read(tables: Sequence[Table], commit_ids: Sequence[CommitId]) -> Iterator[None]:
-    """Tell a base that cleanup took while it was read from anything else that was outdated."""
+def kept_while_read(tables: Sequence[Table], states: Sequence[KnownState]) -> Iterator[None]:
+    """Tell a state that cleanup took while it was read from anything else that was outdated."""
     try:
         yield
     except HistoricalVersionReclaimed as error:
-        for table, commit_id in zip(tables, commit_ids, strict=True):
-            if not table.is_there():
-                raise MergeBaseUnavailable(commit_id) from error
+        for table, state in zip(tables, states, strict=True):
+            if not state.is_head and not table.is_there():
+                raise MergeBaseUnavailable(state.commit_id) from error
         raise
 
 
