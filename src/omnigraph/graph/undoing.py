@@ -35,7 +35,7 @@ from omnigraph.history.merge import (
 )
 from omnigraph.history.rules import Given, parse_rules
 from omnigraph.history.staging import stage_merge
-from omnigraph.history.states import KnownState, entries_at
+from omnigraph.history.states import KnownState, PastStates
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
@@ -132,8 +132,8 @@ def revert(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
         MergeConflicts: what it did was changed again since, and no rule decides.
     """
     commit, parent = _find_commit_and_parent(views, request)
-    change = CommitChange(request, _REVERT, commit.commit_id, base=commit, source=parent)
-    return _apply(views, writer, change)
+    change = CommitChange(views, request, _REVERT, commit.commit_id, base=commit, source=parent)
+    return _apply(writer, change)
 
 
 def cherry_pick(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
@@ -143,8 +143,10 @@ def cherry_pick(views: Views, writer: Writer, request: ApplyRequest) -> ApplyRes
         MergeConflicts: this branch contradicts it, and no rule decides.
     """
     commit, parent = _find_commit_and_parent(views, request)
-    change = CommitChange(request, _CHERRY_PICK, commit.commit_id, base=parent, source=commit)
-    return _apply(views, writer, change)
+    change = CommitChange(
+        views, request, _CHERRY_PICK, commit.commit_id, base=parent, source=commit
+    )
+    return _apply(writer, change)
 
 
 def restore(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
@@ -154,7 +156,7 @@ def restore(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     wanted = KnownState(head, view.snapshot.entries)
-    return _apply(views, writer, CommitChange(request, _RESTORE, head, base=None, source=wanted))
+    return _apply(writer, CommitChange(views, request, _RESTORE, head, base=None, source=wanted))
 
 
 # --- states ---------------------------------------------------------------------------------------
@@ -164,17 +166,20 @@ def _find_commit_and_parent(views: Views, request: ApplyRequest) -> tuple[KnownS
     """The states right after a commit, and before it."""
     commit = find_commit(views, request.commit, request.branch)
     parent = _choose_parent(commit, request.parent)
-    target = views.newest(request.branch).snapshot
-    commits = views.commits_with(commit.commit_id, request.branch)
-    refs = [target.ref]
-    author = find_ref(views.root.store, normalize_branch(commit.branch))
+    past = _past_of(views, commit.commit_id, views.newest(request.branch))
+    return past.at(commit.commit_id), past.at(parent)
+
+
+def _past_of(views: Views, commit_id: CommitId, target: View) -> PastStates:
+    """Every state that a commit or a branch came from."""
+    snapshot = target.snapshot
+    commits = views.commits_with(commit_id, snapshot.branch)
+    commits |= {one.commit_id: one for one in views.commits_at(snapshot)}
+    refs = [snapshot.ref]
+    author = find_ref(views.root.store, normalize_branch(commits[commit_id].branch))
     if author is not None:
         refs.append(author)
-
-    def state(id: CommitId) -> KnownState:
-        return KnownState(id, entries_at(views.root, id, commits, refs, target.state))
-
-    return state(commit.commit_id), state(parent)
+    return PastStates(views.root, commits, refs, snapshot.state)
 
 
 def _choose_parent(commit: Commit, number: int | None) -> CommitId:
@@ -206,6 +211,7 @@ class CommitChange:
 
     def __init__(
         self,
+        views: Views,
         request: ApplyRequest,
         verb: _Verb,
         applied: CommitId,
@@ -213,7 +219,7 @@ class CommitChange:
         base: KnownState | None,
         source: KnownState,
     ) -> None:
-        self.request, self.verb, self.applied = request, verb, applied
+        self.views, self.request, self.verb, self.applied = views, request, verb, applied
         self._base, self._source = base, source
         self.plan = StatePlan()
         """What the newest preparation came to."""
@@ -230,7 +236,8 @@ class CommitChange:
             [self._base or _head_state(target)],
             self._source,
             target,
-            Deciding(rules, decided, source_is_newer=False),
+            _past_of(self.views, self.applied, target),
+            Deciding(rules, decided),
             checks_rules=self._base is not None,
         )
         return self.plan
@@ -266,10 +273,10 @@ def _head_state(view: View) -> KnownState:
     return KnownState(head, view.snapshot.entries, is_head=True)
 
 
-def _apply(views: Views, writer: Writer, change: CommitChange) -> ApplyResult:
+def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
     request, published = change.request, None
     if request.dry_run:
-        plan = views.with_newest(request.branch, change.plan_on)
+        plan = change.views.with_newest(request.branch, change.plan_on)
     else:
         published = writer.write(
             change,

@@ -19,6 +19,7 @@ from omnigraph.constraints.evaluate import violations
 from omnigraph.constraints.model import TableChange
 from omnigraph.errors import (
     BadRequest,
+    MergeBaseUnavailable,
     MergeConflict,
     ReadSetChanged,
     SchemaContractMismatch,
@@ -27,10 +28,12 @@ from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.physical import logical_schema
 from omnigraph.history.bases import Commits, MergeOutcome, Relation, ancestors, relate
 from omnigraph.history.conflicts import describe
-from omnigraph.history.resolve import Resolver, Settled, Take
+from omnigraph.history.newest import NewestChange
+from omnigraph.history.resolve import FindNewer, Resolver, Settled, Take
 from omnigraph.history.rules import Rules
-from omnigraph.history.states import KnownState, entries_at, kept_while_read, open_kept
+from omnigraph.history.states import KnownState, PastStates, kept_while_read, open_kept
 from omnigraph.history.three_way import Entities, Sides, merge_table
+from omnigraph.history.virtual_base import Choice, FoundRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.changes import SetVersion
 from omnigraph.storage.manifest.commits import Commit
@@ -74,11 +77,10 @@ class Deciding:
 
     rules: Rules
     decided: Decided
-    source_is_newer: bool
 
-    def resolver(self, type_: NodeType | EdgeType) -> Resolver:
+    def resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
-        return Resolver(type_, self.rules, own, self.source_is_newer)
+        return Resolver(type_, self.rules, own, find_newer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class TableMergePlan:
     sides: Sides
     settled: Settled
     taken: Entities
+    conflicts: tuple[MergeConflict, ...]
+    """What no rule decided."""
     adopted: SetVersion | None
     """The source's own version, where the target may show just that."""
     found: int
@@ -178,10 +182,10 @@ def plan_merge(
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
     require_one_schema(from_, into)
-    bases = [_base(from_, into, commits, base) for base in relation.bases]
-    newer = commits[from_.head].created_at > commits[into.head].created_at
+    past = PastStates(into.root, commits, (from_.ref, into.ref), into.state)
+    bases = [_base(into, past, base) for base in relation.bases]
     brought = KnownState(from_.head, from_.entries, is_head=True)
-    changes = plan_changes(bases, brought, target, Deciding(rules, decided, newer))
+    changes = plan_changes(bases, brought, target, past, Deciding(rules, decided))
     return MergePlan(relation, from_, into, changes, _unseen(commits, from_, into))
 
 
@@ -189,12 +193,14 @@ def plan_changes(
     bases: Sequence[KnownState],
     source: KnownState,
     target: View,
+    past: PastStates,
     deciding: Deciding,
     *,
     checks_rules: bool = True,
 ) -> StatePlan:
     """What the source changed since the bases, brought into the target.
 
+    `past` has every commit that the source or the target came from.
     Without `checks_rules` the schema's rules are taken to hold, because the result is a state in
     which they did.
 
@@ -206,14 +212,12 @@ def plan_changes(
     into = target.snapshot
     _require_types(bases, source, into)
     tables = tuple(
-        _plan_table(bases, source, target, key, deciding)
+        _plan_table(bases, source, target, key, past, deciding)
         for key in sorted(into.entries)
         if _is_concerned(source, into.entries[key], bases, key)
     )
     _require_conflicts(deciding.decided, tables)
-    conflicts = [
-        one for table in tables for one in describe(table.type, table.sides, table.settled)
-    ]
+    conflicts = [one for table in tables for one in table.conflicts]
     if checks_rules:
         conflicts += _broken_rules(tables, target)
     return StatePlan(tables, tuple(conflicts))
@@ -228,11 +232,10 @@ def require_one_schema(source: Snapshot, target: Snapshot) -> None:
         )
 
 
-def _base(source: Snapshot, target: Snapshot, commits: Commits, base: CommitId) -> KnownState:
+def _base(target: Snapshot, past: PastStates, base: CommitId) -> KnownState:
     if base == target.head:
         return KnownState(base, target.entries, is_head=True)
-    refs = (source.ref, target.ref)
-    return KnownState(base, entries_at(target.root, base, commits, refs, target.state))
+    return past.at(base)
 
 
 def _unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:
@@ -260,21 +263,66 @@ def _plan_table(
     source: KnownState,
     target: View,
     key: TableKey,
+    past: PastStates,
     deciding: Deciding,
 ) -> TableMergePlan:
     type_, into, ours = target.catalog.by_table_key[key], target.snapshot, target.snapshot.entry(key)
     states = [*bases, source]
     *entries, theirs = (_entry(state, key, ours) for state in states)
     known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]
-    sides = Sides(known[0], known[-1], into.open_entry(ours), tuple(known[1:-1]))
+    sides = Sides(known[0], known[-1], into.open_entry(ours))
     _require_columns(key, sides.target, list(zip(known, states, strict=True)))
     is_base = len(entries) == 1 and entries[0] == ours
+    assert into.head is not None, "a graph is created with a commit"
+    newest = NewestChange(past, into, source.commit_id, into.head)
+    resolver = deciding.resolver(type_, newest.source_is_newer)
     with kept_while_read(known, states):
-        merged = merge_table(sides, target_is_base=is_base)
-        settled = deciding.resolver(type_).settle(sides, merged.conflicts)
-    taken = Entities.joined([merged.taken, settled.taken])
-    adopted = _adopted(theirs, ours, into) if is_base else None
-    return TableMergePlan(type_, ours, sides, settled, taken, adopted, len(merged.conflicts))
+        parts = merge_table(
+            sides,
+            target_is_base=is_base,
+            other_bases=known[1:-1],
+            find_base=lambda ids: _find_base(ids, bases, into, key, past),
+        )
+        settled = [resolver.settle(part.sides, part.conflicts) for part in parts]
+        conflicts = [
+            conflict
+            for part, some in zip(parts, settled, strict=True)
+            for conflict in describe(type_, part.sides, some)
+        ]
+    every = Settled.joined(settled, type_)
+    return TableMergePlan(
+        type_,
+        ours,
+        sides,
+        every,
+        Entities.joined([every.taken, *(part.taken for part in parts)]),
+        tuple(sorted(conflicts, key=lambda one: one.id or "")),
+        _adopted(theirs, ours, into) if is_base else None,
+        sum(len(part.conflicts) for part in parts),
+    )
+
+
+def _find_base(
+    ids: pa.Array,
+    bases: Sequence[KnownState],
+    target: Snapshot,
+    key: TableKey,
+    past: PastStates,
+) -> tuple[Choice, Sequence[FoundRows]]:
+    """Which state is the base of each entity, where the bases disagree."""
+
+    def open_table(commit_id: CommitId) -> Table | None:
+        state = past.find(commit_id)
+        entry = None if state is None else state.entries.get(key)
+        if state is None or entry is None or entry.identity != target.entries[key].identity:
+            return None
+        try:
+            return open_kept(target, entry, state)
+        except MergeBaseUnavailable:
+            return None
+
+    virtual = VirtualBase(ids, past.commits, open_table)
+    return virtual.choose([base.commit_id for base in bases]), virtual.states
 
 
 def _entry(state: KnownState, key: TableKey, ours: TableEntry) -> TableEntry:

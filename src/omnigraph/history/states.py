@@ -34,32 +34,58 @@ class KnownState:
     """Whether it is a branch as it was just seen: should cleanup take it, there is a newer one."""
 
 
-def entries_at(
-    root: GraphRoot,
-    commit_id: CommitId,
-    commits: Mapping[CommitId, Commit],
-    refs: Iterable[BranchRef],
-    now: ManifestState,
-) -> Entries:
-    """The tables at a commit.
+class PastStates:
+    """The states at the commits of one or two branches, each looked for once."""
 
-    A branch keeps the state it started from, the branch a commit was made on those that cleanup
-    left, and a merge what it brought in, even after that branch is gone.
+    def __init__(
+        self,
+        root: GraphRoot,
+        commits: Mapping[CommitId, Commit],
+        refs: Iterable[BranchRef],
+        now: ManifestState,
+    ) -> None:
+        self.commits = commits
+        self._root, self._refs, self._now = root, tuple(refs), now
+        self._known: dict[CommitId, KnownState | None] = {}
 
-    Raises:
-        MergeBaseUnavailable: nothing keeps it any more.
-    """
-    commit = commits[commit_id]
-    places = [(r.incarnation, r.fork_version) for r in refs if r.fork_head == commit_id]
-    places.append((commit.incarnation, commit.manifest_version))
-    for incarnation, version in places:
-        manifest = _manifest(root, incarnation, version)
-        if manifest is not None and _shows(manifest, commit_id):
-            return manifest.state.entries
-    for merge in commits.values():
-        if merge.merged_parent_commit_id == commit_id and merge.merged is not None:
-            return _entries(merge.merged, now)
-    raise MergeBaseUnavailable(commit_id)
+    def parents(self, commit_id: CommitId) -> tuple[CommitId, ...]:
+        commit = self.commits.get(commit_id)
+        return () if commit is None else commit.parents
+
+    def at(self, commit_id: CommitId) -> KnownState:
+        """The state at a commit.
+
+        Raises:
+            MergeBaseUnavailable: nothing keeps it any more.
+        """
+        found = self.find(commit_id)
+        if found is None:
+            raise MergeBaseUnavailable(commit_id)
+        return found
+
+    def find(self, commit_id: CommitId) -> KnownState | None:
+        """The same; None if nothing keeps it any more.
+
+        A branch keeps the state it started from, the branch a commit was made on those that
+        cleanup left, and a merge what it brought in, even after that branch is gone.
+        """
+        if commit_id not in self._known:
+            entries = self._find_entries(commit_id)
+            self._known[commit_id] = None if entries is None else KnownState(commit_id, entries)
+        return self._known[commit_id]
+
+    def _find_entries(self, commit_id: CommitId) -> Entries | None:
+        commit = self.commits[commit_id]
+        places = [(r.incarnation, r.fork_version) for r in self._refs if r.fork_head == commit_id]
+        places.append((commit.incarnation, commit.manifest_version))
+        for incarnation, version in places:
+            manifest = _manifest(self._root, incarnation, version)
+            if manifest is not None and _shows(manifest, commit_id):
+                return manifest.state.entries
+        for merge in self.commits.values():
+            if merge.merged_parent_commit_id == commit_id and merge.merged is not None:
+                return _entries(merge.merged, self._now)
+        return None
 
 
 def open_kept(snapshot: Snapshot, entry: TableEntry, state: KnownState) -> Table:
