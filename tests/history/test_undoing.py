@@ -12,7 +12,6 @@ from omnigraph.errors import (
     BadRequest,
     BranchNotFound,
     CommitHasNoParent,
-    CommitNotFound,
     MergeBaseUnavailable,
     MergeConflicts,
     NotFoundError,
@@ -78,7 +77,9 @@ def names(graph, branch: str = "main") -> set[str]:
 
 
 def age(graph, name: str, branch: str = "main") -> int | None:
-    found = {one["data"]["name"]: one["data"]["age"] for one in graph.export(["Person"], branch=branch)}
+    found = {
+        one["data"]["name"]: one["data"]["age"] for one in graph.export(["Person"], branch=branch)
+    }
     return found[name]
 
 
@@ -90,7 +91,9 @@ DOINGS = {
     "a deletion with its edges": lambda g: run(g, 'delete Person where name = "Ada"'),
     "an edge": lambda g: run(g, 'insert Knows { from: "Ben", to: "Ada" }'),
     "a deleted edge": lambda g: run(g, 'delete Knows where from = "Ada"'),
-    "everything at once": lambda g: g.load([person("Eve")], "overwrite").commit.commit_id,
+    "everything at once": lambda g: (
+        g.load([person("Ada"), person("Ben"), person("Eve")], "overwrite").commit.commit_id
+    ),
 }
 
 
@@ -139,7 +142,9 @@ def test_what_was_changed_again_is_a_conflict_and_nothing_is_written(graph):
     undone = put(graph, person("Ada", age=11), person("Cy"))
     put(graph, person("Ada", age=12))
     before, head = content(graph), graph.commits()[0]
-    with pytest.raises(MergeConflicts, match=f"reverting commit {undone} on 'main' has 1") as raised:
+    with pytest.raises(
+        MergeConflicts, match=f"reverting commit {undone} on 'main' has 1"
+    ) as raised:
         graph.revert(undone)
     (conflict,) = raised.value.conflicts
     sides = (conflict.base, conflict.source, conflict.target)
@@ -378,8 +383,8 @@ def test_a_branch_that_wrote_nothing_shows_the_versions_that_are_there(lived):
     """Nothing is copied: the tables are those of the commit."""
     lived.create_branch("dev")
     lived.restore("start", branch="dev")
-    now = {one.table_key: one.table_version for one in lived.snapshot("dev").tables}
-    then = {one.table_key: one.table_version for one in lived.at("start").info().tables}
+    now = {one.table_key: one.manifest_version for one in lived.snapshot("dev").tables}
+    then = {one.table_key: one.manifest_version for one in lived.at("start").info().tables}
     assert now == then
     put(lived, person("Eve"), branch="dev")
     assert names(lived, "dev") == {"Ada", "Ben", "Eve"}
@@ -422,7 +427,7 @@ def test_a_preview_of_a_restore_counts_and_writes_nothing(lived):
 @pytest.mark.parametrize(
     ("place", "branch", "error"),
     [
-        ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "main", CommitNotFound),
+        ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "main", NotFoundError),
         ("nowhere", "main", NotFoundError),
         ("main", "nowhere", BranchNotFound),
     ],

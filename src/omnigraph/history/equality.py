@@ -34,9 +34,7 @@ class Images:
     rows: pa.Table
 
 
-def read_images(
-    table: Table, addresses: pa.Array, columns: Sequence[str] | None = None
-) -> Images:
+def read_images(table: Table, addresses: pa.Array, columns: Sequence[str] | None = None) -> Images:
     """The rows at these addresses; the caller keeps their number within bounds."""
     names = table.schema.names if columns is None else columns
     return Images(table, addresses, pa.concat_tables(list(rows_at(table, addresses, names))))
@@ -60,7 +58,8 @@ def same_entities(
         some = compared[start : start + ROWS_AT_ONCE]
         rows = pa.array(some)
         same[some] = equal_images(
-            read_images(one, left.take(rows), columns), read_images(other, right.take(rows), columns)
+            read_images(one, left.take(rows), columns),
+            read_images(other, right.take(rows), columns),
         )
     return same
 

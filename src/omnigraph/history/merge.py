@@ -266,7 +266,11 @@ def _plan_table(
     past: PastStates,
     deciding: Deciding,
 ) -> TableMergePlan:
-    type_, into, ours = target.catalog.by_table_key[key], target.snapshot, target.snapshot.entry(key)
+    type_, into, ours = (
+        target.catalog.by_table_key[key],
+        target.snapshot,
+        target.snapshot.entry(key),
+    )
     states = [*bases, source]
     *entries, theirs = (_entry(state, key, ours) for state in states)
     known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]

@@ -208,7 +208,9 @@ class Resolver:
                 chosen = t
             elif rule in WHOLE_ROW:
                 from_source = np.zeros(len(some), np.bool_)
-                from_source[clash] = self._takes_source(rule, some.ids.filter(pa.array(clash)), name)
+                from_source[clash] = self._takes_source(
+                    rule, some.ids.filter(pa.array(clash)), name
+                )
                 chosen = pc.if_else(pa.array(from_source), s, t)
             else:
                 chosen = _combined(rule, b, s, t, f"{self.type.name}.{name}")
@@ -238,7 +240,8 @@ def _combined(
             return _listed(_united, base, source, target)
         case Rule.APPEND:
             return _listed(_appended, base, source, target)
-    raise AssertionError(f"'{rule}' takes one side as it is")
+        case Rule.OURS | Rule.THEIRS | Rule.NEWEST:
+            raise AssertionError(f"'{rule}' takes one side as it is")
 
 
 def _sum(base: pa.Array, source: pa.Array, target: pa.Array, where: str) -> pa.Array:
