@@ -158,7 +158,7 @@ def check_cell(table, operations: tuple[str, str], doing, conflict: str | None) 
     before, head = content(target), target.commits()[0]
     if conflict is not None:
         with pytest.raises(MergeConflicts) as raised:
-            source.merge(target.name)
+            target.merge("source")
         # An edge that stays because it conflicts may miss its node besides.
         assert {one.kind for one in raised.value.conflicts} - {"orphan_edge"} == {conflict} - {
             "orphan_edge"
@@ -167,7 +167,7 @@ def check_cell(table, operations: tuple[str, str], doing, conflict: str | None) 
         assert content(target) == before
         assert target.commits()[0] == head
         return
-    result = source.merge(target.name)
+    result = target.merge("source")
     if of_source == "noop":
         assert result.outcome == "already_up_to_date"
         assert target.commits()[0] == head
@@ -180,4 +180,4 @@ def check_cell(table, operations: tuple[str, str], doing, conflict: str | None) 
         assert content(target) == expected(graph, both, kind, doing)
     assert result.commit.parent_commit_id == head.commit_id
     assert result.commit.merged_parent_commit_id == source.commits()[0].commit_id
-    assert source.merge(target.name).outcome == "already_up_to_date"
+    assert target.merge("source").outcome == "already_up_to_date"
