@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from crash.checks import check, check_order, content_of
-from crash.strangers import append_raw
-from crash.town import MORE, create, person, run
+from crash.crash_checks import check, check_order, content_of
+from crash.crash_scenario import MORE, create, person, run
+from crash.foreign_writers import append_raw
 from crash.windows import EDGES, INTENTS, MANIFEST, TABLES, At, Stopped, fail, parked, stop, watched
 from omnigraph.errors import (
     BranchNotFound,
@@ -20,7 +20,7 @@ from omnigraph.errors import (
     StorageKind,
     UncoveredDrift,
 )
-from places import open_graph
+from store_places import open_graph
 
 STAGED = ("after", "write_fragments", TABLES)
 """Rows are written to files, and the fence is not held yet."""

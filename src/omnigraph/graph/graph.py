@@ -13,12 +13,12 @@ from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch import Branch as Branch
+from omnigraph.graph.graph_view import GraphView as GraphView
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
-from omnigraph.graph.pinned import GraphView as GraphView
-from omnigraph.graph.pinned import source_text
-from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, types_html
+from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
 from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.identity import MAIN
@@ -30,7 +30,7 @@ from omnigraph.storage.root import GraphRoot
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import MaintainResult
-    from omnigraph.maintenance.model import CleanupResult, RepairResult, VerifyResult
+    from omnigraph.maintenance.maintenance_results import CleanupResult, RepairResult, VerifyResult
     from omnigraph.storage.clone.copy import CloneResult
     from omnigraph.storage.consumers import Consumer
     from omnigraph.storage.tags import Tag
@@ -57,7 +57,7 @@ def init(
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.create_graph(root, source_text(schema, "<schema>"), force=force)
+    opening.create_graph(root, as_source_text(schema, "<schema>"), force=force)
     return Graph(root, actor=actor)
 
 
@@ -129,7 +129,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     Traceback (most recent call last):
     omnigraph.errors.NotFoundError: there is no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
     """
-    from omnigraph.maintenance.quarantine import quarantine as set_aside
+    from omnigraph.maintenance.quarantine import quarantine_intent as set_aside
 
     root = GraphRoot.at(str(uri), settings)
     opening.require_graph(root)
@@ -178,12 +178,12 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process opens the graph for itself, with the same settings."""
-        return _reopened, (self.uri, self.read_only, self.actor, self.settings)
+        return _reopen, (self.uri, self.read_only, self.actor, self.settings)
 
     def _repr_html_(self) -> str:
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
-        return types_html(self.snapshot(), note)
+        return render_types_html(self.snapshot(), note)
 
     # --- schema ----------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         >>> [step.describe() for step in graph.plan_schema(wanted).steps]
         ['add property Person.nick: String?']
         """
-        desired = compile_schema(source_text(schema, "<schema>"))
+        desired = compile_schema(as_source_text(schema, "<schema>"))
         return plan_migration(self.catalog, desired, allow_data_loss=allow_data_loss)
 
     # --- branches -------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         >>> graph.delete_branch("review").name
         'review'
         """
-        from omnigraph.storage import branches as graph_branches
+        from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
         graph_branches.delete(self._open.views.root, name)
@@ -232,7 +232,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         >>> graph.branches()
         ['main', 'accepted']
         """
-        from omnigraph.storage import branches as graph_branches
+        from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
         return graph_branches.rename(self._open.views.root, name, new_name)
@@ -325,12 +325,12 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         >>> found.confirm, sum(table.old_versions_removed for table in found.tables)
         (False, 0)
         """
-        from omnigraph.maintenance.cleanup import cleanup, preview
+        from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
         from omnigraph.maintenance.retention import Retention
 
         self._open.require_writable()
         age = None if older_than is None else older_than.total_seconds()
-        clean = cleanup if confirm else preview
+        clean = run_cleanup if confirm else preview_cleanup
         return clean(self._open.views.root, Retention(keep, age))
 
     def verify(self, *, deep: bool = False) -> VerifyResult:
@@ -349,10 +349,10 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         >>> graph.maintain().due.is_any
         False
         """
-        from omnigraph.maintenance.autopilot import take_turn
+        from omnigraph.maintenance.autopilot import run_once
 
         self._open.require_writable()
-        return take_turn(self._open.views, self.settings.autopilot)
+        return run_once(self._open.views, self.settings.autopilot)
 
     # --- recovery -------------------------------------------------------------------------------
 
@@ -379,8 +379,8 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         >>> graph.recovery_pending()
         []
         """
-        return recovering.pending(self._open.views.root)
+        return recovering.list_pending(self._open.views.root)
 
 
-def _reopened(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
+def _reopen(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
     return open(uri, read_only=read_only, actor=actor, settings=settings)

@@ -22,10 +22,11 @@ from omnigraph.errors import (
     MergeConflicts,
     ReadSetChanged,
 )
+from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.merging import read_decisions
-from omnigraph.graph.places import find_commit, find_place
-from omnigraph.graph.view import Views
-from omnigraph.history.conflicts import conflict_table
+from omnigraph.graph.place_lookup import find_commit, find_place
+from omnigraph.history.conflict_rules import Given, parse_rules
+from omnigraph.history.conflicts import build_conflict_table
 from omnigraph.history.merge import (
     Deciding,
     StatePlan,
@@ -33,8 +34,7 @@ from omnigraph.history.merge import (
     plan_changes,
     require_one_schema,
 )
-from omnigraph.history.rules import Given, parse_rules
-from omnigraph.history.staging import stage_merge
+from omnigraph.history.merge_staging import stage_merge
 from omnigraph.history.states import KnownState, PastStates
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.commits import Commit
@@ -42,7 +42,7 @@ from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
-from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 
@@ -94,7 +94,7 @@ class ApplyResult:
     @property
     def conflict_table(self) -> pa.Table:
         """The conflicts as a table, one row each, with the three sides as JSON."""
-        return conflict_table(self.conflicts)
+        return build_conflict_table(self.conflicts)
 
     def wire(self) -> dict[str, object]:
         return {
@@ -125,7 +125,7 @@ _CHERRY_PICK = _Verb(
 _RESTORE = _Verb(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTORED)
 
 
-def revert(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
+def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
     """Undo what one commit did, as a new commit.
 
     Raises:
@@ -136,7 +136,7 @@ def revert(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
     return _apply(writer, change)
 
 
-def cherry_pick(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
+def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
     """Do what one commit of any branch did on this branch as well, as a new commit.
 
     Raises:
@@ -149,10 +149,10 @@ def cherry_pick(views: Views, writer: Writer, request: ApplyRequest) -> ApplyRes
     return _apply(writer, change)
 
 
-def restore(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
+def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
     """Set a branch to what it, or another one, was at a commit, as a new commit."""
     view = find_place(views, request.commit, request.branch).view
-    require_one_schema(view.snapshot, views.newest(request.branch).snapshot)
+    require_one_schema(view.snapshot, views.read_newest(request.branch).snapshot)
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     wanted = KnownState(head, view.snapshot.entries)
@@ -162,15 +162,17 @@ def restore(views: Views, writer: Writer, request: ApplyRequest) -> ApplyResult:
 # --- states ---------------------------------------------------------------------------------------
 
 
-def _find_commit_and_parent(views: Views, request: ApplyRequest) -> tuple[KnownState, KnownState]:
+def _find_commit_and_parent(
+    views: BranchSnapshots, request: ApplyRequest
+) -> tuple[KnownState, KnownState]:
     """The states right after a commit, and before it."""
     commit = find_commit(views, request.commit, request.branch)
     parent = _choose_parent(commit, request.parent)
-    past = _past_of(views, commit.commit_id, views.newest(request.branch))
+    past = _past_of(views, commit.commit_id, views.read_newest(request.branch))
     return past.at(commit.commit_id), past.at(parent)
 
 
-def _past_of(views: Views, commit_id: CommitId, target: View) -> PastStates:
+def _past_of(views: BranchSnapshots, commit_id: CommitId, target: CatalogSnapshot) -> PastStates:
     """Every state that a commit or a branch came from."""
     snapshot = target.snapshot
     commits = views.commits_with(commit_id, snapshot.branch)
@@ -211,7 +213,7 @@ class CommitChange:
 
     def __init__(
         self,
-        views: Views,
+        views: BranchSnapshots,
         request: ApplyRequest,
         verb: _Verb,
         applied: CommitId,
@@ -228,7 +230,7 @@ class CommitChange:
     def kind(self) -> WriterKind:
         return self.verb.kind
 
-    def plan_on(self, target: View) -> StatePlan:
+    def plan_on(self, target: CatalogSnapshot) -> StatePlan:
         request = self.request
         decided = read_decisions(request.decisions, target.catalog)
         rules = parse_rules(request.resolve, target.catalog)
@@ -242,7 +244,7 @@ class CommitChange:
         )
         return self.plan
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         plan = self.plan_on(view)
         if plan.conflicts:
             doing = f"{self.verb.doing} commit {self.applied} on '{view.snapshot.branch}'"
@@ -267,7 +269,7 @@ class CommitChange:
         return True
 
 
-def _head_state(view: View) -> KnownState:
+def _head_state(view: CatalogSnapshot) -> KnownState:
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     return KnownState(head, view.snapshot.entries, is_head=True)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.constraints.evaluate import violations
-from omnigraph.constraints.model import TableChange
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.constraints.evaluate import find_violations
+from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import (
     BadRequest,
     MergeBaseUnavailable,
@@ -25,25 +25,31 @@ from omnigraph.errors import (
     SchemaContractMismatch,
 )
 from omnigraph.execution.committed import CommittedRows
-from omnigraph.execution.physical import logical_schema
-from omnigraph.history.bases import Commits, MergeOutcome, Relation, ancestors, relate
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.history.conflict_resolution import FindNewer, ResolvedConflicts, Resolver, Take
+from omnigraph.history.conflict_rules import Rules
 from omnigraph.history.conflicts import describe
+from omnigraph.history.merge_bases import (
+    Commits,
+    MergeOutcome,
+    Relation,
+    find_relation,
+    list_ancestors,
+)
 from omnigraph.history.newest import NewestChange
-from omnigraph.history.resolve import FindNewer, Resolver, Settled, Take
-from omnigraph.history.rules import Rules
-from omnigraph.history.states import KnownState, PastStates, kept_while_read, open_kept
-from omnigraph.history.three_way import Entities, Sides, merge_table
+from omnigraph.history.states import KnownState, PastStates, open_kept, translate_reclaimed
+from omnigraph.history.three_way import Entities, TableSides, merge_table
 from omnigraph.history.virtual_base import Choice, FoundRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.storage.manifest.changes import SetVersion
 from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.settle import contract_hash
+from omnigraph.storage.recovery.resolve_intents import hash_contract
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.delta import rows_at
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.delta import read_rows_at_addresses
+from omnigraph.storage.tables.table import Table
 from omnigraph.types.arrow import BLOB
-from omnigraph.writer.change import View
+from omnigraph.writer.change import CatalogSnapshot
 
 Decided = Mapping[tuple[TableKey, str], Take]
 """What was decided about single entities."""
@@ -78,7 +84,7 @@ class Deciding:
     rules: Rules
     decided: Decided
 
-    def resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
+    def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
         return Resolver(type_, self.rules, own, find_newer)
 
@@ -89,8 +95,8 @@ class TableMergePlan:
 
     type: NodeType | EdgeType
     entry: TableEntry
-    sides: Sides
-    settled: Settled
+    sides: TableSides
+    settled: ResolvedConflicts
     taken: Entities
     conflicts: tuple[MergeConflict, ...]
     """What no rule decided."""
@@ -166,7 +172,11 @@ class MergePlan:
 
 
 def plan_merge(
-    source: View, target: View, commits: Commits, rules: Rules, decided: Decided
+    source: CatalogSnapshot,
+    target: CatalogSnapshot,
+    commits: Commits,
+    rules: Rules,
+    decided: Decided,
 ) -> MergePlan:
     """Everything about a merge that can be known before anything is written.
 
@@ -178,7 +188,7 @@ def plan_merge(
     from_, into = source.snapshot, target.snapshot
     if from_.head is None or into.head is None:
         raise BadRequest("a branch without a commit cannot be merged")
-    relation = relate(commits, from_.head, into.head)
+    relation = find_relation(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
     require_one_schema(from_, into)
@@ -186,13 +196,13 @@ def plan_merge(
     bases = [_base(into, past, base) for base in relation.bases]
     brought = KnownState(from_.head, from_.entries, is_head=True)
     changes = plan_changes(bases, brought, target, past, Deciding(rules, decided))
-    return MergePlan(relation, from_, into, changes, _unseen(commits, from_, into))
+    return MergePlan(relation, from_, into, changes, _list_unseen(commits, from_, into))
 
 
 def plan_changes(
     bases: Sequence[KnownState],
     source: KnownState,
-    target: View,
+    target: CatalogSnapshot,
     past: PastStates,
     deciding: Deciding,
     *,
@@ -219,12 +229,12 @@ def plan_changes(
     _require_conflicts(deciding.decided, tables)
     conflicts = [one for table in tables for one in table.conflicts]
     if checks_rules:
-        conflicts += _broken_rules(tables, target)
+        conflicts += _find_broken_rules(tables, target)
     return StatePlan(tables, tuple(conflicts))
 
 
 def require_one_schema(source: Snapshot, target: Snapshot) -> None:
-    theirs, ours = contract_hash(source.state), contract_hash(target.state)
+    theirs, ours = hash_contract(source.state), hash_contract(target.state)
     if theirs != ours:
         raise SchemaContractMismatch(
             f"branch '{source.branch}' has schema {theirs[:12]} and branch '{target.branch}' has "
@@ -238,11 +248,11 @@ def _base(target: Snapshot, past: PastStates, base: CommitId) -> KnownState:
     return past.at(base)
 
 
-def _unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:
+def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:
     """The commits the source came from and the target did not, each after its parents."""
     assert source.head is not None, "what is merged has a head"
     assert target.head is not None, "what is merged into has a head"
-    fresh = ancestors(commits, source.head) - ancestors(commits, target.head)
+    fresh = list_ancestors(commits, source.head) - list_ancestors(commits, target.head)
     return tuple(sorted((commits[id] for id in fresh if id in commits), key=lambda c: c.order))
 
 
@@ -261,7 +271,7 @@ def _is_concerned(
 def _plan_table(
     bases: Sequence[KnownState],
     source: KnownState,
-    target: View,
+    target: CatalogSnapshot,
     key: TableKey,
     past: PastStates,
     deciding: Deciding,
@@ -274,13 +284,13 @@ def _plan_table(
     states = [*bases, source]
     *entries, theirs = (_entry(state, key, ours) for state in states)
     known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]
-    sides = Sides(known[0], known[-1], into.open_entry(ours))
+    sides = TableSides(known[0], known[-1], into.open_entry(ours))
     _require_columns(key, sides.target, list(zip(known, states, strict=True)))
     is_base = len(entries) == 1 and entries[0] == ours
     assert into.head is not None, "a graph is created with a commit"
     newest = NewestChange(past, into, source.commit_id, into.head)
-    resolver = deciding.resolver(type_, newest.source_is_newer)
-    with kept_while_read(known, states):
+    resolver = deciding.make_resolver(type_, newest.source_is_newer)
+    with translate_reclaimed(known, states):
         parts = merge_table(
             sides,
             target_is_base=is_base,
@@ -293,15 +303,15 @@ def _plan_table(
             for part, some in zip(parts, settled, strict=True)
             for conflict in describe(type_, part.sides, some)
         ]
-    every = Settled.joined(settled, type_)
+    every = ResolvedConflicts.concatenate(settled, type_)
     return TableMergePlan(
         type_,
         ours,
         sides,
         every,
-        Entities.joined([every.taken, *(part.taken for part in parts)]),
+        Entities.concatenate([every.taken, *(part.taken for part in parts)]),
         tuple(sorted(conflicts, key=lambda one: one.id or "")),
-        _adopted(theirs, ours, into) if is_base else None,
+        _find_adopted(theirs, ours, into) if is_base else None,
         sum(len(part.conflicts) for part in parts),
     )
 
@@ -360,7 +370,7 @@ def _require_columns(key: TableKey, ours: Table, known: Sequence[tuple[Table, Kn
             )
 
 
-def _adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> SetVersion | None:
+def _find_adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> SetVersion | None:
     """The source's version, if the target only inherited the table and so may inherit this one.
 
     A table the target writes itself must go on from its own newest version.
@@ -391,18 +401,20 @@ def _require_conflicts(decided: Decided, tables: Iterable[TableMergePlan]) -> No
 # --- rules of the schema --------------------------------------------------------------------------
 
 
-def _broken_rules(tables: Iterable[TableMergePlan], target: View) -> list[MergeConflict]:
+def _find_broken_rules(
+    tables: Iterable[TableMergePlan], target: CatalogSnapshot
+) -> list[MergeConflict]:
     """What the merged graph would break of the schema."""
-    changes = {t.entry.table_key: _change(t) for t in tables if not t.is_empty}
-    found = violations(changes, target.catalog, CommittedRows(target.snapshot))
+    changes = {t.entry.table_key: _make_change(t) for t in tables if not t.is_empty}
+    found = find_violations(changes, target.catalog, CommittedRows(target.snapshot))
     return [MergeConflict(str(v.kind), v.type_key, v.message, v.id) for v in found]
 
 
-def _change(table: TableMergePlan) -> TableChange:
+def _make_change(table: TableMergePlan) -> TableChange:
     """The change without vectors and blobs, which no rule speaks of and which may be large."""
-    fields = [f for f in logical_schema(table.type) if not _is_bulky(f.type)]
+    fields = [f for f in build_logical_schema(table.type) if not _is_bulky(f.type)]
     schema = pa.schema(fields)
-    written = rows_at(table.sides.source, table.written.source, schema.names)
+    written = read_rows_at_addresses(table.sides.source, table.written.source, schema.names)
     parts = [part.cast(schema) for part in written]
     parts.append(table.settled.rows.select(schema.names))
     return TableChange(table.type, pa.concat_tables(parts), table.deleted)

@@ -19,12 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.errors import MergeBaseUnavailable
-from omnigraph.history.bases import ancestors
 from omnigraph.history.equality import Mask, same_entities
+from omnigraph.history.merge_bases import list_ancestors
 from omnigraph.history.states import KnownState, PastStates, open_kept
 from omnigraph.history.virtual_base import FoundRows, find_rows
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.storage.manifest.read import newest_first
+from omnigraph.storage.manifest.read import sort_newest_first
 from omnigraph.storage.snapshot import Snapshot
 
 Ranks = npt.NDArray[np.int64]
@@ -71,11 +71,11 @@ class NewestChange:
     @cached_property
     def _common(self) -> set[CommitId]:
         commits = self.past.commits
-        return ancestors(commits, self.source) & ancestors(commits, self.target)
+        return list_ancestors(commits, self.source) & list_ancestors(commits, self.target)
 
     @property
     def _unreadable(self) -> CommitId:
-        every = (ancestors(self.past.commits, side) for side in (self.source, self.target))
+        every = (list_ancestors(self.past.commits, side) for side in (self.source, self.target))
         newest = sorted(set().union(*every) - self._common, key=self._ranks.__getitem__)
         return next(id for id in newest if self.past.find(id) is None)
 
@@ -85,7 +85,7 @@ class NewestChange:
         found = _LastChange(np.full(len(ids), -1), np.full(len(ids), -1))
         asked = {head: np.ones(len(ids), np.bool_)}
         known = self.past.commits
-        for commit in newest_first({id: known[id] for id in ancestors(known, head)}):
+        for commit in sort_newest_first({id: known[id] for id in list_ancestors(known, head)}):
             commit_id = commit.commit_id
             if commit_id not in asked:
                 continue

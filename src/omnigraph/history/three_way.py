@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from omnigraph.history.equality import ROWS_AT_ONCE, Mask, same_entities
 from omnigraph.history.virtual_base import UNKNOWN, Choice, FoundRows, find_rows
-from omnigraph.storage.tables.delta import ChangedKeys, changed_keys
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
+from omnigraph.storage.tables.table import Table
 
 
 class ConflictKind(StrEnum):
@@ -29,7 +29,7 @@ class ConflictKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class TableSides:
     """The three versions of one table."""
 
     base: Table
@@ -60,7 +60,7 @@ class Entities:
             yield Entities(*(getattr(self, name).slice(start, rows) for name in self.__slots__))
 
     @staticmethod
-    def joined(parts: Sequence[Entities]) -> Entities:
+    def concatenate(parts: Sequence[Entities]) -> Entities:
         """All of them, by ascending id."""
         none = (pa.array([], pa.string()), *(pa.array([], pa.uint64()),) * 3)
         columns = [
@@ -71,7 +71,7 @@ class Entities:
         return Entities(*(column.take(order) for column in columns))
 
     def has(self, side: str) -> Mask:
-        return _flags(pc.is_valid(getattr(self, side)))
+        return _to_mask(pc.is_valid(getattr(self, side)))
 
     def kinds(self, *, base_is_known: bool) -> list[ConflictKind]:
         """What to call a conflict about each of them, by where they are."""
@@ -93,7 +93,7 @@ class Entities:
 class TableMerge:
     """What merging some entities of a table comes to, whose base is in one state."""
 
-    sides: Sides
+    sides: TableSides
     taken: Entities
     """Changed by the source alone; without a row there, they are deleted."""
     conflicts: Entities
@@ -106,7 +106,7 @@ class FindBase(Protocol):
 
 
 def merge_table(
-    sides: Sides,
+    sides: TableSides,
     *,
     target_is_base: bool,
     other_bases: Sequence[Table] = (),
@@ -118,20 +118,20 @@ def merge_table(
     newest common commits, `other_bases` are the other ones, and `find_base` says which state is
     the base of an entity about which they disagree: that gives a part for each such state.
     """
-    source = changed_keys(sides.base, sides.source)
-    target = _NO_KEYS if target_is_base else changed_keys(sides.base, sides.target)
-    uncertain = _uncertain(sides.base, other_bases)
+    source = find_changed_keys(sides.base, sides.source)
+    target = _NO_KEYS if target_is_base else find_changed_keys(sides.base, sides.target)
+    uncertain = _find_uncertain(sides.base, other_bases)
     parts = []
     if len(uncertain):
         assert find_base is not None, "who has several bases can tell between them"
         parts = _merge_uncertain(sides, uncertain, *find_base(uncertain))
         source, target = _without(source, uncertain), _without(target, uncertain)
     in_both = pc.is_in(source.ids, value_set=target.ids)
-    alone = _changed_alone(sides, source.filter(pc.invert(in_both)))
-    together = _together(source.filter(in_both), target)
+    alone = _find_changed_alone(sides, source.filter(pc.invert(in_both)))
+    together = _pair_changes(source.filter(in_both), target)
     divided = [_divide(sides, some) for some in together.batches()]
-    taken = Entities.joined([alone, *(free for free, _ in divided)])
-    return [TableMerge(sides, taken, Entities.joined([clash for _, clash in divided])), *parts]
+    taken = Entities.concatenate([alone, *(free for free, _ in divided)])
+    return [TableMerge(sides, taken, Entities.concatenate([clash for _, clash in divided])), *parts]
 
 
 _NO_KEYS = ChangedKeys(
@@ -139,9 +139,9 @@ _NO_KEYS = ChangedKeys(
 )
 
 
-def _uncertain(base: Table, others: Sequence[Table]) -> pa.Array:
+def _find_uncertain(base: Table, others: Sequence[Table]) -> pa.Array:
     """The ids about which the newest common commits may disagree."""
-    found = [changed_keys(base, other).ids for other in others]
+    found = [find_changed_keys(base, other).ids for other in others]
     return pc.unique(pa.concat_arrays(found)) if found else _NO_KEYS.ids
 
 
@@ -150,7 +150,7 @@ def _without(keys: ChangedKeys, ids: pa.Array) -> ChangedKeys:
 
 
 def _merge_uncertain(
-    sides: Sides, ids: pa.Array, choice: Choice, states: Sequence[FoundRows]
+    sides: TableSides, ids: pa.Array, choice: Choice, states: Sequence[FoundRows]
 ) -> list[TableMerge]:
     """The same for entities whose base was chosen from several states."""
     source, target = find_rows(sides.source, ids).addresses, find_rows(sides.target, ids).addresses
@@ -165,39 +165,44 @@ def _merge_uncertain(
             base = states[number].addresses.take(rows)
         some = Entities(ids.take(rows), base, source.take(rows), target.take(rows))
         divided = [_divide(found, batch) for batch in some.batches()]
-        free = Entities.joined([free for free, _ in divided])
-        parts.append(TableMerge(found, free, Entities.joined([clash for _, clash in divided])))
+        free = Entities.concatenate([free for free, _ in divided])
+        parts.append(TableMerge(found, free, Entities.concatenate([clash for _, clash in divided])))
     return parts
 
 
-def _changed_alone(sides: Sides, keys: ChangedKeys) -> Entities:
+def _find_changed_alone(sides: TableSides, keys: ChangedKeys) -> Entities:
     """Those that the source really changed; the target has them as the base does."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
-    parts = [one.filter(~_same(sides, one, "base", "source")) for one in found.batches()]
-    return Entities.joined(parts)
+    parts = [one.filter(~_compare_sides(sides, one, "base", "source")) for one in found.batches()]
+    return Entities.concatenate(parts)
 
 
-def _together(source: ChangedKeys, target: ChangedKeys) -> Entities:
+def _pair_changes(source: ChangedKeys, target: ChangedKeys) -> Entities:
     """Ids that both sides may have changed, with all three addresses."""
     places = pc.index_in(source.ids, value_set=target.ids)
     return Entities(source.ids, source.before, source.after, target.after.take(places))
 
 
-def _divide(sides: Sides, some: Entities) -> tuple[Entities, Entities]:
+def _divide(sides: TableSides, some: Entities) -> tuple[Entities, Entities]:
     """Those that only the source changed, and those that both changed, not alike."""
     if not sides.base_is_known:
         none = some.filter(np.zeros(len(some), np.bool_))
-        return none, some.filter(~_same(sides, some, "source", "target"))
-    changed, left = ~_same(sides, some, "base", "source"), _same(sides, some, "base", "target")
+        return none, some.filter(~_compare_sides(sides, some, "source", "target"))
+    changed, left = (
+        ~_compare_sides(sides, some, "base", "source"),
+        _compare_sides(sides, some, "base", "target"),
+    )
     both = some.filter(changed & ~left)
-    return some.filter(changed & left), both.filter(~_same(sides, both, "source", "target"))
+    return some.filter(changed & left), both.filter(
+        ~_compare_sides(sides, both, "source", "target")
+    )
 
 
-def _same(sides: Sides, some: Entities, one: str, other: str) -> Mask:
+def _compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> Mask:
     return same_entities(
         getattr(sides, one), getattr(some, one), getattr(sides, other), getattr(some, other)
     )
 
 
-def _flags(values: pa.Array) -> Mask:
+def _to_mask(values: pa.Array) -> Mask:
     return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.bases import Commits, ancestors, newest_among
 from omnigraph.history.equality import Mask, same_entities
+from omnigraph.history.merge_bases import Commits, list_ancestors, newest_among
 from omnigraph.identity import ID_COLUMN, CommitId
-from omnigraph.storage.tables.handle import ROW_ADDRESS, Table
+from omnigraph.storage.tables.table import ROW_ADDRESS, Table
 
 Choice = npt.NDArray[np.int64]
 """For each of some entities, the number of the state whose row it is."""
@@ -53,9 +53,9 @@ class VirtualBase:
 
     def _merged(self, heads: Sequence[CommitId], places: Choice) -> Choice:
         first, *others = heads
-        merged, seen = self._all_at(first, places), ancestors(self.commits, first)
+        merged, seen = self._all_at(first, places), list_ancestors(self.commits, first)
         for other in others:
-            theirs, reached = self._all_at(other, places), ancestors(self.commits, other)
+            theirs, reached = self._all_at(other, places), list_ancestors(self.commits, other)
             unlike = np.flatnonzero(~self._same(merged, theirs, places))
             if len(unlike):
                 common = newest_among(self.commits, seen & reached)
