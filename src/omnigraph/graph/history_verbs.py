@@ -93,7 +93,7 @@ class HistoryVerbs(ReadingVerbs):
             source=source,
             target=self._choose(into),
             resolve=resolve,
-            decisions=merging.given_decisions(decisions),
+            decisions=merging.load_decisions(decisions),
             actor=actor or self.actor,
             expected_head=expected_head,
             dry_run=dry_run,

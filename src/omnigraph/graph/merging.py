@@ -205,7 +205,7 @@ def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeR
 # --- decisions ------------------------------------------------------------------------------------
 
 
-def given_decisions(
+def load_decisions(
     given: str | Path | Sequence[Mapping[str, object]],
 ) -> Sequence[Mapping[str, object]]:
     """Decisions as callers pass them: themselves, or a file of them."""

@@ -168,11 +168,13 @@ def _find_commit_and_parent(
     """The states right after a commit, and before it."""
     commit = find_commit(views, request.commit, request.branch)
     parent = _choose_parent(commit, request.parent)
-    past = _past_of(views, commit.commit_id, views.read_newest(request.branch))
-    return past.at(commit.commit_id), past.at(parent)
+    past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
+    return past.read(commit.commit_id), past.read(parent)
 
 
-def _past_of(views: BranchSnapshots, commit_id: CommitId, target: CatalogSnapshot) -> PastStates:
+def _collect_past(
+    views: BranchSnapshots, commit_id: CommitId, target: CatalogSnapshot
+) -> PastStates:
     """Every state that a commit or a branch came from."""
     snapshot = target.snapshot
     commits = views.commits_with(commit_id, snapshot.branch)
@@ -235,10 +237,10 @@ class CommitChange:
         decided = read_decisions(request.decisions, target.catalog)
         rules = parse_rules(request.resolve, target.catalog)
         self.plan = plan_changes(
-            [self._base or _head_state(target)],
+            [self._base or _make_head_state(target)],
             self._source,
             target,
-            _past_of(self.views, self.applied, target),
+            _collect_past(self.views, self.applied, target),
             Deciding(rules, decided),
             checks_rules=self._base is not None,
         )
@@ -269,7 +271,7 @@ class CommitChange:
         return True
 
 
-def _head_state(view: CatalogSnapshot) -> KnownState:
+def _make_head_state(view: CatalogSnapshot) -> KnownState:
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     return KnownState(head, view.snapshot.entries, is_head=True)

@@ -46,7 +46,9 @@ class ResolvedConflicts:
     """How many conflicts each rule decided."""
 
     @staticmethod
-    def joined(parts: Sequence[ResolvedConflicts], type_: NodeType | EdgeType) -> ResolvedConflicts:
+    def concatenate(
+        parts: Sequence[ResolvedConflicts], type_: NodeType | EdgeType
+    ) -> ResolvedConflicts:
         """All of them as one; none at all settles nothing."""
         counts: Counter[str] = Counter()
         for part in parts:
@@ -213,7 +215,7 @@ class Resolver:
                 )
                 chosen = pc.if_else(pa.array(from_source), s, t)
             else:
-                chosen = _combined(rule, b, s, t, f"{self.type.name}.{name}")
+                chosen = _combine_values(rule, b, s, t, f"{self.type.name}.{name}")
             if rule is not None:
                 clashes.append((self.rules.label(self.type.name, name), clash))
             kept = pc.if_else(pa.array(t_same & ~s_same), s, t)
@@ -225,7 +227,7 @@ class Resolver:
         return merged.filter(pa.array(decided)), some.filter(~decided), +counts
 
 
-def _combined(
+def _combine_values(
     rule: Rule, base: pa.Array, source: pa.Array, target: pa.Array, where: str
 ) -> pa.Array:
     """What a rule makes of both values."""

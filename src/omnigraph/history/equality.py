@@ -42,7 +42,7 @@ def read_images(table: Table, addresses: pa.Array, columns: Sequence[str] | None
     )
 
 
-def same_entities(
+def compare_entities(
     one: Table,
     left: pa.Array,
     other: Table,

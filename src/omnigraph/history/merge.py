@@ -36,7 +36,7 @@ from omnigraph.history.merge_bases import (
     find_relation,
     list_ancestors,
 )
-from omnigraph.history.newest import NewestChange
+from omnigraph.history.newest_change import NewestChange
 from omnigraph.history.states import KnownState, PastStates, open_kept, translate_reclaimed
 from omnigraph.history.three_way import Entities, TableSides, merge_table
 from omnigraph.history.virtual_base import Choice, FoundRows, VirtualBase
@@ -245,7 +245,7 @@ def require_one_schema(source: Snapshot, target: Snapshot) -> None:
 def _base(target: Snapshot, past: PastStates, base: CommitId) -> KnownState:
     if base == target.head:
         return KnownState(base, target.entries, is_head=True)
-    return past.at(base)
+    return past.read(base)
 
 
 def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:

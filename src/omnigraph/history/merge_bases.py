@@ -43,10 +43,10 @@ def find_relation(commits: Commits, source: CommitId, target: CommitId) -> Relat
         return Relation(MergeOutcome.ALREADY_UP_TO_DATE, (source,))
     if target in common:
         return Relation(MergeOutcome.FAST_FORWARD, (target,))
-    return Relation(MergeOutcome.MERGED, newest_among(commits, common))
+    return Relation(MergeOutcome.MERGED, find_newest(commits, common))
 
 
-def newest_among(commits: Commits, common: set[CommitId]) -> tuple[CommitId, ...]:
+def find_newest(commits: Commits, common: set[CommitId]) -> tuple[CommitId, ...]:
     """Those that are an ancestor of no other, latest first; `common` has all their ancestors."""
     # So whatever is the parent of one of them is not among the newest.
     older = {parent for one in common for parent in _list_parents(commits, one)}

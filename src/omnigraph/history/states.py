@@ -48,11 +48,11 @@ class PastStates:
         self._root, self._refs, self._now = root, tuple(refs), now
         self._known: dict[CommitId, KnownState | None] = {}
 
-    def parents(self, commit_id: CommitId) -> tuple[CommitId, ...]:
+    def list_parents(self, commit_id: CommitId) -> tuple[CommitId, ...]:
         commit = self.commits.get(commit_id)
         return () if commit is None else commit.parents
 
-    def at(self, commit_id: CommitId) -> KnownState:
+    def read(self, commit_id: CommitId) -> KnownState:
         """The state at a commit.
 
         Raises:

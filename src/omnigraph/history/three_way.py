@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.equality import ROWS_AT_ONCE, Mask, same_entities
+from omnigraph.history.equality import ROWS_AT_ONCE, Mask, compare_entities
 from omnigraph.history.virtual_base import UNKNOWN, Choice, FoundRows, find_rows
 from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
 from omnigraph.storage.tables.table import Table
@@ -199,7 +199,7 @@ def _divide(sides: TableSides, some: Entities) -> tuple[Entities, Entities]:
 
 
 def _compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> Mask:
-    return same_entities(
+    return compare_entities(
         getattr(sides, one), getattr(some, one), getattr(sides, other), getattr(some, other)
     )
 

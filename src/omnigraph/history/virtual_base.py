@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.equality import Mask, same_entities
-from omnigraph.history.merge_bases import Commits, list_ancestors, newest_among
+from omnigraph.history.equality import Mask, compare_entities
+from omnigraph.history.merge_bases import Commits, find_newest, list_ancestors
 from omnigraph.identity import ID_COLUMN, CommitId
 from omnigraph.storage.tables.table import ROW_ADDRESS, Table
 
@@ -49,34 +49,34 @@ class VirtualBase:
 
     def choose(self, heads: Sequence[CommitId]) -> Choice:
         """For each entity the state that has it as a merge of these commits would."""
-        return self._merged(heads, np.arange(len(self.ids)))
+        return self._merge(heads, np.arange(len(self.ids)))
 
-    def _merged(self, heads: Sequence[CommitId], places: Choice) -> Choice:
+    def _merge(self, heads: Sequence[CommitId], places: Choice) -> Choice:
         first, *others = heads
-        merged, seen = self._all_at(first, places), list_ancestors(self.commits, first)
+        merged, seen = self._take_all_at(first, places), list_ancestors(self.commits, first)
         for other in others:
-            theirs, reached = self._all_at(other, places), list_ancestors(self.commits, other)
-            unlike = np.flatnonzero(~self._same(merged, theirs, places))
+            theirs, reached = self._take_all_at(other, places), list_ancestors(self.commits, other)
+            unlike = np.flatnonzero(~self._compare(merged, theirs, places))
             if len(unlike):
-                common = newest_among(self.commits, seen & reached)
-                merged[unlike] = self._settled(
+                common = find_newest(self.commits, seen & reached)
+                merged[unlike] = self._settle(
                     common, merged[unlike], theirs[unlike], places[unlike]
                 )
             seen |= reached
         return merged
 
-    def _settled(
+    def _settle(
         self, common: Sequence[CommitId], ours: Choice, theirs: Choice, places: Choice
     ) -> Choice:
         """What becomes of entities that two states have otherwise."""
         if not common:
             return np.full(len(places), UNKNOWN)
-        base = self._merged(common, places)
-        untouched = self._same(base, ours, places)
-        kept = np.where(self._same(base, theirs, places), ours, UNKNOWN)
+        base = self._merge(common, places)
+        untouched = self._compare(base, ours, places)
+        kept = np.where(self._compare(base, theirs, places), ours, UNKNOWN)
         return np.where(untouched, theirs, kept)
 
-    def _all_at(self, commit_id: CommitId, places: Choice) -> Choice:
+    def _take_all_at(self, commit_id: CommitId, places: Choice) -> Choice:
         """Every entity as one commit has it."""
         if commit_id not in self._numbers:
             self._numbers[commit_id] = self._find(commit_id)
@@ -89,7 +89,7 @@ class VirtualBase:
         self.states.append(find_rows(table, self.ids))
         return len(self.states) - 1
 
-    def _same(self, one: Choice, other: Choice, places: Choice) -> Mask:
+    def _compare(self, one: Choice, other: Choice, places: Choice) -> Mask:
         """Whether both have an entity alike; what is unknown is like nothing."""
         same: Mask = (one == other) & (one != UNKNOWN)
         compared = np.flatnonzero((one != other) & (one != UNKNOWN) & (other != UNKNOWN))
@@ -98,7 +98,7 @@ class VirtualBase:
             some = compared[pairs == pair]
             rows = pa.array(places[some])
             left, right = (self.states[number] for number in divmod(int(pair), len(self.states)))
-            same[some] = same_entities(
+            same[some] = compare_entities(
                 left.table, left.addresses.take(rows), right.table, right.addresses.take(rows)
             )
         return same

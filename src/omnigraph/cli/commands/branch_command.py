@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
-from omnigraph.cli.conflicts import deciding_options, print_counts
+from omnigraph.cli.conflict_options import add_deciding_options, print_counts
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import print_json
 
@@ -90,7 +90,7 @@ def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> 
 @click.argument("source", metavar="SOURCE")
 @add_graph_options(positional=True, writes=True)
 @click.option("--into", default="main", show_default=True, help="The branch to change.")
-@deciding_options
+@add_deciding_options
 @click.option("--delete-branch", is_flag=True, help="Delete SOURCE after the merge.")
 @click.option("--message", metavar="TEXT", help="Keep this text with the commit.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")

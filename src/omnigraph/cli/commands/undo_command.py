@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.command_target import CommandTarget, add_graph_options
-from omnigraph.cli.conflicts import deciding_options, print_counts
+from omnigraph.cli.conflict_options import add_deciding_options, print_counts
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import print_json
 
@@ -32,7 +32,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON docum
 @add_graph_options(positional=True, writes=True)
 @_BRANCH
 @_PARENT
-@deciding_options
+@add_deciding_options
 @_MESSAGE
 @_JSON
 def revert(
@@ -69,7 +69,7 @@ def revert(
 @add_graph_options(positional=True, writes=True)
 @_BRANCH
 @_PARENT
-@deciding_options
+@add_deciding_options
 @_MESSAGE
 @_JSON
 def cherry_pick(

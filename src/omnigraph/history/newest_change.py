@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.errors import MergeBaseUnavailable
-from omnigraph.history.equality import Mask, same_entities
+from omnigraph.history.equality import Mask, compare_entities
 from omnigraph.history.merge_bases import list_ancestors
 from omnigraph.history.states import KnownState, PastStates, open_kept
 from omnigraph.history.virtual_base import FoundRows, find_rows
@@ -55,8 +55,8 @@ class NewestChange:
             MergeBaseUnavailable: cleanup took what would tell.
         """
         self._found.clear()
-        theirs = self._last_change(key, ids, column, self.source)
-        ours = self._last_change(key, ids, column, self.target)
+        theirs = self._find_last_change(key, ids, column, self.source)
+        ours = self._find_last_change(key, ids, column, self.target)
         newer: Mask = theirs.earliest > ours.latest
         if not (newer | (ours.earliest >= theirs.latest)).all():
             raise MergeBaseUnavailable(self._unreadable)
@@ -79,7 +79,7 @@ class NewestChange:
         newest = sorted(set().union(*every) - self._common, key=self._ranks.__getitem__)
         return next(id for id in newest if self.past.find(id) is None)
 
-    def _last_change(
+    def _find_last_change(
         self, key: TableKey, ids: pa.Array, column: str | None, head: CommitId
     ) -> _LastChange:
         found = _LastChange(np.full(len(ids), -1), np.full(len(ids), -1))
@@ -89,32 +89,32 @@ class NewestChange:
             commit_id = commit.commit_id
             if commit_id not in asked:
                 continue
-            places, step = np.flatnonzero(asked.pop(commit_id)), self._step(commit_id)
+            places, step = np.flatnonzero(asked.pop(commit_id)), self._find_step(commit_id)
             made_here = np.ones(len(places), np.bool_)
             for parent in step.parents:
-                alike = self._same(key, ids, column, commit_id, parent, places)
+                alike = self._compare(key, ids, column, commit_id, parent, places)
                 made_here &= ~alike
                 if alike.any():
                     asked.setdefault(parent, np.zeros(len(ids), np.bool_))[places[alike]] = True
             found.note(places[made_here], step.earliest, self._ranks[commit_id])
         return found
 
-    def _step(self, commit_id: CommitId) -> _Step:
+    def _find_step(self, commit_id: CommitId) -> _Step:
         """Where to ask next; nothing is asked behind what both sides have."""
         if commit_id in self._common:
             return _Step((), self._ranks[commit_id])
         earliest, readable = self._ranks[commit_id], dict[CommitId, None]()
-        waiting = list(self.past.parents(commit_id))
+        waiting = list(self.past.list_parents(commit_id))
         while waiting:
             parent = waiting.pop()
             if self.past.find(parent) is not None:
                 readable[parent] = None
                 continue
             earliest = min(earliest, self._ranks[parent])
-            waiting += self.past.parents(parent)
+            waiting += self.past.list_parents(parent)
         return _Step(tuple(readable), earliest)
 
-    def _same(
+    def _compare(
         self,
         key: TableKey,
         ids: pa.Array,
@@ -123,12 +123,12 @@ class NewestChange:
         other: CommitId,
         places: Ranks,
     ) -> Mask:
-        states = [self.past.at(id) for id in (one, other)]
+        states = [self.past.read(id) for id in (one, other)]
         if states[0].entries.get(key) == states[1].entries.get(key):
             return np.ones(len(places), np.bool_)
-        left, right = (self._rows(key, ids, state) for state in states)
+        left, right = (self._find_rows(key, ids, state) for state in states)
         rows, columns = pa.array(places), None if column is None else (column,)
-        return same_entities(
+        return compare_entities(
             left.table,
             left.addresses.take(rows),
             right.table,
@@ -136,7 +136,7 @@ class NewestChange:
             columns,
         )
 
-    def _rows(self, key: TableKey, ids: pa.Array, state: KnownState) -> FoundRows:
+    def _find_rows(self, key: TableKey, ids: pa.Array, state: KnownState) -> FoundRows:
         known = self._found.get((key, state.commit_id))
         if known is None:
             table = open_kept(self.snapshot, state.entries[key], state)

@@ -16,7 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 SHOWN_CONFLICTS = 20
 
 
-def deciding_options(command: Command) -> Command:
+def add_deciding_options(command: Command) -> Command:
     """The options by which conflicts are looked at and decided."""
     for option in (
         click.option(
