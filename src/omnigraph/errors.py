@@ -586,7 +586,7 @@ class PreconditionFailed(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
-    """One reason why two branches cannot be merged, with the entity as the three sides have it.
+    """One reason why two states cannot be merged, with the entity as the three sides have it.
 
     `kind` is `divergent_insert`, `divergent_update` or `delete_vs_update` where the sides
     contradict each other, and a `ViolationKind` where together they would break a rule.
@@ -614,18 +614,21 @@ class MergeConflict:
 
 
 class MergeConflicts(ConflictError):
-    """Two branches contradict each other, or would break rules together; nothing was changed."""
+    """Two states contradict each other, or would break rules together; nothing was changed.
+
+    Raised by merges, reverts and cherry-picks.
+    """
 
     code = "merge_conflicts"
 
-    def __init__(self, source: str, target: str, conflicts: Sequence[MergeConflict]) -> None:
+    def __init__(self, doing: str, conflicts: Sequence[MergeConflict]) -> None:
         assert conflicts, "a merge without conflicts is no error"
-        self.source, self.target, self.conflicts = source, target, tuple(conflicts)
+        self.conflicts = tuple(conflicts)
         first = "; ".join(conflict.message for conflict in conflicts[:3])
         rest = f"; +{len(conflicts) - 3} more" if len(conflicts) > 3 else ""
         count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
         super().__init__(
-            f"merging '{source}' into '{target}' has {count}: {first}{rest}. Nothing was changed; "
+            f"{doing} has {count}: {first}{rest}. Nothing was changed; "
             "a dry run lists them, rules (resolve) and decisions settle them"
         )
 
@@ -634,14 +637,14 @@ class MergeConflicts(ConflictError):
 
 
 class MergeBaseUnavailable(ConflictError):
-    """What both branches started from was cleaned away, so their changes cannot be told."""
+    """A state from which changes are told was cleaned away: a merge base, or a commit to undo."""
 
     code = "merge_base_unavailable"
 
     def __init__(self, commit_id: str) -> None:
         super().__init__(
-            f"the state at commit {commit_id}, the merge base, was reclaimed by cleanup; "
-            "export one branch and load it into the other, or keep more commits next time"
+            f"the state at commit {commit_id}, from which changes would be told, was reclaimed by "
+            "cleanup; keep more commits or tag those you need, and load exported records instead"
         )
         self.commit_id = commit_id
 

@@ -42,6 +42,11 @@ ENTRIES = {
     ),
     "tag": Entry(f"{_COMMANDS}.tag_command", "tag", "Name commits that are to stay."),
     "commit": Entry(f"{_COMMANDS}.commit_command", "commit", "Look at the history."),
+    "revert": Entry(f"{_COMMANDS}.undo_command", "revert", "Undo what a commit did."),
+    "cherry-pick": Entry(
+        f"{_COMMANDS}.undo_command", "cherry_pick", "Do what a commit did elsewhere."
+    ),
+    "restore": Entry(f"{_COMMANDS}.undo_command", "restore", "Set a branch to what it was."),
     "diff": Entry(
         f"{_COMMANDS}.diff_command", "diff", "Show what is different between two places."
     ),
@@ -91,7 +96,8 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
-           commit *, diff, changes *, consumer *, entity *, schema show
+           commit *, revert, cherry-pick, restore, diff, changes *, consumer *, entity *,
+           schema show
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
            verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain

@@ -38,6 +38,9 @@ class WriterKind(StrEnum):
     LOAD = "Load"
     SCHEMA_APPLY = "SchemaApply"
     BRANCH_MERGE = "BranchMerge"
+    REVERT = "Revert"
+    CHERRY_PICK = "CherryPick"
+    RESTORE = "Restore"
     ENSURE_INDICES = "EnsureIndices"
     OPTIMIZE = "Optimize"
 
