@@ -54,7 +54,7 @@ class Model:
         common = self.ancestors(s) & self.ancestors(t)
         if s in common:
             return "already_up_to_date", self.states[t], set()
-        bases = self.read_newest(common)
+        bases = self.newest(common)
         ids = set().union(*self.states)
         base = {id: self.value_at(bases, id) for id in ids}
         state, conflicts = bring(base, self.states[s], self.states[t])
@@ -67,7 +67,7 @@ class Model:
         for other in others:
             theirs, reached = self.states[other].get(id, ABSENT), self.ancestors(other)
             if value != theirs:
-                base = self.value_at(self.read_newest(seen & reached), id)
+                base = self.value_at(self.newest(seen & reached), id)
                 if base == value != UNKNOWN:
                     value = theirs
                 elif base != theirs:
