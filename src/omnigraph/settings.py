@@ -29,6 +29,7 @@ _WRITES = "writes"
 _MAINTENANCE = "maintenance"
 _AUTOPILOT = "autopilot"
 _TRAVERSALS = "traversals"
+_READS = "reads"
 _SEARCH = "search"
 _EMBEDDING = "embedding"
 _S3 = "graphs on S3"
@@ -401,6 +402,14 @@ class Settings(SettingGroup):
         "How many tables maintenance works on at a time.",
         applies=_MAINTENANCE,
         is_lenient=True,
+    )
+    verify_reads: bool = setting(
+        "OMNIGRAPH_VERIFY_READS",
+        False,
+        FLAG,
+        "`true` compares every file of a table with the checksum noted when it was written, before "
+        "the file is first read in a process. On local disks; a file without a checksum is read.",
+        applies=_READS,
     )
     autopilot: AutopilotSettings = AutopilotSettings()
     traversal: TraversalSettings = TraversalSettings()

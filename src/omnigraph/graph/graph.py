@@ -695,13 +695,16 @@ class Graph:
         clean = cleanup if confirm else preview
         return clean(self._views.root, Retention(keep, age))
 
-    def verify(self, *, deep: bool = False) -> VerifyResult:
-        """Everything about the graph that is not as it must be; `deep` reads every row.
+    def verify(self, *, deep: bool = False, history: bool = False) -> VerifyResult:
+        """Everything about the graph that is not as it must be.
+
+        `deep` reads every row and compares every file with its checksum; `history` looks at every
+        commit that can still be read, and not only at the newest of each branch.
 
         >>> graph.verify(deep=True).is_sound
         True
         """
-        return verify(self._views, deep=deep)
+        return verify(self._views, deep=deep, history=history)
 
     def maintain(self) -> MaintainResult:
         """Optimize and clean up if the policy of the settings says that it is due.

@@ -31,6 +31,7 @@ from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
+from omnigraph.storage.tables.checksums import shorten_log
 from omnigraph.storage.tables.handle import latest_version, table_exists
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.reclaim import Removed, list_versions, removable, remove_versions
@@ -88,11 +89,11 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
         mark = marker.remaining(mark)
     _clean_tables(root, mark, rows, remove_versions)
-    _reclaim(leftovers, rows)
+    _reclaim(root, leftovers, rows)
     return _result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
 
-def _reclaim(leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:
+def _reclaim(root: GraphRoot, leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:
     """What nothing refers to; each failure is noted with the table it concerns."""
     manifest = rows[MANIFEST]
     try:
@@ -102,9 +103,20 @@ def _reclaim(leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:
         manifest.errors.append(error.message)
     for path, row in rows.items():
         _guarded(row, partial(leftovers.reclaim_files, path))
+        _guarded(row, partial(_shorten_logs, root, path))
     _guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
     _guarded(manifest, leftovers.reclaim_residue)
     _guarded(manifest, leftovers.finish)
+
+
+def _shorten_logs(root: GraphRoot, path: str) -> int:
+    """Drop the checksums of files that are gone."""
+    location = root.location(path)
+    if not table_exists(location):
+        return 0
+    places = [location.on_branch(branch) for branch in (None, *list_branches(location))]
+    folders = [place.local_folder for place in places]
+    return sum(shorten_log(folder) for folder in folders if folder is not None)
 
 
 def _guarded(row: _Row, work: Callable[[], int]) -> None:

@@ -16,7 +16,7 @@ from omnigraph.errors import HistoricalVersionReclaimed, OmniError
 from omnigraph.identity import EntityKind, TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
-from omnigraph.storage.layout import tables_folder
+from omnigraph.storage.layout import MANIFEST, tables_folder
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import (
     History,
@@ -28,6 +28,11 @@ from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.damage import (
+    ChecksumLogs,
+    require_branch_ref,
+    require_version_file,
+)
 from omnigraph.storage.tables.handle import open_table
 from omnigraph.storage.tables.reclaim import list_versions, tagged_versions
 
@@ -90,6 +95,7 @@ class Marker:
         self.root, self.retention = root, retention
         self._shown: dict[tuple[str | None, int], Entries] = {}
         self._histories: dict[str | None, History] = defaultdict(History)
+        self._trusted: set[tuple[str, str | None, int]] = set()
 
     def mark(self) -> Mark:
         """What is needed now.
@@ -134,6 +140,7 @@ class Marker:
         self._preflight(newest.values())
         commits = {ref.incarnation: self._own_commits(ref, newest) for ref in refs}
         manifests = self._retained(commits, newest)
+        self._require_undamaged(manifests)
         bases = self._resting(commits) if self._has_sleepers() else {}
         return Mark(
             refs=refs,
@@ -146,7 +153,7 @@ class Marker:
         )
 
     def _newest(self, ref: BranchRef) -> ManifestVersion:
-        return read_newest(self.root.manifest(ref.incarnation))
+        return read_newest(replace(self.root.manifest(ref.incarnation), is_verified=True))
 
     def _preflight(self, manifests: Iterable[ManifestVersion]) -> None:
         """Raise unless every table version that a branch shows now can be opened."""
@@ -160,6 +167,23 @@ class Marker:
                     sorted(entries, key=str),
                 )
             )
+
+    def _require_undamaged(self, manifests: Mapping[str | None, frozenset[int]]) -> None:
+        """Raise unless what says what is needed is what was written.
+
+        Damaged, it might not name what a commit shows, and that would pass for garbage.
+        """
+        logs = ChecksumLogs()
+        pins = {**self._pins(manifests)}
+        places = {**{(MANIFEST, branch): all_ for branch, all_ in manifests.items()}, **pins}
+        for (path, branch), versions in places.items():
+            location = self.root.location(path, branch)
+            if branch is not None:
+                require_branch_ref(location, branch)
+            for version in sorted(versions):
+                if (path, branch, version) not in self._trusted:
+                    require_version_file(location, version, logs)
+                    self._trusted.add((path, branch, version))
 
     def _own_commits(
         self, ref: BranchRef, newest: Mapping[str | None, ManifestVersion]
@@ -201,7 +225,8 @@ class Marker:
         if known is not None:
             return known
         try:
-            manifest = read_manifest(self.root.manifest(branch), version)
+            verified = replace(self.root.manifest(branch), is_verified=True)
+            manifest = read_manifest(verified, version)
         except HistoricalVersionReclaimed:
             return ()
         entries = tuple(manifest.state.entries.values())

@@ -2,23 +2,27 @@
 
 A quick look reads metadata: every branch folds, every table version it shows opens, has as many
 rows as recorded and is where its newest version is, the history has no gap. A deep look reads
-every row as well: ids are unique, edges end at nodes, indexes find what scans find.
+every row as well: ids are unique, edges end at nodes, indexes find what scans find, and every
+file is what was written. Both look at what branches show now, or at every commit that can be read.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from omnigraph.errors import BranchNotFound, OmniError
 from omnigraph.identity import EntityKind, table_key
 from omnigraph.maintenance.declared import stored_indexes
 from omnigraph.maintenance.mark import Place, table_paths
 from omnigraph.maintenance.model import Finding, VerifyResult
+from omnigraph.maintenance.verify_files import Concerned, FileCheck
+from omnigraph.maintenance.verify_past import verify_past
+from omnigraph.maintenance.verify_refs import verify_refs
+from omnigraph.maintenance.verify_report import Report
 from omnigraph.maintenance.verify_rows import dangling_ends, verify_rows
 from omnigraph.maintenance.verify_schema import check_schema
+from omnigraph.maintenance.verify_small_files import verify_small_files
 from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
@@ -29,6 +33,7 @@ from omnigraph.storage.refs import list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
+from omnigraph.storage.tables.damage import lost_versions
 from omnigraph.storage.tables.handle import Table, latest_version, open_table
 from omnigraph.storage.tables.indices import describe_indices
 from omnigraph.storage.tables.reclaim import tree_names, unreferenced_files
@@ -38,45 +43,33 @@ _LOOKS = 3
 """So often a branch is looked at that is written while we look."""
 
 
-@dataclass
-class Report:
-    """What was found so far; tables are looked at side by side, and lists take that."""
+def verify(branches: Branches, *, deep: bool = False, history: bool = False) -> VerifyResult:
+    """Everything about a graph that is not as it must be, on all its branches.
 
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[Finding] = field(default_factory=list)
-    checked: Counter[str] = field(default_factory=Counter)
-    tables: set[tuple[str, str | None, int]] = field(default_factory=set)
-    """The table versions that other branches showed as well and that were looked at."""
-    looked: set[tuple[str, str | None, int]] = field(default_factory=set)
-
-    def wrong(self, check: str, message: str, branch: str, table_key: str | None = None) -> None:
-        self.findings.append(Finding(check, message, branch, table_key))
-
-    def note(
-        self, check: str, message: str, branch: str | None = None, table_key: str | None = None
-    ) -> None:
-        self.notes.append(Finding(check, message, branch, table_key))
-
-    def take(self, other: Report) -> None:
-        """Add what was found about one branch."""
-        self.findings += other.findings
-        self.notes += other.notes
-        self.checked += other.checked
-        self.tables |= other.looked
-
-
-def verify(branches: Branches, *, deep: bool = False) -> VerifyResult:
-    """Everything about a graph that is not as it must be, on all its branches."""
-    report = Report()
+    With `history` every commit is looked at that can still be read, and not only the newest.
+    """
+    report, files = Report(Concerned(branches.root)), FileCheck(whole=deep)
     _verify_intents(branches.root, report)
+    verify_small_files(branches.root, report)
+    verify_refs(branches.root, report)
     names = [str(name) for name in list_names(branches.root.store)]
     with working("verifying", total=len(names), unit="branches") as work:
         for name in names:
-            _verify_branch(branches, name, report, deep=deep)
+            _verify_branch(branches, name, report, files, deep=deep)
+            if history:
+                verify_past(branches, name, report, files)
             work.advance()
+    _count_files(report, files)
     _look_for_leftovers(branches.root, report)
     ordered = sorted(report.findings, key=lambda f: (f.branch or "", f.table_key or "", f.check))
     return VerifyResult(deep, tuple(ordered), tuple(report.notes), dict(report.checked))
+
+
+def _count_files(report: Report, files: FileCheck) -> None:
+    report.checked["files"] += files.compared
+    if files.unnoted:
+        message = f"{files.unnoted} files have no checksum, so nobody can tell if they are damaged"
+        report.note("no_checksum", message)
 
 
 def _verify_intents(root: GraphRoot, report: Report) -> None:
@@ -89,10 +82,12 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
         report.findings.append(Finding("intent", error.message))
 
 
-def _verify_branch(branches: Branches, name: str, report: Report, *, deep: bool) -> None:
+def _verify_branch(
+    branches: Branches, name: str, report: Report, files: FileCheck, *, deep: bool
+) -> None:
     """A branch as it is; what is found wrong counts only if nobody moved it meanwhile."""
     for attempt in range(_LOOKS):
-        look = Report(tables=report.tables)
+        look = Report(report.concerned, tables=report.tables)
         try:
             seen = branches.newest(name)
         except BranchNotFound:
@@ -100,7 +95,7 @@ def _verify_branch(branches: Branches, name: str, report: Report, *, deep: bool)
         except OmniError as error:
             report.wrong("branch", error.message, name)
             return
-        _verify_seen(seen, look, deep=deep)
+        _verify_seen(seen, look, files, deep=deep)
         if not look.findings or attempt + 1 == _LOOKS or not _has_moved(branches, seen):
             report.take(look)
             return
@@ -114,16 +109,17 @@ def _has_moved(branches: Branches, seen: View) -> bool:
     return now.manifest_version != seen.snapshot.manifest_version
 
 
-def _verify_seen(seen: View, report: Report, *, deep: bool) -> None:
+def _verify_seen(seen: View, report: Report, files: FileCheck, *, deep: bool) -> None:
     snapshot = seen.snapshot
     report.checked["branches"] += 1
     _verify_schema(snapshot, report)
     _verify_history(snapshot, report)
+    _guarded(report, snapshot.branch, None, lambda: _verify_manifest(snapshot, report, files))
     entries = snapshot.entries.values()
     fresh = [e for e in entries if (e.path, e.owner_branch, e.version) not in report.tables]
     report.looked |= {(e.path, e.owner_branch, e.version) for e in entries}
     with ThreadPoolExecutor(snapshot.root.settings.maintenance_concurrency) as pool:
-        list(pool.map(lambda entry: _verify_table(seen, entry, report, deep=deep), fresh))
+        list(pool.map(lambda entry: _verify_table(seen, entry, report, files, deep=deep), fresh))
     if deep:
         _guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report))
 
@@ -155,9 +151,12 @@ def _verify_history(snapshot: Snapshot, report: Report) -> None:
             report.wrong("history", message, snapshot.branch)
 
 
-def _verify_table(seen: View, entry: TableEntry, report: Report, *, deep: bool) -> None:
+def _verify_table(
+    seen: View, entry: TableEntry, report: Report, files: FileCheck, *, deep: bool
+) -> None:
     snapshot = seen.snapshot
     branch, key = snapshot.branch, entry.table_key
+    _guarded(report, branch, key, lambda: _verify_files(snapshot, entry, report, files))
 
     def look() -> None:
         location = snapshot.location(entry)
@@ -175,6 +174,24 @@ def _verify_table(seen: View, entry: TableEntry, report: Report, *, deep: bool) 
             verify_rows(table, lambda check, message: report.wrong(check, message, branch, key))
 
     _guarded(report, branch, key, look)
+
+
+def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> None:
+    """The files of the manifest are what was written, and none of its versions vanished."""
+    table = snapshot.manifest.table
+    files.check(table, lambda found: report.damaged(found, snapshot, MANIFEST, None))
+    for version in lost_versions(table.location):
+        message = f"version {version} of the manifest was written and is gone"
+        report.wrong("lost_version", message, snapshot.branch)
+
+
+def _verify_files(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
+    table = open_table(snapshot.location(entry), entry.version)
+    key = entry.table_key
+    files.check(table, lambda found: report.damaged(found, snapshot, entry.path, key))
+    for version in lost_versions(table.location):
+        message = f"version {version} of {table.location} was written and is gone"
+        report.wrong("lost_version", message, snapshot.branch, key)
 
 
 def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report) -> None:

@@ -63,6 +63,7 @@ class GraphRoot:
             self.store.storage_options,
             generation or known_generation(self.store.uri_of(MANIFEST)),
             folder,
+            self.settings.verify_reads,
         )
 
     def manifest(self, branch: str | None = None) -> TableLocation:

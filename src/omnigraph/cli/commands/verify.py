@@ -11,15 +11,16 @@ from omnigraph.cli.scope import Scope, graph_options
 
 @click.command(epilog=examples("verify"))
 @graph_options(positional=True, writes=False)
-@click.option("--deep", is_flag=True, help="Read every row as well.")
+@click.option("--deep", is_flag=True, help="Read every row and compare every checksum.")
+@click.option("--history", is_flag=True, help="Look at every commit that can still be read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def verify(scope: Scope, deep: bool, as_json: bool) -> int:
+def verify(scope: Scope, deep: bool, history: bool, as_json: bool) -> int:
     """Look whether everything is in order on every branch; changes nothing.
 
     Exits with 1 if something is wrong. What is merely worth knowing is shown and changes nothing.
     """
     graph = scope.open(read_only=True)
-    result = graph.verify(deep=deep)
+    result = graph.verify(deep=deep, history=history)
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return 0 if result.is_sound else 1

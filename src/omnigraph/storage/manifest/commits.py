@@ -161,7 +161,8 @@ def decode_audit(one: Row) -> RecoveryAudit:
     body = _object(one)
     try:
         tables = body["tables"]
-        assert isinstance(tables, list)
+        if not isinstance(tables, list):
+            raise TypeError("its tables are not a list")
         return RecoveryAudit(
             operation_id=OperationId(str(body["operation_id"])),
             kind=RecoveryKind(str(body["recovery_kind"])),
@@ -174,7 +175,7 @@ def decode_audit(one: Row) -> RecoveryAudit:
             ),
             created_at=int(str(body["created_at"])),
         )
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ManifestCorrupt(f"recovery audit {one['object_id']!r} is malformed") from error
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import CommitId
 from omnigraph.storage.generations import Sighting, generation_of, note_published
 from omnigraph.storage.manifest.commits import (
@@ -17,8 +18,11 @@ from omnigraph.storage.manifest.commits import (
 from omnigraph.storage.manifest.rows import COLUMNS, Row, RowKind
 from omnigraph.storage.manifest.stamp import guard_stamp
 from omnigraph.storage.manifest.state import ManifestState, decode_state
+from omnigraph.storage.tables.checksums import LOG
+from omnigraph.storage.tables.damage import lost_after
+from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
-from omnigraph.storage.tables.ledger import LedgerState, read_state
+from omnigraph.storage.tables.ledger import MARK, LedgerState, read_state
 from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.marks import find_mark, mark_of
 
@@ -86,9 +90,13 @@ def after_publish(ledger: LedgerState, state: ManifestState, stamp: int) -> Mani
 def _fold(table: Table, *, is_newest: bool) -> ManifestVersion:
     mark = mark_of(table)
     stamp = guard_stamp(table.schema_metadata, table.schema.names)
-    ledger = read_state(table)
-    rows: list[Row] = ledger.rows.select(_NAMES).to_pylist()
-    state = decode_state(rows)
+    _require_columns(table)
+    if is_newest:
+        _require_newest(table)
+    with translated(f"decoding {table!r}"):
+        ledger = read_state(table)
+        rows: list[Row] = ledger.rows.select(_NAMES).to_pylist()
+        state = decode_state(rows)
     generation = generation_of(
         table.location, state.graph_identity, Sighting(table.version, mark) if is_newest else None
     )
@@ -100,6 +108,28 @@ def _fold(table: Table, *, is_newest: bool) -> ManifestVersion:
             return _fold(open_table(known, table.version), is_newest=is_newest)
         ledger = replace(ledger, table=Table(known, table.native, table.columns))
     return ManifestVersion(ledger, state, stamp, mark)
+
+
+def _require_columns(table: Table) -> None:
+    """Raise unless it has the columns of a manifest; a damaged file may say anything."""
+    for column in (*COLUMNS, MARK):
+        at = table.schema.get_field_index(column.name)
+        if at < 0 or table.schema.field(at).type != column.type:
+            raise ManifestCorrupt(
+                f"version {table.version} of {table.location} has no column {column.name} of type "
+                f"{column.type}: its file is damaged; restore it from a backup"
+            )
+
+
+def _require_newest(table: Table) -> None:
+    """Raise if a newer version was there and is gone: what it published must not be forgotten."""
+    lost = lost_after(table.location, table.version)
+    if lost is not None:
+        raise ManifestCorrupt(
+            f"version {lost} of {table.location} was written and is gone, and with it what it "
+            f"published; restore its file from a backup, or remove {table.location}/{LOG} to go on "
+            f"from version {table.version}"
+        )
 
 
 class History:
@@ -133,11 +163,12 @@ class History:
         ids = [f.id for f in manifest.table.fragments() if f.id not in state_ids]
         with self._lock:
             fresh = [id for id in ids if id not in self._seen]
-            if fresh:
-                # One scan for all of them: a first read meets a fragment for every publish.
-                self._seen |= _decode(manifest.table, fresh)
-            recent: list[Row] = manifest.ledger.recent.select(_NAMES).to_pylist()
-            return [*(self._seen[id] for id in ids), _split(recent)]
+            with translated(f"decoding the history of {manifest.location}"):
+                if fresh:
+                    # One scan for all of them: a first read meets a fragment for every publish.
+                    self._seen |= _decode(manifest.table, fresh)
+                recent: list[Row] = manifest.ledger.recent.select(_NAMES).to_pylist()
+                return [*(self._seen[id] for id in ids), _split(recent)]
 
 
 def _decode(

@@ -19,6 +19,7 @@ from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import says_not_found, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.location import TableLocation, assert_flat_name
+from omnigraph.storage.tables.parts import note_branch
 
 MAIN_IDENTIFIER = "main"
 _LOOKS = 5
@@ -54,6 +55,7 @@ def create_branch(
         if probes.branch_exists(location, name):
             raise AlreadyExists(f"{location.uri} already has a branch {name}") from error
         raise translate(error, f"creating branch {name} of {location.uri}") from error
+    note_branch(location, name, version)
     return open_table(location.on_branch(name), version)
 
 

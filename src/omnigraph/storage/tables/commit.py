@@ -31,6 +31,7 @@ from omnigraph.storage.tables.failures import is_conflict, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_version
 from omnigraph.storage.tables.probes import version_exists
 from omnigraph.storage.tables.stage import StagedTransaction
 from omnigraph.storage.tables.wholeness import is_whole_version
@@ -152,6 +153,7 @@ def restore(
         restored = LanceDataset.commit(
             newest.native, transaction, storage_options=location.native_options, max_retries=0
         )
+    note_version(location, int(restored.version), newest.version, uuid)
     return int(restored.version)
 
 
@@ -215,6 +217,7 @@ def _verified(staged: StagedTransaction, table: Table | None) -> CommittedVersio
     if table is not None and is_whole_version(
         staged.location, staged.target_version, staged.uuid, staged.read_version
     ):
+        _note(staged)
         return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
     try:
         table = table or open_table(staged.location, staged.target_version)
@@ -229,7 +232,12 @@ def _verified(staged: StagedTransaction, table: Table | None) -> CommittedVersio
             f"version {table.version} of {staged.location} holds transaction {record.uuid} "
             f"based on version {record.read_version}",
         )
+    _note(staged)
     return CommittedVersion(table.version, row_count, staged.uuid, table)
+
+
+def _note(staged: StagedTransaction) -> None:
+    note_version(staged.location, staged.target_version, staged.read_version, staged.uuid)
 
 
 def _landed_elsewhere(staged: StagedTransaction, version: int) -> RecoveryRequired:

@@ -21,6 +21,7 @@ from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Fragment, Table
 from omnigraph.storage.tables.indices import IndexKind, Layout, TableIndex
 from omnigraph.storage.tables.ledger import is_ledger
+from omnigraph.storage.tables.parts import note_rows
 from omnigraph.storage.tables.small_writes import STORAGE_VERSION
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_rows
@@ -166,6 +167,7 @@ def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenG
         written = tuple(result.new_fragments)
     assert sum(f.physical_rows for f in written) == sum(f.num_rows for f in replaced)
     require_whole_rows(table.location, written)
+    note_rows(table.location, written)
     return WrittenGroup(table.version, tuple(replaced), written)
 
 

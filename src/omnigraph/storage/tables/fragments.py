@@ -14,6 +14,7 @@ from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_rows
 from omnigraph.storage.tables.session import shared_session
 from omnigraph.storage.tables.small_writes import STORAGE_VERSION, write_small
 from omnigraph.storage.tables.wholeness import long_blob_bytes, require_whole_rows
@@ -76,6 +77,7 @@ def write_uncommitted(
             else:
                 written = _write_any(target, measured.rows, mode, rows_per_file, bytes_per_file)
         require_whole_rows(location, written, measured.long_blob_bytes)
+        note_rows(location, written)
         if carried_row_ids is not None:
             _carry(written, carried_row_ids)
     return written

@@ -13,6 +13,7 @@ from lance.dataset import ColumnOrdering
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
 from omnigraph.storage.objects.failures import Translating
 from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.damage import require_intact
 from omnigraph.storage.tables.directory import KEY, RowDirectory
 from omnigraph.storage.tables.failures import (
     find_translation,
@@ -401,7 +402,15 @@ def open_table(location: TableLocation, version: int) -> Table:
         )
     except Exception as error:
         raise _why_not_opened(location, version, error) from error
-    return Table(location, native)
+    except BaseException as error:
+        _raise_panic(error, location)
+        raise
+    if int(native.version) != version:
+        raise StorageFailure(
+            StorageKind.PERMANENT,
+            f"the file of version {version} of {location} says that it is version {native.version}",
+        )
+    return _opened(location, native)
 
 
 def open_newest(location: TableLocation) -> Table:
@@ -416,6 +425,23 @@ def open_newest(location: TableLocation) -> Table:
         if not probes.has_versions(location):
             raise _no_table(location) from error
         raise translate(error, f"opening {location}") from error
+    except BaseException as error:
+        _raise_panic(error, location)
+        raise
+    return _opened(location, native)
+
+
+def _raise_panic(error: BaseException, location: TableLocation) -> None:
+    """A panic of the substrate, which a damaged file may cause, as one of our errors."""
+    failure = find_translation(error, f"opening {location}")
+    if failure is not None:
+        raise failure from error
+
+
+def _opened(location: TableLocation, native: lance.LanceDataset) -> Table:
+    if location.is_verified:
+        with translated(f"comparing the files of {location} with their checksums"):
+            require_intact(location, native)
     return Table(location, native)
 
 

@@ -17,6 +17,7 @@ from lance import Index, LanceOperation
 from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Fragment, Table
+from omnigraph.storage.tables.parts import note_indices
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import require_whole_indices
 
@@ -240,6 +241,7 @@ def stage_indices(
 def _require_whole(table: Table, built: Sequence[Index]) -> None:
     sizes = {str(one.uuid): sum(file.size_bytes for file in one.files or ()) for one in built}
     require_whole_indices(table.location, sizes)
+    note_indices(table.location, sizes)
 
 
 def _build(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -> Index:

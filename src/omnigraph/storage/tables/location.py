@@ -43,6 +43,8 @@ class TableLocation:
     generation: Generation | None = field(default=None, repr=False)
     graph_folder: str | None = field(default=None, repr=False, compare=False)
     """The folder of the graph the table belongs to; None where it is on an object store."""
+    is_verified: bool = field(default=False, repr=False, compare=False)
+    """Whether files are compared with their checksums before they are first read."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "uri", self.uri.rstrip("/"))

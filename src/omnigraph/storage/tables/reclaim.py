@@ -16,6 +16,7 @@ from lance.file import LanceFileSession
 from omnigraph.errors import StorageFailure
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.branches import list_branches
+from omnigraph.storage.tables.damage import Forgetting
 from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
@@ -79,6 +80,7 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
     table = open_newest(location)
     _drop_outdated_note(table)
     with (
+        Forgetting(location, versions),
         translated(f"removing versions of {location}"),
         native_write("remove_versions", location),
     ):

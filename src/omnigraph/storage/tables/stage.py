@@ -31,6 +31,7 @@ from omnigraph.storage.tables.fragments import (
 )
 from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table, table_exists
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_deletions
 from omnigraph.storage.tables.wholeness import require_whole_deletions
 
 _SMALL_FRAGMENT_ROWS = 1024
@@ -403,6 +404,7 @@ def _without_rows(
             else:
                 kept.append(left)
     require_whole_deletions(table.location, kept)
+    note_deletions(table.location, kept)
     return kept, emptied
 
 

@@ -1,0 +1,97 @@
+"""Looking at the small files beside the tables.
+
+None of them is authority: whoever writes next puts them right, and a wrong one costs time at most.
+So what is wrong with one is a note.
+"""
+
+from __future__ import annotations
+
+import json
+
+from omnigraph.errors import OmniError
+from omnigraph.maintenance.mark import table_paths
+from omnigraph.maintenance.verify_report import Report
+from omnigraph.storage.initialize import mirror_files
+from omnigraph.storage.layout import MANIFEST, SIGHTINGS, WRITER_LOCK, WRITER_QUEUE_LOCK
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.objects.small_files import read_small_file
+from omnigraph.storage.objects.store import StoreKind
+from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.branches import list_branches
+from omnigraph.storage.tables.checksums import LOG, read_log
+from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.probes import NEWEST_NOTE
+
+
+def verify_small_files(root: GraphRoot, report: Report) -> None:
+    _verify_mirror(root, report)
+    _verify_sightings(root, report)
+    if root.store.kind is not StoreKind.LOCAL:
+        return
+    _verify_locks(root, report)
+    for path in (MANIFEST, *table_paths(root)):
+        try:
+            location = root.location(path)
+            for branch in (None, *list_branches(location)):
+                _verify_notes(location.on_branch(branch), report)
+        except OmniError:
+            continue  # what is wrong with the table is said where it is looked at
+
+
+def _verify_mirror(root: GraphRoot, report: Report) -> None:
+    """The schema files say what the manifest says; opening the graph to write rewrites them."""
+    try:
+        contract = Snapshot(root, MAIN_REF, read_newest(root.manifest())).contract
+        wrong = [p for p, text in mirror_files(contract) if root.store.find(p) != text.encode()]
+    except OmniError:
+        return  # the branch says so itself
+    for path in wrong:
+        report.note("schema_mirror", f"{path} is not the schema of the graph")
+
+
+def _verify_sightings(root: GraphRoot, report: Report) -> None:
+    """Damaged, it delays what cleanup removes."""
+    data = root.store.find(SIGHTINGS)
+    if data is None:
+        return
+    if not _is_object(data):
+        report.note("unreferenced_list", f"{SIGHTINGS} cannot be read; cleanup starts it anew")
+
+
+def _is_object(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _verify_locks(root: GraphRoot, report: Report) -> None:
+    """The lock counts and not what is written in its file, which the next writer replaces."""
+    for name in (WRITER_LOCK, WRITER_QUEUE_LOCK):
+        try:
+            content = read_small_file(f"{root.uri}/{name}")
+        except OSError:
+            continue  # nobody has written here yet
+        is_whole = not content or (name == WRITER_LOCK and _is_object(content))
+        if not is_whole:
+            report.note("lock_file", f"{name} is not what a writer leaves")
+
+
+def _verify_notes(location: TableLocation, report: Report) -> None:
+    """The note of the newest version, and the log of checksums."""
+    folder = location.local_folder
+    if folder is None:
+        return
+    damaged = read_log(folder).damaged_lines
+    if damaged:
+        report.note("checksum_log", f"{folder}/{LOG} has {damaged} damaged lines")
+    newest = latest_version(location)
+    try:
+        note = read_small_file(f"{folder}/{NEWEST_NOTE}")
+    except OSError:
+        note = b""
+    if note != b'{"version":%d}' % newest and newest == latest_version(location):
+        report.note("version_hint", f"{folder}/{NEWEST_NOTE} does not name version {newest}")
