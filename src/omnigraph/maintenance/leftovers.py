@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from omnigraph.errors import ConflictError, OmniError, StorageFailure
+from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError, StorageFailure
 from omnigraph.maintenance.mark import Mark, Marker
 from omnigraph.maintenance.sightings import Sightings
 from omnigraph.storage.at_work import SILENCE_S, Note, bury, made_at_ms, notes
@@ -210,7 +210,8 @@ def _children_first(branches: Mapping[str, TableBranch]) -> list[str]:
     while waiting:
         parents = {branch.parent_branch for branch in waiting.values()}
         leaves = sorted(name for name in waiting if name not in parents)
-        assert leaves, "a branch is no descendant of itself"
+        if not leaves:
+            raise ManifestCorrupt(f"the branches {', '.join(sorted(waiting))} start at each other")
         ordered += leaves
         for name in leaves:
             del waiting[name]

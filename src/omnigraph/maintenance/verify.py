@@ -34,7 +34,8 @@ from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
 from omnigraph.storage.tables.damage import lost_versions
-from omnigraph.storage.tables.handle import Table, latest_version, open_table
+from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.indices import describe_indices
 from omnigraph.storage.tables.reclaim import tree_names, unreferenced_files
 from omnigraph.writer.change import Branches, View
@@ -62,7 +63,8 @@ def verify(branches: Branches, *, deep: bool = False, history: bool = False) -> 
     _count_files(report, files)
     _look_for_leftovers(branches.root, report)
     ordered = sorted(report.findings, key=lambda f: (f.branch or "", f.table_key or "", f.check))
-    return VerifyResult(deep, tuple(ordered), tuple(report.notes), dict(report.checked))
+    unique = tuple(dict.fromkeys(ordered))
+    return VerifyResult(deep, unique, tuple(report.notes), dict(report.checked))
 
 
 def _count_files(report: Report, files: FileCheck) -> None:
@@ -167,7 +169,7 @@ def _verify_table(
             message = f"it has {rows} rows and is recorded with {entry.row_count}"
             report.wrong("row_count", message, branch, key)
         if entry.owner == snapshot.ref.incarnation:
-            _verify_head(snapshot, entry, report)
+            _verify_head(snapshot, entry, report, files)
         _verify_indexes(seen, entry, table, report)
         if deep:
             report.checked["rows"] += rows
@@ -194,9 +196,14 @@ def _verify_files(snapshot: Snapshot, entry: TableEntry, report: Report, files: 
         report.wrong("lost_version", message, snapshot.branch, key)
 
 
-def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report) -> None:
+def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
     """A table its branch owns stands where the graph shows it, but for a write on its way."""
-    head = latest_version(snapshot.location(entry))
+    newest = open_newest(snapshot.location(entry))
+    head = newest.version
+    if head > entry.version:
+        # Settling an interrupted write may come to show it.
+        path, key = entry.path, entry.table_key
+        files.check(newest, lambda found: report.damaged(found, snapshot, path, key))
     message = f"the graph shows version {entry.version}, the newest is {head}"
     if head < entry.version:
         report.wrong("missing_version", message, snapshot.branch, entry.table_key)
@@ -271,6 +278,7 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
 def _guarded(report: Report, branch: str, table_key: str | None, look: Callable[[], None]) -> None:
     """Whatever cannot be read is a finding, and the rest is looked at all the same."""
     try:
-        look()
+        with translated(f"verifying {table_key or branch}"):
+            look()
     except OmniError as error:
         report.wrong("unreadable", error.message, branch, table_key)

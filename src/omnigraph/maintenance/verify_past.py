@@ -7,6 +7,7 @@ from omnigraph.identity import BranchName
 from omnigraph.maintenance.verify_files import FileCheck
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.maintenance.verify_schema import check_schema
+from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.refs import read_ref
@@ -32,6 +33,7 @@ def verify_past(branches: Branches, name: str, report: Report, files: FileCheck)
             manifest = read_manifest(root.manifest(ref.incarnation), version)
             snapshot = Snapshot(root, ref, manifest)
             check_schema(snapshot.contract)
+            _verify_manifest(snapshot, report, files)
         except HistoricalVersionReclaimed:
             continue  # cleaned away since it was listed
         except OmniError as error:
@@ -40,6 +42,11 @@ def verify_past(branches: Branches, name: str, report: Report, files: FileCheck)
         report.checked["manifest_versions"] += 1
         for entry in snapshot.entries.values():
             _verify_entry(snapshot, entry, report, files)
+
+
+def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> None:
+    table = snapshot.manifest.table
+    files.check(table, lambda found: report.damaged(found, snapshot, MANIFEST, None))
 
 
 def _verify_entry(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:

@@ -16,6 +16,7 @@ from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, Sto
 from omnigraph.identity import MAIN, BranchName, CommitId
 from omnigraph.storage.layout import BRANCHES, branch_ref, find_branch
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.sealed import require_seal, sealed
 from omnigraph.storage.tables.location import is_flat_name
 
 _FORMAT = 1
@@ -62,7 +63,7 @@ def encode_ref(ref: BranchRef) -> bytes:
         "created_at": ref.created_at,
         "actor_id": ref.actor_id,
     }
-    return json.dumps(body, indent=2).encode()
+    return json.dumps(sealed(body), indent=2).encode()
 
 
 def decode_ref(data: bytes, path: str) -> BranchRef:
@@ -71,6 +72,7 @@ def decode_ref(data: bytes, path: str) -> BranchRef:
         body = json.loads(data)
         if body["version"] != _FORMAT:
             raise ManifestCorrupt(f"{path} has format {body['version']}, not {_FORMAT}")
+        require_seal(body, path, ("version", *BranchRef.__slots__))
         ref = msgspec.convert({name: body[name] for name in BranchRef.__slots__}, BranchRef)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ManifestCorrupt(f"{path} is not a branch record: {error}") from error

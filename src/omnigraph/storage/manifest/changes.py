@@ -137,7 +137,7 @@ def apply_publication(
     if publication.commit is not None:
         head = Head(branch, incarnation, publication.commit.commit_id, parent)
         state = replace(state, heads={**state.heads, branch: head})
-    assert state.entries is not None  # folding refuses two live tables of one name
+    state.require_consistent()
     return state
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import MAIN, CommitId, OperationId
 from omnigraph.storage.manifest.rows import Row, RowKind, audit_id, row
+from omnigraph.storage.tables.location import is_flat_name
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 
@@ -132,6 +133,9 @@ def decode_commit(one: Row) -> Commit:
     created_at = metadata.get("created_at")
     if version is None or not isinstance(created_at, int):
         raise ManifestCorrupt(f"commit {one['object_id']!r} lacks its version or its time")
+    incarnation = _optional(metadata, "incarnation")
+    if incarnation is not None and not is_flat_name(incarnation):
+        raise ManifestCorrupt(f"commit {one['object_id']!r} is of no branch, {incarnation!r}")
     details = metadata.get("details", {})
     if not isinstance(details, dict):
         raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are no object")
@@ -143,7 +147,7 @@ def decode_commit(one: Row) -> Commit:
         merged_parent_commit_id=_commit_id(metadata, "merged_parent_commit_id"),
         actor_id=_optional(metadata, "actor_id"),
         created_at=created_at,
-        incarnation=_optional(metadata, "incarnation"),
+        incarnation=incarnation,
         origin=_optional(metadata, "origin"),
         details=details,
     )

@@ -21,6 +21,7 @@ from omnigraph.identity import (
 from omnigraph.storage.layout import RECOVERY, find_operation, intent_path, table_path
 from omnigraph.storage.manifest.changes import NewCommit, SetVersion
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.sealed import require_seal, sealed
 from omnigraph.storage.tables.location import is_flat_name
 
 FORMAT = 2
@@ -114,7 +115,7 @@ class Intent:
 
 def encode_intent(intent: Intent) -> bytes:
     body = {"schema_version": intent.format, **msgspec.to_builtins(intent)}
-    return msgspec.json.format(msgspec.json.encode(body), indent=2)
+    return msgspec.json.format(msgspec.json.encode(sealed(body)), indent=2)
 
 
 def decode_intent(data: bytes, path: str, root: str) -> Intent:
@@ -133,7 +134,8 @@ def decode_intent(data: bytes, path: str, root: str) -> Intent:
 def _check_format(data: bytes, path: str) -> None:
     """Nothing else of an intent may be read before this passed."""
     try:
-        version = msgspec.json.decode(data)["schema_version"]
+        body = msgspec.json.decode(data)
+        version = body["schema_version"]
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ManifestCorrupt(f"{path} is no intent: {error!r}; set it aside to go on") from error
     if type(version) is int and version > FORMAT:
@@ -143,6 +145,7 @@ def _check_format(data: bytes, path: str) -> None:
         )
     if type(version) is not int or version < PLAIN_FORMAT:
         raise ManifestCorrupt(f"{path} has the unknown format {version!r}")
+    require_seal(body, path, ("schema_version", *Intent.__slots__))
 
 
 def _check_shape(intent: Intent, path: str, root: str) -> None:

@@ -18,7 +18,7 @@ from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import says_not_found, translate, translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
-from omnigraph.storage.tables.location import TableLocation, assert_flat_name
+from omnigraph.storage.tables.location import TableLocation, require_flat_name
 from omnigraph.storage.tables.parts import note_branch
 
 MAIN_IDENTIFIER = "main"
@@ -43,7 +43,7 @@ def create_branch(
 
     `AlreadyExists` if the name is taken, which is decided by looking, before and after.
     """
-    assert_flat_name(name)
+    require_flat_name(name)
     if probes.branch_exists(location, name):
         raise AlreadyExists(f"{location.uri} already has a branch {name}")
     drop_zombie_tree(location, name)
@@ -88,7 +88,7 @@ def _listed(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
 
 def delete_branch(location: TableLocation, name: str) -> None:
     """Remove the branch and its folder; one that is gone already is fine."""
-    assert_flat_name(name)
+    require_flat_name(name)
     if probes.branch_exists(location, name):
         _refuse_parent(location, name)
         main = open_newest(location.on_branch(None))
@@ -114,7 +114,7 @@ def branch_identifier(location: TableLocation) -> str:
 
 def drop_zombie_tree(location: TableLocation, name: str) -> bool:
     """Remove the folder of a branch that has no ref; tells whether there was one."""
-    assert_flat_name(name)
+    require_flat_name(name)
     if not probes.branch_files(location, name):
         return False
     if probes.branch_exists(location, name):

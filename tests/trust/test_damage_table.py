@@ -1,0 +1,139 @@
+"""Each kind of file, deleted, cut or with a bit flipped, against every verb.
+
+The expected column has one entry: a typed error or the right answer, and verify finds it. A cleanup
+beside the damage must not cost anything either: with the file put back, all is as it was.
+
+By default a sample runs, of which the seed is in the name of each test; `-m fuzz` runs the rest.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import OmniError
+from omnigraph.maintenance.model import VerifyResult
+from trust.damage import (
+    BRANCHES,
+    CHECKED,
+    KINDS,
+    PEOPLE,
+    WAYS,
+    Case,
+    build,
+    files_below,
+    insert,
+    interrupt,
+    restore,
+)
+
+CARRIES_NOTHING = {"lock", "unreferenced list"}
+"""A graph is whole without them: who held a lock, and since when garbage is known as such."""
+SEEDS = {"delete": 4, "cut": 4, "flip": 12}
+SAMPLE = 20
+EVERY = [Case(kind, way, seed) for kind in KINDS for way in WAYS for seed in range(SEEDS[way])]
+_SAMPLED = {
+    *(Case(kind, random.Random(kind).choice(list(WAYS)), 0) for kind in KINDS),
+    *random.Random(14).sample(EVERY, SAMPLE - len(KINDS)),
+}
+CASES = [
+    pytest.param(case, id=str(case), marks=() if case in _SAMPLED else pytest.mark.fuzz)
+    for case in EVERY
+]
+
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+class Ground:
+    """The graph, what is right about it, and what cleanup leaves of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place, self._pristine = folder / "graph", folder / "pristine"
+        build(self.place)
+        interrupt(self.place)
+        restore(self.place, self._pristine)
+        self.people = people(self.place)
+        self.known = told(verify(self.place))
+        before = files_below(self.place)
+        omnigraph.open(self.place, settings=CHECKED).cleanup(keep=1, confirm=True)
+        self.survivors = before & files_below(self.place)
+
+    def afresh(self) -> None:
+        restore(self._pristine, self.place)
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory) -> Iterator[Ground]:
+    return Ground(tmp_path_factory.mktemp("damage"))
+
+
+def people(place: Path) -> Rows:
+    with omnigraph.open(place, read_only=True, settings=CHECKED) as graph:
+        return {branch: rows_of(graph, branch) for branch in BRANCHES}
+
+
+def rows_of(graph: omnigraph.Graph, branch: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in graph.query(PEOPLE, branch=branch).rows)
+
+
+def verify(place: Path) -> VerifyResult:
+    with omnigraph.open(place, read_only=True) as graph:
+        return graph.verify(deep=True, history=True)
+
+
+def told(result: VerifyResult) -> set[str]:
+    return {f"{one.check} {one.message}" for one in (*result.findings, *result.notes)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_query_gives_a_typed_error_or_the_right_answer(ground, case):
+    ground.afresh()
+    with case.applied(ground.place):
+        for branch in BRANCHES:
+            try:
+                with omnigraph.open(ground.place, read_only=True, settings=CHECKED) as graph:
+                    assert rows_of(graph, branch) == ground.people[branch]
+            except OmniError:
+                continue
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_write_gives_a_typed_error_or_is_made(ground, case):
+    ground.afresh()
+    with case.applied(ground.place):
+        for branch in BRANCHES:
+            try:
+                with omnigraph.open(ground.place, settings=CHECKED) as graph:
+                    graph.mutate(insert("new"), branch=branch)
+                    found = rows_of(graph, branch)
+                assert found == sorted([*ground.people[branch], ("new", 7)], key=str), branch
+            except OmniError:
+                continue
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verify_finds_it(ground, case):
+    ground.afresh()
+    with case.applied(ground.place) as file:
+        try:
+            found = told(verify(ground.place)) - ground.known
+        except OmniError:
+            return
+        assert found or case.kind in CARRIES_NOTHING, f"{file} was damaged"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cleanup_costs_nothing(ground, case):
+    ground.afresh()
+    with case.applied(ground.place, needed=ground.survivors) as file:
+        try:
+            with omnigraph.open(ground.place, settings=CHECKED) as graph:
+                graph.cleanup(keep=1, confirm=True)
+        except OmniError:
+            pass
+    assert ground.survivors - files_below(ground.place) == set(), f"{file} was damaged"
+    assert people(ground.place) == ground.people
