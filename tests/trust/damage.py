@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import shutil
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 import omnigraph
-from crash.windows import EDGES, At, Stopped, stop, watched
+from crash.windows import MANIFEST, At, Stopped, stop, watched
 from omnigraph.settings import Settings
 
 SCHEMA = """
@@ -75,14 +76,14 @@ def leave_garbage(place: Path) -> None:
 
 
 def interrupt(place: Path) -> None:
-    """Leave a write behind that moved one of its two tables."""
-    with watched(At("after", "commit", EDGES, stop)):
-        graph = omnigraph.open(place, settings=Settings(write_concurrency=1))
-        try:
+    """Leave a write behind that moved its tables and did not publish them."""
+    before = set(place.glob("__manifest/data/*"))
+    with watched(At("before", "commit", MANIFEST, stop)):
+        graph = omnigraph.open(place)
+        with pytest.raises(Stopped):
             graph.mutate(TORN)
-        except Stopped:
-            return
-    raise AssertionError("the write was not stopped")
+    for file in set(place.glob("__manifest/data/*")) - before:
+        file.unlink()  # the publish was prepared: nothing will ever refer to this
 
 
 # --- which files there are ------------------------------------------------------------------------
@@ -150,6 +151,18 @@ WAYS: dict[str, Callable[[random.Random, Path], None]] = {
 
 
 @dataclass(frozen=True)
+class Damaged:
+    file: Path
+    name: str
+    """Relative to the root."""
+    before: bytes
+
+    def undo(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_bytes(self.before)
+
+
+@dataclass(frozen=True)
 class Case:
     """One damage to one file."""
 
@@ -160,19 +173,13 @@ class Case:
     def __str__(self) -> str:
         return f"{self.kind}-{self.way}-{self.seed}".replace(" ", "_")
 
-    @contextmanager
-    def applied(self, place: Path, needed: Collection[str] = ()) -> Iterator[Path]:
-        """The file that was damaged; afterwards it is what it was, unless it was not needed."""
+    def applied(self, place: Path) -> Damaged:
+        """The file is damaged from here on."""
         seeded = random.Random(f"{self}")
         file = seeded.choice(KINDS[self.kind](place))
-        before = file.read_bytes()
+        damaged = Damaged(file, file.relative_to(place).as_posix(), file.read_bytes())
         WAYS[self.way](seeded, file)
-        try:
-            yield file
-        finally:
-            if file.relative_to(place).as_posix() in needed:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(before)
+        return damaged
 
 
 def restore(pristine: Path, place: Path) -> None:
@@ -181,5 +188,8 @@ def restore(pristine: Path, place: Path) -> None:
     shutil.copytree(pristine, place)
 
 
-def files_below(place: Path) -> set[str]:
-    return {file.relative_to(place).as_posix() for file in place.rglob("*") if file.is_file()}
+def files_of_tables(place: Path) -> set[str]:
+    """Every file below a table or the manifest, and the records of branches."""
+    below = {"__manifest", "nodes", "edges", "_refs"}
+    files = (file.relative_to(place) for file in place.rglob("*") if file.is_file())
+    return {file.as_posix() for file in files if file.parts[0] in below}

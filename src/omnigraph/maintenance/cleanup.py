@@ -31,7 +31,7 @@ from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
-from omnigraph.storage.tables.checksums import shorten_log
+from omnigraph.storage.tables.damage import drop_stale_checksums
 from omnigraph.storage.tables.handle import latest_version, table_exists
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.reclaim import Removed, list_versions, removable, remove_versions
@@ -110,13 +110,13 @@ def _reclaim(root: GraphRoot, leftovers: Leftovers, rows: Mapping[str, _Row]) ->
 
 
 def _shorten_logs(root: GraphRoot, path: str) -> int:
-    """Drop the checksums of files that are gone."""
+    """Drop the checksums of files that are gone; what that frees is too little to count."""
     location = root.location(path)
     if not table_exists(location):
         return 0
-    places = [location.on_branch(branch) for branch in (None, *list_branches(location))]
-    folders = [place.local_folder for place in places]
-    return sum(shorten_log(folder) for folder in folders if folder is not None)
+    for branch in (None, *list_branches(location)):
+        drop_stale_checksums(location.on_branch(branch))
+    return 0
 
 
 def _guarded(row: _Row, work: Callable[[], int]) -> None:

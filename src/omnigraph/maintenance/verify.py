@@ -34,7 +34,6 @@ from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
 from omnigraph.storage.tables.damage import lost_versions
-from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.indices import describe_indices
 from omnigraph.storage.tables.reclaim import tree_names, unreferenced_files
@@ -278,7 +277,8 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
 def _guarded(report: Report, branch: str, table_key: str | None, look: Callable[[], None]) -> None:
     """Whatever cannot be read is a finding, and the rest is looked at all the same."""
     try:
-        with translated(f"verifying {table_key or branch}"):
-            look()
+        look()
     except OmniError as error:
         report.wrong("unreadable", error.message, branch, table_key)
+    except ValueError as error:  # values that are no text, or no array
+        report.wrong("unreadable", str(error), branch, table_key)

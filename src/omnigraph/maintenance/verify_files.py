@@ -12,7 +12,6 @@ from omnigraph.storage.manifest.read import History, read_manifest
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.damage import ChecksumLogs, DamagedFile, find_damaged
-from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.parts import Part, version_parts
 
@@ -33,9 +32,7 @@ class FileCheck:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self, table: Table, complain: Callable[[DamagedFile], None]) -> None:
-        with translated(f"listing the files of {table!r}"):
-            parts = list(version_parts(table.location, table.native))
-        for part in parts:
+        for part in version_parts(table.location, table.native):
             for damaged in self._damaged(part):
                 complain(damaged)
 
@@ -89,8 +86,7 @@ class Concerned:
             location = self._root.location(path, branch)
             try:
                 native = open_table(location, version).native
-                with translated(f"listing the files of {location}"):
-                    places = {part.place for part in version_parts(location, native)}
+                places = {part.place for part in version_parts(location, native)}
             except OmniError:
                 places = set()
             self._places[one] = frozenset(places)

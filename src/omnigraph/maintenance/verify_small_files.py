@@ -14,16 +14,13 @@ from omnigraph.maintenance.verify_report import Report
 from omnigraph.storage.initialize import mirror_files
 from omnigraph.storage.layout import MANIFEST, SIGHTINGS, WRITER_LOCK, WRITER_QUEUE_LOCK
 from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.objects.small_files import read_small_file
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
-from omnigraph.storage.tables.checksums import LOG, read_log
-from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.damage import small_file_problems
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.probes import NEWEST_NOTE
 
 
 def verify_small_files(root: GraphRoot, report: Report) -> None:
@@ -71,27 +68,14 @@ def _is_object(data: bytes) -> bool:
 def _verify_locks(root: GraphRoot, report: Report) -> None:
     """The lock counts and not what is written in its file, which the next writer replaces."""
     for name in (WRITER_LOCK, WRITER_QUEUE_LOCK):
-        try:
-            content = read_small_file(f"{root.uri}/{name}")
-        except OSError:
-            continue  # nobody has written here yet
+        content = root.store.find(name) or b""
         is_whole = not content or (name == WRITER_LOCK and _is_object(content))
         if not is_whole:
             report.note("lock_file", f"{name} is not what a writer leaves")
 
 
 def _verify_notes(location: TableLocation, report: Report) -> None:
-    """The note of the newest version, and the log of checksums."""
-    folder = location.local_folder
-    if folder is None:
-        return
-    damaged = read_log(folder).damaged_lines
-    if damaged:
-        report.note("checksum_log", f"{folder}/{LOG} has {damaged} damaged lines")
-    newest = latest_version(location)
-    try:
-        note = read_small_file(f"{folder}/{NEWEST_NOTE}")
-    except OSError:
-        note = b""
-    if note != b'{"version":%d}' % newest and newest == latest_version(location):
-        report.note("version_hint", f"{folder}/{NEWEST_NOTE} does not name version {newest}")
+    """The note of the newest version, and the log of checksums; a writer may be at them."""
+    for check, message in small_file_problems(location):
+        if (check, message) in small_file_problems(location):
+            report.note(check, message)

@@ -116,8 +116,8 @@ def read_last_lines(folder: str) -> ChecksumLog:
         os.close(descriptor)
 
 
-def shorten_log(folder: str) -> int:
-    """Write the log anew without files that are gone; gives the bytes that saves.
+def shorten_log(folder: str) -> None:
+    """Write the log anew without files that are gone.
 
     A line that is added at this very moment may be lost, and its file then has no checksum. What
     is about a version stays until it is forgotten: a version that is gone before was lost.
@@ -130,8 +130,6 @@ def shorten_log(folder: str) -> int:
         if len(after) < sum(len(line) + 1 for line in before.split(b"\n") if line):
             _write(f"{folder}/{_NEW_LOG}", after, os.O_TRUNC)
             os.replace(f"{folder}/{_NEW_LOG}", place)
-            return len(before) - len(after)
-    return 0
 
 
 def find_damage(folder: str, expected: Checksum, *, whole: bool = True) -> Damage | None:

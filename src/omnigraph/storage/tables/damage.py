@@ -11,6 +11,7 @@ import lance
 
 from omnigraph.errors import ManifestCorrupt, StorageFailure, StorageKind
 from omnigraph.storage.tables.checksums import (
+    LOG,
     Checksum,
     ChecksumLog,
     Damage,
@@ -19,10 +20,18 @@ from omnigraph.storage.tables.checksums import (
     forget_files,
     read_last_lines,
     read_log,
+    shorten_log,
 )
+from omnigraph.storage.tables.effects import require_plain_folders
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.parts import Part, version_parts
-from omnigraph.storage.tables.probes import branch_exists, branch_file, version_file
+from omnigraph.storage.tables.probes import (
+    NEWEST_NOTE,
+    branch_exists,
+    branch_file,
+    is_newest_noted,
+    version_file,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,7 @@ def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
         mark = (location.cache_key, part.place)
         if mark in _intact:
             continue
-        damaged, _ = find_damaged(part, logs)
+        damaged = [one for one in find_damaged(part, logs)[0] if _is_read(one)]
         if damaged:
             first = damaged[0]
             raise StorageFailure(
@@ -102,6 +111,11 @@ def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
                 "`omnigraph verify --deep` names everything that is damaged",
             )
         _intact.add(mark)
+
+
+def _is_read(one: DamagedFile) -> bool:
+    """Transactions are for recovery: a version is read without them."""
+    return not one.name.startswith("_transactions/")
 
 
 # --- versions that vanished -----------------------------------------------------------------------
@@ -196,3 +210,33 @@ def require_branch_ref(location: TableLocation, branch: str) -> None:
         raise ManifestCorrupt(
             f"{root}/{noted.name} is not what was written; restore the file from a backup"
         )
+
+
+def drop_stale_checksums(location: TableLocation) -> None:
+    """Write the log of a branch anew without files that are gone."""
+    folder = location.local_folder
+    if folder is not None:
+        require_plain_folders(location, (LOG,))
+        shorten_log(folder)
+
+
+# --- small files beside a table -------------------------------------------------------------------
+
+
+def small_file_problems(location: TableLocation) -> list[tuple[str, str]]:
+    """What is wrong with the log of checksums and the note of the newest version.
+
+    Each with the name of the check.
+    """
+    folder = location.local_folder
+    if folder is None:
+        return []
+    problems = []
+    damaged = read_log(folder).damaged_lines
+    if damaged:
+        problems.append(("checksum_log", f"{folder}/{LOG} has {damaged} damaged lines"))
+    if not is_newest_noted(location):
+        problems.append(
+            ("version_hint", f"{folder}/{NEWEST_NOTE} does not name the newest version")
+        )
+    return problems

@@ -16,6 +16,7 @@ import lance
 from lance.fragment import FragmentMetadata
 
 from omnigraph.storage.tables.checksums import Checksum, ChecksumLog, note_files
+from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
 from omnigraph.storage.tables.probes import branch_file, version_file
 
@@ -74,11 +75,16 @@ class Part:
         return [own, *log.below(self.name.removesuffix(_DATA_SUFFIX))]
 
 
-def version_parts(location: TableLocation, native: lance.LanceDataset) -> Iterator[Part]:
+def version_parts(location: TableLocation, native: lance.LanceDataset) -> list[Part]:
     """Everything this version is made of; nothing where files are on an object store."""
     folder = location.local_folder
     if folder is None:
-        return
+        return []
+    with translated(f"listing the files of version {native.version} of {location}"):
+        return list(_parts(location, native, folder))
+
+
+def _parts(location: TableLocation, native: lance.LanceDataset, folder: str) -> Iterator[Part]:
     fragments = [fragment.metadata for fragment in native.get_fragments()]
     rows_of = {fragment.id: fragment.num_rows for fragment in fragments}
     version, rows = int(native.version), sum(rows_of.values())

@@ -50,6 +50,18 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
     return note == b'{"version":%d}' % version
 
 
+def is_newest_noted(location: TableLocation) -> bool:
+    """Whether the note of a local table names the newest version that is there."""
+    folder = location.local_folder
+    with translated(f"listing the versions of {location}"):
+        newest = min(n for n in _files(location).list("_versions") if n.endswith(".manifest"))
+    number = _NEWEST_FIRST - int(newest.rpartition("/")[2].removesuffix(".manifest"))
+    try:
+        return read_small_file(f"{folder}/{NEWEST_NOTE}") == b'{"version":%d}' % number
+    except OSError:
+        return False
+
+
 def has_versions(location: TableLocation) -> bool:
     """Whether any version is there, that is, whether there is a table (or a branch) at all."""
     with translated(f"looking for a table at {location}"):

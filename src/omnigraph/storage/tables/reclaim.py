@@ -80,9 +80,9 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
     table = open_newest(location)
     _drop_outdated_note(table)
     with (
-        Forgetting(location, versions),
         translated(f"removing versions of {location}"),
         native_write("remove_versions", location),
+        Forgetting(location, versions),
     ):
         done = table.native.cleanup_old_versions(
             versions=list(versions), error_if_tagged_old_versions=False
