@@ -112,7 +112,7 @@ def root_of(place: Place) -> GraphRoot:
 
 
 def copy_graph(template: Place, place: Place) -> None:
-    """The same graph elsewhere; it must have no branches, which know where they are."""
+    """The same graph elsewhere, file by file."""
     match template, place:
         case Path(), Path():
             shutil.copytree(template, place)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import omnigraph
 from bench.hashing import hash_rows
 from bench.systems.spark_sessions import warm_session
-from omnigraph.pipeline import register
+from omnigraph.spark_source import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

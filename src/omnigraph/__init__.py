@@ -21,7 +21,7 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 if TYPE_CHECKING:
     from omnigraph.graph.blobs import Blob, BlobStat
     from omnigraph.graph.embedding import embed
-    from omnigraph.graph.graph import Branch, Graph, GraphView, init, open, quarantine
+    from omnigraph.graph.graph import Branch, Graph, GraphView, clone, init, open, quarantine
     from omnigraph.graph.query_result import QueryResult
     from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
     from omnigraph.maintenance.autopilot import MaintainResult
@@ -32,12 +32,14 @@ if TYPE_CHECKING:
         VerifyResult,
     )
     from omnigraph.settings import Settings
+    from omnigraph.storage.clone.copy import CloneResult
 
 _LAZY = {
     "Blob": "omnigraph.graph.blobs",
     "BlobStat": "omnigraph.graph.blobs",
     "Branch": "omnigraph.graph.graph",
     "CleanupResult": "omnigraph.maintenance.model",
+    "CloneResult": "omnigraph.storage.clone.copy",
     "Graph": "omnigraph.graph.graph",
     "GraphView": "omnigraph.graph.graph",
     "LoadResult": "omnigraph.graph.results",
@@ -49,6 +51,7 @@ _LAZY = {
     "Settings": "omnigraph.settings",
     "SnapshotInfo": "omnigraph.graph.results",
     "VerifyResult": "omnigraph.maintenance.model",
+    "clone": "omnigraph.graph.graph",
     "embed": "omnigraph.graph.embedding",
     "init": "omnigraph.graph.graph",
     "open": "omnigraph.graph.graph",
@@ -61,6 +64,7 @@ __all__ = [
     "BlobStat",
     "Branch",
     "CleanupResult",
+    "CloneResult",
     "Graph",
     "GraphView",
     "LoadResult",
@@ -73,6 +77,7 @@ __all__ = [
     "SnapshotInfo",
     "VerifyResult",
     "__version__",
+    "clone",
     "embed",
     "errors",
     "init",

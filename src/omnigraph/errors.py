@@ -17,6 +17,7 @@ Sorted by what the caller can do next:
     │   └── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
     ├── NotFoundError           name something else
     │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
+    │   ├── TagNotFound, ConsumerNotFound
     │   ├── BlobIsNull              an entity without a value where a blob was asked for
     │   ├── GraphNotFound           no graph at this address
     │   └── HistoricalVersionReclaimed, ChangeFeedGap   history that cleanup removed
@@ -28,8 +29,10 @@ Sorted by what the caller can do next:
     │   ├── WriterBusy              another writer holds the graph
     │   ├── UncoveredDrift          a table moved outside the graph's own commits
     │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
+    │   ├── CloneUnfinished         a folder that will be a graph when a clone is finished
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
-    │   └── MergeConflicts, CommitHasNoParent, ChangeSchemaBoundary
+    │   ├── MergeConflicts, MergeBaseUnavailable
+    │   └── CommitHasNoParent, ChangeSchemaBoundary
     ├── DeniedError             ask for the right
     │   └── ActionDenied
     ├── LimitError              ask for less
@@ -41,6 +44,7 @@ Sorted by what the caller can do next:
         ├── InitializationCommitted, InitializationIndeterminate
         ├── ManifestCorrupt         an invariant of the manifest does not hold
         ├── LinkInGraph             a symbolic link where the graph would write or delete
+        ├── FilesMissing            a retained commit shows rows whose files are gone
         ├── ExternalBlobSource, BlobIntegrity
         └── EmbeddingFailed         the embedding provider did not answer properly
 
@@ -387,6 +391,22 @@ class CommitNotFound(NotFoundError):
         self.commit_id = commit_id
 
 
+class TagNotFound(NotFoundError):
+    code = "tag_not_found"
+
+    def __init__(self, tag: str) -> None:
+        super().__init__(f"tag '{tag}' not found")
+        self.tag = tag
+
+
+class ConsumerNotFound(NotFoundError):
+    code = "consumer_not_found"
+
+    def __init__(self, consumer: str) -> None:
+        super().__init__(f"consumer '{consumer}' not found")
+        self.consumer = consumer
+
+
 class QueryNotFound(NotFoundError):
     code = "query_not_found"
 
@@ -558,6 +578,66 @@ class PreconditionFailed(ConflictError):
         return {"precondition_failure": {"expected": self.expected, "actual": self.actual}}
 
 
+@dataclass(frozen=True, slots=True)
+class MergeConflict:
+    """One reason why two branches cannot be merged, with the entity as the three sides have it.
+
+    `kind` is `divergent_insert`, `divergent_update` or `delete_vs_update` where the sides
+    contradict each other, and a `ViolationKind` where together they would break a rule.
+    """
+
+    kind: str
+    type_key: str
+    message: str
+    id: str | None = None
+    base: Mapping[str, JsonValue] | None = None
+    source: Mapping[str, JsonValue] | None = None
+    target: Mapping[str, JsonValue] | None = None
+
+    def wire(self) -> dict[str, JsonValue]:
+        entity_kind, _, type_name = self.type_key.partition(":")
+        sides = {"base": self.base, "source": self.source, "target": self.target}
+        return {
+            "entity_kind": entity_kind,
+            "type_name": type_name,
+            "entity_id": self.id,
+            "kind": self.kind,
+            "message": self.message,
+            **{side: None if row is None else dict(row) for side, row in sides.items()},
+        }
+
+
+class MergeConflicts(ConflictError):
+    """Two branches contradict each other, or would break rules together; nothing was changed."""
+
+    code = "merge_conflicts"
+
+    def __init__(self, source: str, target: str, conflicts: Sequence[MergeConflict]) -> None:
+        assert conflicts, "a merge without conflicts is no error"
+        self.source, self.target, self.conflicts = source, target, tuple(conflicts)
+        first = "; ".join(conflict.message for conflict in conflicts[:3])
+        rest = f"; +{len(conflicts) - 3} more" if len(conflicts) > 3 else ""
+        super().__init__(
+            f"merging '{source}' into '{target}' has {len(conflicts)} conflicts: {first}{rest}"
+        )
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"merge_conflicts": [conflict.wire() for conflict in self.conflicts]}
+
+
+class MergeBaseUnavailable(ConflictError):
+    """What both branches started from was cleaned away, so their changes cannot be told."""
+
+    code = "merge_base_unavailable"
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(
+            f"the state at commit {commit_id}, the merge base, was reclaimed by cleanup; "
+            "export one branch and load it into the other, or keep more commits next time"
+        )
+        self.commit_id = commit_id
+
+
 class RetryableCommitConflict(ConflictError):
     code = "retryable_commit_conflict"
 
@@ -607,6 +687,17 @@ class InitializationClaimed(ConflictError):
         self.uri, self.attempt_id = uri, attempt_id
 
 
+class CloneUnfinished(ConflictError):
+    code = "clone_unfinished"
+
+    def __init__(self, uri: str, source: str) -> None:
+        super().__init__(
+            f"{uri} holds a part of a clone of {source}, which is under way or was interrupted; "
+            "if nothing is copying any more, run the clone again with --force"
+        )
+        self.uri, self.source = uri, source
+
+
 class SchemaContractMismatch(ConflictError):
     code = "schema_contract_mismatch"
 
@@ -638,36 +729,6 @@ class ChangeSchemaBoundary(ConflictError):
                 "type_name": self.type_name,
             }
         }
-
-
-@dataclass(frozen=True, slots=True)
-class MergeConflict:
-    table_key: str
-    row_id: str | None
-    kind: str
-    message: str
-
-    def wire(self) -> dict[str, JsonValue]:
-        entity_kind, _, type_name = self.table_key.partition(":")
-        return {
-            "entity_kind": entity_kind,
-            "type_name": type_name,
-            "entity_id": self.row_id,
-            "kind": self.kind,
-            "message": self.message,
-        }
-
-
-class MergeConflicts(ConflictError):
-    code = "merge_conflicts"
-
-    def __init__(self, conflicts: Sequence[MergeConflict]) -> None:
-        self.conflicts = tuple(conflicts)
-        shown, more = "; ".join(c.message for c in self.conflicts[:3]), len(self.conflicts) - 3
-        super().__init__(f"merge conflicts: {shown}" + (f" (+{more} more)" if more > 0 else ""))
-
-    def details(self) -> Mapping[str, JsonValue]:
-        return {"merge_conflicts": [c.wire() for c in self.conflicts]}
 
 
 # --- ask for the right -------------------------------------------------------------------------
@@ -794,6 +855,23 @@ class LinkInGraph(StorageError):
             "links; replace it with the files it points to, if the graph is yours"
         )
         self.path = path
+
+
+class FilesMissing(StorageError):
+    """Files that a branch or a retained commit shows are not there."""
+
+    code = "files_missing"
+
+    def __init__(self, files: Sequence[str]) -> None:
+        shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        super().__init__(
+            f"{len(files)} files that a branch or a retained commit shows are missing: {shown}; "
+            "nothing was removed. Bring them back from a backup, or retain fewer commits"
+        )
+        self.files = tuple(files)
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"files_missing": list(self.files)}
 
 
 class ExternalBlobSource(StorageError):

@@ -20,6 +20,8 @@ CommitId = NewType("CommitId", str)
 OperationId = NewType("OperationId", str)
 
 MAIN = BranchName("main")
+ID_COLUMN = "id"
+"""The column every row of every table is found by."""
 
 
 class EntityKind(StrEnum):

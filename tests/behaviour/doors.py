@@ -199,4 +199,4 @@ class CliDoor:
         return self._json("blob", "stat", kind, type_name, entity_id, property, *self._store)
 
 
-DOORS = {"sdk": SdkDoor, "cli": CliDoor}
+DOORS: dict[str, type[SdkDoor | CliDoor]] = {"sdk": SdkDoor, "cli": CliDoor}

@@ -21,6 +21,11 @@ ONLY_OF_A_GRAPH = {
     "branch": "is what gave this object",
     "branches": "lists them all",
     "delete_branch": "is `delete()` here",
+    "rename_branch": "is `rename()` here",
+    "tags": "lists them all",
+    "consumers": "lists them all",
+    "delete_consumer": "is about a consumer, whatever it reads",
+    "delete_tag": "is about a tag, wherever its commit was made",
     "plan_schema": "starts from the one accepted schema, that of `main`",
     "repair": "looks at the tables of `main` only",
     "cleanup": "keeps what any branch needs, so it is about all of them",
@@ -30,7 +35,7 @@ ONLY_OF_A_GRAPH = {
     "recovery_pending": "shows interrupted writes wherever they were made",
 }
 """Verbs that make no sense on one branch, and why."""
-ONLY_OF_A_BRANCH = {"delete"}
+ONLY_OF_A_BRANCH = {"delete", "rename"}
 BOUND = {"branch", "source"}
 """How the verbs of a graph call the branch they are about."""
 
@@ -157,7 +162,7 @@ def test_who_created_a_branch_is_kept(review: Branch) -> None:
 def test_an_argument_nobody_knows_is_named(review: Branch) -> None:
     for load in (review.load, review.graph.load):
         with pytest.raises(TypeError, match=r"load\(\) got an unexpected keyword.*'tpye'"):
-            load([], "append", tpye="Person")
+            load([], "append", tpye="Person")  # type: ignore[call-arg]
 
 
 def test_a_view_and_a_branch_say_what_they_are(review: Branch) -> None:

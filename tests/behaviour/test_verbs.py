@@ -37,9 +37,21 @@ METHODS = {
     "blob stat": "Graph.read_blob",
     "branch create": "Graph.create_branch",
     "branch list": "Graph.branches",
+    "branch rename": "Graph.rename_branch",
     "branch delete": "Graph.delete_branch",
+    "tag create": "Graph.tag",
+    "tag list": "Graph.tags",
+    "tag delete": "Graph.delete_tag",
     "commit list": "Graph.commits",
     "commit show": "Graph.commit",
+    "commit changes": "Graph.commit_changes",
+    "diff": "Graph.diff",
+    "changes poll": "Graph.changes",
+    "changes baseline": "Graph.baseline",
+    "consumer set": "Graph.set_consumer",
+    "consumer list": "Graph.consumers",
+    "consumer delete": "Graph.delete_consumer",
+    "entity history": "Graph.entity_history",
     "schema show": "Graph.schema",
     "schema plan": "Graph.plan_schema",
     "lint": "Graph.lint",
@@ -75,7 +87,7 @@ def test_every_command_has_its_method() -> None:
         assert set(verb.split()) & set(name.split("_")) or verb in OTHERWISE_CALLED, verb
 
 
-OTHERWISE_CALLED = {"branch list", "commit list"}
+OTHERWISE_CALLED = {"branch list", "commit list", "tag list", "consumer list"}
 """Lists are plurals: `branches()`, `commits()`."""
 
 
@@ -107,6 +119,21 @@ SAME_FIELDS = [
     (("branch", "list"), lambda g: {"branches": g.branches()}),
     (("branch", "delete", "one"), lambda g: g.delete_branch("two").wire()),
     (("commit", "list"), lambda g: {"commits": [one.wire() for one in g.commits()]}),
+    (("tag", "create", "one"), lambda g: g.tag("two").wire()),
+    (("tag", "list"), lambda g: {"tags": [one.wire() for one in g.tags()]}),
+    (("tag", "delete", "one"), lambda g: g.delete_tag("two").wire()),
+    (("diff", "1", "main", "--stat"), lambda g: g.diff("1").wire_stats()),
+    (
+        ("changes", "poll", "--start", "beginning"),
+        lambda g: g.changes("beginning").wire(),
+    ),
+    (("consumer", "set", "one"), lambda g: g.set_consumer("two").wire()),
+    (("consumer", "list"), lambda g: {"consumers": [one.wire() for one in g.consumers()]}),
+    (("consumer", "delete", "one"), lambda g: g.delete_consumer("two").wire()),
+    (
+        ("entity", "history", "Artist", "a"),
+        lambda g: g.entity_history("Artist", "a").wire(),
+    ),
     (("schema", "show"), lambda g: {"schema_source": g.schema}),
     (("schema", "plan", "--schema", "s.pg"), lambda g: g.plan_schema(SCHEMA).wire()),
     (("lint", "--query", "q.gq"), lambda g: g.lint(COUNT).wire()),

@@ -5,6 +5,7 @@ from collections import Counter, deque
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -82,7 +83,9 @@ def test_every_language_asks_the_same_questions():
 
 def test_our_answers_to_the_nine_questions_are_right(folders, network):
     _, sample = our_sample("social", folders)
-    wanted = {name: canonical(rows) for name, rows in nine_answers(*network).items()}
+    wanted: dict[str, Any] = {
+        name: canonical(rows) for name, rows in nine_answers(*network).items()
+    }
     assert sample["preview"] == {name: rows[:3] for name, rows in wanted.items()}
     assert sample["result_hash"] == hash_rows(
         [name, *row] for name, rows in wanted.items() for row in rows

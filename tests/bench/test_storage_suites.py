@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_samples_leave_the_prepared_folder_as_it_was(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_change_means_the_same_to_a_graph_to_bare_tables_and_to_a_log(kind, tmp_path):
     rows = base_rows(20)
-    targets = [
+    targets: list[Any] = [
         SmallGraph.create(tmp_path / "graph", rows),
         BareTables(tmp_path / "tables", rows),
         ChangeLog.create(tmp_path / "log.lance", rows),

@@ -17,7 +17,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import latest_version
 from places import Place, files_of, open_graph, root_of
 
-Content = Mapping[str, tuple[str, ...]]
+Content = dict[str, tuple[str, ...]]
 """What each branch holds: its records, sorted, and how many commits led to them.
 
 Edges come without their ids, which are minted anew. Commits of recoveries are not counted.
@@ -117,9 +117,13 @@ def _check_tables(snapshot: Snapshot) -> None:
 def _check_history(graph: Graph, ref: BranchRef) -> list[bool]:
     """Whether each commit made on the branch can be opened, from the newest on."""
     commits = graph.commits(ref.name)
-    parents = [commit.parent_commit_id for commit in commits]
-    assert parents == [*(c.commit_id for c in commits[1:]), None], "the history has a gap"
-    versions = [commit.manifest_version for commit in commits]
+    seen = {commit.commit_id for commit in commits}
+    assert all(seen.issuperset(commit.parents) for commit in commits), "the history has a gap"
+    assert [commit for commit in commits if not commit.parents] == [commits[-1]]
+    chain, by_id = [commits[0]], {commit.commit_id: commit for commit in commits}
+    while chain[-1].parent_commit_id is not None:
+        chain.append(by_id[chain[-1].parent_commit_id])
+    versions = [commit.manifest_version for commit in chain]
     assert versions == sorted(set(versions), reverse=True)
     assert graph.snapshot(ref.name).graph_commit_id == commits[0].commit_id
     operations = [(audit.operation_id, audit.kind) for audit in graph.recovery_list(ref.name)]

@@ -17,7 +17,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.settings import Settings
 from omnigraph.storage.objects.counting import install_observer
 
-assert Graph  # imported here so that it is there when the job comes
+assert Graph is not None  # imported here so that it is there when the job comes
 
 
 def do(job: dict[str, Any], answer: socket) -> None:

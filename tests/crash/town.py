@@ -150,6 +150,31 @@ def _write_a_little(graph: Graph, branch: str) -> None:
     run(graph, 'delete Person where slug = "p2"', branch)
 
 
+def _with_a_branch_to_merge(graph: Graph) -> None:
+    """A branch that is ahead of main, in some tables."""
+    graph.create_branch("dev")
+    graph.load(MORE, "append", branch="dev")
+    run(graph, 'delete Person where slug = "ben"', "dev")
+
+
+def _with_another_branch(graph: Graph) -> None:
+    _with_a_branch_to_merge(graph)
+    graph.create_branch("other")
+
+
+def _with_two_sides(graph: Graph) -> None:
+    """A branch and main, each with changes of its own."""
+    _with_a_branch_to_merge(graph)
+    run(graph, 'update Person set {age: 77} where slug = "ada"')
+    graph.load([person("zed"), lives_in("zed", "rome")], "append")
+
+
+def _with_two_branches(graph: Graph) -> None:
+    """Two branches that changed the same table, and only one of them the others."""
+    _with_another_branch(graph)
+    graph.load([person("zed")], "append", branch="other")
+
+
 def _create_from_commit(graph: Graph) -> None:
     graph.create_branch("past", commit=graph.commits()[-2].commit_id)
 
@@ -209,6 +234,13 @@ WRITES: Mapping[str, Operation] = {
     "create_branch_from_commit": Operation(_create_from_commit, _with_later_commits),
     "delete_branch": Operation(lambda g: g.delete_branch("dev"), _with_written_branch),
     "delete_untouched_branch": Operation(lambda g: g.delete_branch("dev"), _with_branch),
+    "merge_fast_forward": Operation(lambda g: g.merge("dev"), _with_a_branch_to_merge),
+    "merge_adopting_tables": Operation(lambda g: g.merge("dev", "other"), _with_another_branch),
+    "merge_three_ways": Operation(lambda g: g.merge("dev"), _with_two_sides),
+    "merge_three_ways_into_a_branch": Operation(
+        lambda g: g.merge("dev", "other"), _with_two_branches
+    ),
+    "merge_main_into_a_branch": Operation(lambda g: g.merge("main", "dev"), _with_two_sides),
     "optimize": Operation(lambda g: g.optimize(), _with_fragments),
     "optimize_a_branch": Operation(lambda g: g.optimize(branch="dev"), _with_fragments_on_a_branch),
     "ensure_indices": Operation(lambda g: g.ensure_indices(), _with_fragments),

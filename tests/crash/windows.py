@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from typing import Any
 
 from omnigraph.storage.objects.counting import DurableWriteObserver, install_observer
 
@@ -111,7 +112,7 @@ class Parked:
             self.error = error
             self._arrived.set()
 
-    def finish(self) -> object:
+    def finish(self) -> Any:
         """Let it go on; gives its result, or raises what it raised."""
         self._go.set()
         assert self._thread is not None

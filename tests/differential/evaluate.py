@@ -220,7 +220,7 @@ class Evaluator:
             scores = {ref: self._score(arm, ref) for ref in refs}
             found = [(score, ref) for ref, score in scores.items() if score is not None]
             sign = 1 if isinstance(arm, VectorDistance) else -1
-            found.sort(key=lambda pair: (sign * pair[0], pair[1].id, pair[1].type))  # type: ignore[union-attr]
+            found.sort(key=lambda pair: (sign * pair[0], pair[1].id, pair[1].type))  # type: ignore[union-attr, attr-defined]
             self._ranks[arm] = {ref: at for at, (_, ref) in enumerate(found, 1)}  # type: ignore[misc]
         return self._ranks[arm]
 

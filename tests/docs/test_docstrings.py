@@ -65,6 +65,6 @@ def test_every_verb_is_shown_by_an_example(kind: type) -> None:
 
 def test_every_function_of_the_package_is_shown_by_an_example() -> None:
     functions = [one for name in omnigraph.__all__ if isfunction(one := getattr(omnigraph, name))]
-    assert {one.__name__ for one in functions} == {"init", "open", "embed", "quarantine"}
+    assert {one.__name__ for one in functions} == {"init", "open", "clone", "embed", "quarantine"}
     homes = {f"{one.__module__.rsplit('.', 1)[-1]}.{one.__name__}" for one in functions}
     assert homes <= SHOWN

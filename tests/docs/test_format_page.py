@@ -61,6 +61,8 @@ def test_every_path_the_code_makes_is_on_the_page() -> None:
         layout.intent_path("x"),
         layout.quarantined_intent_path("x"),
         layout.branch_ref("x"),
+        layout.tag_ref("x"),
+        layout.consumer_path("x"),
         layout.at_work_path("x"),
     ]
     assert [path for path in made if not is_named(path)] == []

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,8 +58,7 @@ def shell(tmp_path: Path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
 
-    run.folder = folder
-    return run
+    return SimpleNamespace(run=run, folder=folder)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -72,4 +72,4 @@ def test_the_examples_of_a_page_run(page: Path, shell, monkeypatch: pytest.Monke
         if match["language"] == "python":
             exec(compile("\n" * line + code, str(page), "exec"), scope)
         else:
-            shell(code)
+            shell.run(code)

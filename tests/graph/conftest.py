@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import omnigraph
-from graph.music import RECORDS, SCHEMA
+from graph.music import LABEL, RECORDS, SCHEMA, run
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +26,16 @@ def music_place(music_template, tmp_path):
 @pytest.fixture
 def music(music_place):
     return omnigraph.open(music_place, actor="tester")
+
+
+@pytest.fixture
+def branched(music):
+    """A graph with a branch, a branch of that, and rows of each in one table."""
+    run(music, LABEL.format("on-main"))
+    music.create_branch("dev")
+    run(music, LABEL.format("on-dev"), branch="dev")
+    music.create_branch("deep", source="dev")
+    run(music, LABEL.format("on-deep"), branch="deep")
+    run(music, 'delete Label where slug = "nova"', branch="deep")
+    music.optimize()
+    return music

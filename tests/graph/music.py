@@ -53,6 +53,9 @@ EDGES = (
     ("Sampled", "embers", "tides", {}),
 )
 
+LABEL = 'insert Label {{slug: "{0}", name: "{0}"}}'
+"""Adds a row of this name, by `format`."""
+
 
 def node(type_name: str, **data: object) -> dict[str, object]:
     return {"type": type_name, "data": data}
@@ -84,6 +87,16 @@ def affected(graph: Graph, statements: str, parameters: str = "", /, **given: ob
 def contents(graph: Graph, types: list[str] | None = None, *, branch: str = "main"):
     """Every record of a branch."""
     return list(graph.export(types, branch=branch))
+
+
+def everything(graph: Graph):
+    """The rows of every branch, and of every commit, which must all be readable."""
+    rows = {name: contents(graph, branch=name) for name in graph.branches()}
+    return rows | {
+        (name, c.commit_id): list(graph.at(commit=c.commit_id).export())
+        for name in graph.branches()
+        for c in graph.commits(name)
+    }
 
 
 def entities(graph: Graph, type_name: str, *, branch: str = "main") -> dict[str, dict]:

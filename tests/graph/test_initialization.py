@@ -46,7 +46,7 @@ def is_usable(place):
 
 def test_a_new_graph_has_its_files_and_no_others(place):
     omnigraph.init(place, SMALL)
-    assert left(place) == SCHEMA_FILES | {"__manifest", "nodes", "edges"}
+    assert left(place) == SCHEMA_FILES | {"__manifest", "__maintenance", "nodes", "edges"}
     assert (place / "_schema.pg").read_text() == SMALL
 
 
@@ -199,7 +199,7 @@ class Afterwards(Trouble):
 def test_failing_to_open_a_graph_that_was_just_made_leaves_it_whole(place):
     with observed(Afterwards("before", "put_if_absent")), refusal(StorageFailure, "trouble"):
         omnigraph.init(place, SMALL)
-    assert left(place) == SCHEMA_FILES | {"__manifest", "nodes", "edges"}
+    assert left(place) == SCHEMA_FILES | {"__manifest", "__maintenance", "nodes", "edges"}
     with pytest.raises(AlreadyInitialized):
         omnigraph.init(place, SMALL, force=True)
     assert is_usable(place)

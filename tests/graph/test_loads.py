@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -199,7 +200,7 @@ def test_an_empty_file_is_one_commit(music):
 
 def test_a_result_names_what_was_loaded(tmp_path):
     graph = omnigraph.init(tmp_path / "g.omni", SCHEMA, actor="me")
-    wire = graph.load(RECORDS, "append").wire()
+    wire: dict[str, Any] = graph.load(RECORDS, "append").wire()
     assert wire["nodes"] == [
         {"name": "Album", "entities_loaded": 4},
         {"name": "Artist", "entities_loaded": 5},

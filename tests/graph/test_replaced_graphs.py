@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import omnigraph
 from omnigraph.cli.config import OperatorConfig
 from omnigraph.cli.shell import Shell
 from omnigraph.errors import OmniError
+from omnigraph.spark_source import register
 
 SCHEMA = """\
 node Person {
@@ -282,6 +284,59 @@ def test_a_spark_worker_that_is_used_again_reads_the_graph_that_is_there(tmp_pat
         rows = graph.query(body, engine="spark", session=spark).rows
         assert sorted(map(str, rows)) == sorted(map(str, graph.query(body).rows))
         assert len(rows) == len([n for n in kept(seed) if n * seed % 10 == 3])
+
+
+GRADES = "query q() { match { $p: Person  $p.grade > 4 } return { $p.name as name } }"
+
+
+def frames_of(graph: omnigraph.Graph, spark) -> list:
+    """The same people, by every way to a frame of them."""
+    register(spark)
+    reader = spark.read.format("omnigraph").option("type", "Person").option("where", "grade > 4")
+    return [
+        graph.query(GRADES, engine="spark", session=spark).to_spark(),
+        graph.nodes("Person").to_spark(spark, where="grade > 4").select("name"),
+        reader.load(graph.uri).select("name"),
+    ]
+
+
+def test_a_frame_of_the_graph_that_is_gone_is_refused(tmp_path, spark) -> None:
+    place = tmp_path / "people.omni"
+    graph = build(place, 1)
+    used, unused = frames_of(graph, spark), frames_of(graph, spark)
+    assert len({frame.count() for frame in used}) == 1
+    shutil.rmtree(place)
+    build(place, 3)
+    for frame in [*used, *unused]:
+        with pytest.raises(Exception, match=r"there is no table at|CommitNotFound"):
+            frame.collect()
+
+
+def test_a_frame_never_shows_rows_of_an_earlier_copy_that_is_put_back(tmp_path, spark) -> None:
+    """The copy has tables at the same addresses, with versions of the same numbers."""
+    place, copy = tmp_path / "people.omni", tmp_path / "copy.omni"
+    graph = build(place, 1)
+    shutil.copytree(place, copy)
+    graph.mutate('query q() { delete Person where name = "p5" }')
+    rows = sorted(row["name"] for row in graph.query(GRADES).rows)
+    used, unused = frames_of(graph, spark), frames_of(graph, spark)
+    for frame in used:
+        assert sorted(row.name for row in frame.collect()) == rows
+    omnigraph.open(copy).mutate('query q() { delete Person where name = "p9" }')
+    shutil.rmtree(place)
+    copy.rename(place)
+    for frame in unused:
+        with pytest.raises(Exception, match=r"is not the one it was made of|CommitNotFound"):
+            frame.collect()
+    for frame in used:
+        # A worker that still holds the old version in memory may go on showing it.
+        assert names_unless_refused(frame) in (rows, None)
+
+
+def names_unless_refused(frame) -> list[str] | None:
+    with suppress(Exception):
+        return sorted(row.name for row in frame.collect())
+    return None
 
 
 def kept(seed: int) -> list[int]:

@@ -10,8 +10,8 @@ import pytest
 import omnigraph
 from crash.windows import parked
 from omnigraph.errors import ConflictError, OmniError, PreconditionFailed, ReadSetChanged
-from omnigraph.pipeline.source.datasource import PlainSource
 from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, Settings
+from omnigraph.spark_source.datasource import GraphSource
 from omnigraph.storage.at_work import notes
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.writer.change import Prepared
@@ -49,7 +49,7 @@ def texts(graph) -> dict[str, str]:
 def staged(graph, rows):
     """A write of the data source whose task is over, and its messages."""
     options = {"path": graph.uri, "type": "Doc", "mode": "merge"}
-    made = PlainSource(options).writer(pa.schema([]), False)
+    made = GraphSource(options).writer(pa.schema([]), False)
     return made, [made.write(iter(pa.Table.from_pylist(rows).to_batches()))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import lance
 
@@ -12,6 +13,16 @@ from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.handle import Table, latest_version
 from omnigraph.storage.tables.indices import describe_indices
+
+
+class Report(Protocol):
+    """What maintenance tells of one table."""
+
+    @property
+    def table_key(self) -> str: ...
+
+
+OfTable = TypeVar("OfTable", bound=Report)
 
 SCHEMA = """
 node Book {
@@ -96,5 +107,5 @@ def intents(place: Path) -> list[str]:
     return sorted(path.name for path in (place / "__recovery").glob("*.json"))
 
 
-def by_key(rows: Iterable[object]) -> dict[str, object]:
+def by_key(rows: Iterable[OfTable]) -> dict[str, OfTable]:
     return {row.table_key: row for row in rows}

@@ -31,7 +31,6 @@ from maintenance.library import (
 )
 from omnigraph.errors import (
     BadRequest,
-    ConflictError,
     HistoricalVersionReclaimed,
     ManifestCorrupt,
     OmniError,
@@ -44,7 +43,7 @@ from omnigraph.errors import (
 from omnigraph.maintenance.mark import Marker
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode, Settings
-from omnigraph.storage.at_work import at_work, made_at_ms
+from omnigraph.storage.at_work import at_work
 from omnigraph.storage.layout import SIGHTINGS, STAGING
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import clock_us
@@ -189,14 +188,12 @@ def test_a_fork_keeps_its_own_commits(library):
     assert len(versions(library, BOOK, "dev")) == 2
 
 
-def test_what_a_deleted_branch_leaves_goes_at_once_if_it_is_old_enough(library, impatient):
+def test_what_a_deleted_branch_leaves_goes_at_once(library):
     library.create_branch("dev")
     write_a_little(library, branch="dev")
     fork = entry(library, BOOK, "dev")
     library.delete_branch("dev")
-    young = library.cleanup(keep=1, confirm=True)
-    assert young.reclaimed == ()
-    done = impatient.cleanup(keep=1, confirm=True)
+    done = library.cleanup(keep=1, confirm=True)
     assert f"{fork.path}/tree/{fork.owner_branch}" in done.reclaimed
     assert not Path(f"{library.uri}/{fork.path}/tree/{fork.owner_branch}").exists()
 
@@ -206,6 +203,7 @@ def test_a_fork_nothing_shows_goes_and_the_legitimate_one_beside_it_stays(librar
     write_a_little(library, branch="dev")
     stray = open_writable(snapshot(library), entry(library, BOOK, "dev"))
     before = rows_of(library, "dev")
+    assert impatient.cleanup(keep=1, confirm=True).reclaimed == (), "it may be in the making"
     done = impatient.cleanup(keep=1, confirm=True)
     assert [name.rpartition("/")[2] for name in done.reclaimed] == [stray.table.location.branch]
     assert rows_of(library, "dev") == before
@@ -259,13 +257,9 @@ def test_a_folder_without_a_reference_goes(library, impatient):
     fork = entry(library, BOOK, "dev")
     library.delete_branch("dev")
     Path(f"{library.uri}/{fork.path}/_refs/branches/{fork.owner_branch}.json").unlink()
+    impatient.cleanup(keep=1, confirm=True)
     done = impatient.cleanup(keep=1, confirm=True)
     assert f"{fork.path}/tree/{fork.owner_branch}" in done.reclaimed
-
-
-def test_the_time_of_a_ulid_can_be_told(library):
-    ids = library._views.root.ids
-    assert abs(made_at_ms(ids.next()) - library._views.root.now_us() // 1_000) < 60_000
 
 
 # --- files of dead writers ------------------------------------------------------------------------
@@ -306,16 +300,37 @@ def test_files_that_get_a_version_after_all_stay(library, impatient, place):
     assert library.verify(deep=True).findings == ()
 
 
-def test_a_write_that_took_longer_than_its_files_are_spared_is_refused(library):
-    root = library._views.root
-    late = replace(mint_ticket(snapshot(library)), created_at=root.now_us() - 2 * 86_400_000_000)
-    request = WriteRequest(snapshot(library), late, WriterKind.LOAD, ())
-    with root.hold() as hold, pytest.raises(ConflictError, match="OMNIGRAPH_CLEANUP_GRACE"):
-        commit_write(request, hold)
+@pytest.mark.parametrize("branch", ["main", "dev"])
+@pytest.mark.parametrize(
+    "statements",
+    [
+        'insert Reader {slug: "n", name: "N"}',
+        'update Reader set {name: "N"} where slug = "ann"',
+        'delete Reader where slug = "ann"',
+    ],
+    ids=["insert", "update", "delete"],
+)
+def test_a_write_whose_files_were_taken_starts_over(place, library, impatient, branch, statements):
+    library.create_branch("dev")
+    expected = omnigraph.open(place)
+    expected.create_branch("judge", source=branch)
+    run(expected, statements, "judge")
+
+    def work():
+        graph = omnigraph.open(place)
+        return lambda: run(graph, statements, branch)
+
+    moment = "write_deletions" if statements.startswith("delete") else "write_fragments"
+    with parked("after", moment, "*/nodes/*", work) as writing:
+        for _ in range(2):
+            impatient.cleanup(keep=1, confirm=True)
+        writing.finish()
+    assert rows_of(library, branch) == rows_of(library, "judge")
+    assert library.verify(deep=True).findings == ()
 
 
-@pytest.mark.parametrize(("days", "is_refused"), [(5, False), (7, True)])
-def test_long_work_may_take_days_but_no_week(library, days, is_refused):
+@pytest.mark.parametrize("days", [-30, -2, 2, 30])
+def test_a_clock_that_jumps_while_a_write_is_prepared_changes_nothing(library, days):
     shift_us = [0]
     root = replace(library._views.root, now_us=lambda: clock_us() + shift_us[0])
     seen = replace(snapshot(library), root=root)
@@ -323,22 +338,7 @@ def test_long_work_may_take_days_but_no_week(library, days, is_refused):
         shift_us[0] = days * 86_400_000_000
         request = WriteRequest(seen, mint_ticket(seen, note), WriterKind.LOAD, ())
         with root.hold() as hold:
-            if is_refused:
-                with pytest.raises(ConflictError, match="redo it"):
-                    commit_write(request, hold)
-            else:
-                assert commit_write(request, hold).commit is not None
-
-
-def test_time_spent_waiting_for_the_fence_counts(library):
-    shift_us = [0]
-    root = replace(library._views.root, now_us=lambda: clock_us() + shift_us[0])
-    seen = replace(snapshot(library), root=root)
-    request = WriteRequest(seen, mint_ticket(seen), WriterKind.LOAD, ())
-    with root.hold() as hold:
-        shift_us[0] = 2 * 86_400_000_000
-        with pytest.raises(ConflictError, match="OMNIGRAPH_CLEANUP_GRACE"):
-            commit_write(request, hold)
+            assert commit_write(request, hold).commit is not None
 
 
 def test_half_written_files_of_killed_processes_go(library, impatient, place):
@@ -590,7 +590,7 @@ def test_a_cleanup_that_waited_for_a_writer_looks_again(place, library):
     assert library.verify(deep=True).findings == ()
 
 
-def test_a_writer_on_an_old_version_is_refused_however_much_was_removed(place, library):
+def test_a_writer_on_an_old_version_starts_over_however_much_was_removed(place, library):
     def work():
         graph = omnigraph.open(place)
         return lambda: run(graph, 'update Reader set {name: "Late"} where slug = "ann"')
@@ -599,10 +599,9 @@ def test_a_writer_on_an_old_version_is_refused_however_much_was_removed(place, l
         for number in range(4):
             run(library, f'update Reader set {{name: "N{number}"}} where slug = "ann"')
         library.cleanup(keep=1, confirm=True)
-        with pytest.raises(OmniError) as refused:
-            late.finish()
-    assert refused.value.code == "read_set_changed"
-    assert "N3" in str(rows_of(library))
+        late.finish()
+    assert "Late" in str(rows_of(library))
+    assert library.verify(deep=True).findings == ()
 
 
 def test_a_note_of_the_newest_version_that_is_outdated_does_not_mislead(library):

@@ -7,10 +7,10 @@ import pytest
 from omnigraph.errors import BadRequest
 from omnigraph.identity import CommitId
 from omnigraph.maintenance.retention import Retention, parse_duration
-from omnigraph.maintenance.sightings import Sightings
 from omnigraph.storage.layout import SIGHTINGS
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.objects.memory import MemoryObjectStore
+from omnigraph.storage.unreferenced import Sightings
 
 NOW = 1_000_000_000
 SECOND = 1_000_000

@@ -44,7 +44,7 @@ PROPERTIES = {
     "Likes": {"src": None, "dst": None, "since": None},
 }
 ENUMS = {("Person", "mood"): ("calm", "wild"), ("Knows", "kind"): ("old", "new")}
-UNIQUE = {"Person": [("email",)], "Wrote": [("src", "dst")]}
+UNIQUE: dict[str, list[tuple[str, ...]]] = {"Person": [("email",)], "Wrote": [("src", "dst")]}
 
 Row = dict[str, object]
 State = dict[str, dict[str, Row]]

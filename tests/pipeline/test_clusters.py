@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-EXTRA = ("pandas", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
+from connect_packages import install_connect
 
 pytestmark = pytest.mark.slow
 
@@ -30,17 +29,8 @@ def run(worker: str, *arguments: str, **variables: str) -> str:
 
 def test_a_load_through_spark_connect(tmp_path):
     """With the packages of its own lock, in a folder beside the environment of the tests."""
-    target = tmp_path / "connect"
-    uv = str(Path(sys.executable).with_name("uv"))
-    where = ["--python", sys.executable, "--target", str(target)]
-    lock = ["--constraint", str(ROOT / "requirements" / "connect.txt")]
-    subprocess.run([uv, "pip", "install", "--quiet", *where, *lock, *EXTRA], check=True)
-    said = run(
-        "connect_worker.py",
-        str(tmp_path / "g.omni"),
-        SPARK_REMOTE="local[2]",
-        PYTHONPATH=str(target),
-    )
+    variables = install_connect(tmp_path / "connect")
+    said = run("connect_worker.py", str(tmp_path / "g.omni"), **variables)
     assert "dst 'gone' not found in T" in said
     assert "pyspark.sql.connect.session 12" in said
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -128,7 +129,7 @@ def people_table() -> pa.Table:
 def test_rows_of_a_table_become_rows_of_a_type(new_graph, tmp_path, kind):
     graph = new_graph(SCHEMA)
     table = people_table()
-    data: object = table
+    data: Any = table
     if kind == "parquet":
         data = tmp_path / "people.parquet"
         pq.write_table(table, data)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_blobs_of_every_size_are_read_from_merged_files(spark, library):
     assert fragments(again, BOOK) == [12]
     for slug, content in contents.items():
         assert again.read_blob("Book", slug, "cover").read() == content
-    covers = [r["data"].get("cover") for r in again.export(["Book"])]
+    covers = [cast("Any", r["data"]).get("cover") for r in again.export(["Book"])]
     assert covers.count(PHOTO) == 5
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pyarrow as pa
 
-from omnigraph.pipeline.source.datasource import GraphSource
+from omnigraph.spark_source.datasource import GraphSource
 from omnigraph.storage.objects.counting import KillAfter, install_observer
 
 

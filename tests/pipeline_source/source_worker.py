@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 import omnigraph
-from omnigraph.pipeline import register, spark
+from omnigraph.pipeline import spark
 from omnigraph.settings import Settings
+from omnigraph.spark_source import register
 
 SCHEMA = """
 node Person { key: String @key  age: I32?  big: U64?  place: Vector(2)?  photo: Blob? }

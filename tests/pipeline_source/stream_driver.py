@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from omnigraph.pipeline import register, spark
+from omnigraph.pipeline import spark
+from omnigraph.spark_source import register
 
 CONF = {"spark.master": "local[1,4]", "spark.driver.memory": "512m"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from omnigraph.pipeline import register
+from omnigraph.spark_source import register
 
 SCHEMA = "node Person { k: String @key  age: I32? }"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from connect_packages import install_connect
 from s3_server import running_s3_server
 
-ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("source_worker.py")
-EXTRA = ("pandas", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
 
 
 def run(uri: str, folder: Path, **variables: str) -> dict:
@@ -59,12 +58,8 @@ def require_everything(seen: dict) -> None:
 @pytest.mark.slow
 def test_through_spark_connect(tmp_path):
     """With the packages of its own lock, in a folder beside the environment of the tests."""
-    target = tmp_path / "connect"
-    uv = str(Path(sys.executable).with_name("uv"))
-    where = ["--python", sys.executable, "--target", str(target)]
-    lock = ["--constraint", str(ROOT / "requirements" / "connect.txt")]
-    subprocess.run([uv, "pip", "install", "--quiet", *where, *lock, *EXTRA], check=True)
-    seen = run(str(tmp_path / "g.omni"), tmp_path, SPARK_REMOTE="local[2]", PYTHONPATH=str(target))
+    variables = install_connect(tmp_path / "connect")
+    seen = run(str(tmp_path / "g.omni"), tmp_path, **variables)
     assert seen["session"].startswith("pyspark.sql.connect")
     require_everything(seen)
 

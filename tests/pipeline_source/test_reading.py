@@ -12,7 +12,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 import omnigraph
 from omnigraph.errors import BadRequest, BranchNotFound, CompileError, TypeNotFound
-from omnigraph.pipeline.source.datasource import GraphSource
+from omnigraph.spark_source.datasource import GraphSource
 
 
 def columns(**types):

@@ -1,6 +1,6 @@
 """What PySpark keeps of a source in Python; the data source is built around it.
 
-If one of these fails after an upgrade, Spark has changed: read `source/datasource.py` again.
+If one of these fails after an upgrade, Spark has changed: read `spark_source/datasource.py` again.
 """
 
 from __future__ import annotations

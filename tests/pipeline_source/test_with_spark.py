@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.pipeline import register
+from omnigraph.spark_source import register
 
 
 def test_a_frame_of_a_type_is_read_filtered_and_written(spark, graph, empty):
+    register(spark)
     people = graph.nodes("Person").to_spark(spark)
     few = graph.nodes("Person").to_spark(spark, columns=["id", "age"])
     graph.load([{"type": "Person", "data": {"key": "later", "age": 50}}], "append")
@@ -38,6 +39,7 @@ def test_a_refused_write_raises_and_changes_nothing(spark, graph):
 
 
 def test_moments_are_the_same_whatever_zone_a_session_has(spark, graph, empty):
+    register(spark)
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         people = graph.nodes("Person").to_spark(spark)

@@ -14,7 +14,7 @@ from omnigraph.errors import (
     OmniError,
     RowsRejected,
 )
-from omnigraph.pipeline.source.datasource import GraphSource
+from omnigraph.spark_source.datasource import GraphSource
 
 
 def writer(graph, overwrite=False, **options):

@@ -31,7 +31,8 @@ class PlainReader(DataSourceReader):
     def partitions(self) -> list[Numbers]:
         return [Numbers(self._first, self._made, uuid.uuid4().hex)]
 
-    def read(self, partition: Numbers) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Numbers)
         count = 100 - partition.first
         columns = {
             "n": pa.array(range(partition.first, 100), pa.int64()),

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from omnigraph.pipeline import register
+from omnigraph.spark_source import register
+from reads.checks import Wrong, row_values
 from reads.conditions import Row, holds, make_condition
-from reads.life import Life, Pin, Wrong, row_values
+from reads.life import Life, Pin
 from reads.model import COLUMNS, NODES, TABLES, VALUES, State
 from reads.questions import (
     Answer,
@@ -26,6 +27,7 @@ from reads.questions import (
 
 MOST_FRAMES = 5
 VIEWS = 3
+ACTS, STATEMENTS = 8, 5
 
 DataFrame = Any
 
@@ -38,6 +40,7 @@ class Frame:
     frame: DataFrame
     about: str | Question
     pin: Pin
+    made_at: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,15 @@ class Act:
 
     kind: str
     run: Callable[[DataFrame], Answer]
+    answer: Callable[[list[Row]], Answer]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An SQL query over a view, and what it gives of the rows in it."""
+
+    kind: str
+    text: str
     answer: Callable[[list[Row]], Answer]
 
 
@@ -61,6 +73,11 @@ class SparkLife(Life):
         self.views: dict[str, Frame] = {}
         return self
 
+    def _branch(self, random: Random) -> str:
+        """Every second life is about a branch: its frames, and what changes, the first time."""
+        names = list(self.world.branches)
+        return names[self.turn % len(names)]
+
     # --- making ----------------------------------------------------------------------------------
 
     def _keep_frame(self, frame: Frame) -> str:
@@ -74,7 +91,7 @@ class SparkLife(Life):
         branch, table = self._branch(random), random.choice(TABLES)
         made = self._reader(table).option("branch", branch).load(str(self.place))
         what = f"frame of {table} on {branch}"
-        return self._keep_frame(Frame(what, made, table, self.pin(branch)))
+        return self._keep_frame(Frame(what, made, table, self.pin(branch), self.now()))
 
     def load_a_frame_of_a_commit(self, random: Random) -> str | None:
         if not self.world.commits:
@@ -84,7 +101,7 @@ class SparkLife(Life):
         made = reader.option("commit", commit.commit_id).load(str(self.place))
         pin = Pin(self.world.life, commit.incarnation, commit.moves, commit.state)
         what = f"frame of {table} at {commit.commit_id}"
-        return self._keep_frame(Frame(what, made, table, pin))
+        return self._keep_frame(Frame(what, made, table, pin, self.now()))
 
     def load_a_frame_of_a_query(self, random: Random) -> str:
         branch, question = self._branch(random), make_question(random)
@@ -99,14 +116,14 @@ class SparkLife(Life):
             made = reader.option("branch", branch).load(str(self.place))
             what = "frame of the query"
         what = f"{what} {question.text} on {branch}"
-        return self._keep_frame(Frame(what, made, question, self.pin(branch)))
+        return self._keep_frame(Frame(what, made, question, self.pin(branch), self.now()))
 
     def make_a_frame_of_rows(self, random: Random) -> str:
         branch, table = self._branch(random), random.choice(TABLES)
         handle = self.graph.nodes if table in NODES else self.graph.edges
         made = handle(table, branch=branch).to_spark(self.session)
         what = f"frame by to_spark of {table} on {branch}"
-        return self._keep_frame(Frame(what, made, table, self.pin(branch)))
+        return self._keep_frame(Frame(what, made, table, self.pin(branch), self.now()))
 
     def register_a_view(self, random: Random) -> str:
         """A name in SQL for a frame, often one that another frame had before."""
@@ -121,7 +138,7 @@ class SparkLife(Life):
     # --- using -----------------------------------------------------------------------------------
 
     def ask_on_Spark(self, random: Random) -> str:
-        branch, question = self._branch(random), make_question(random)
+        branch, question = self._branch(random), make_question(random, self.turn)
         state = self.world.branches[branch].state
         result = self.graph.query(
             question.text, branch=branch, engine="spark", session=self.session
@@ -140,7 +157,7 @@ class SparkLife(Life):
             judge = lambda state, found: difference(question, state, found)  # noqa: E731
         else:
             table = frame.about
-            act = make_act(random, table)
+            act = make_acts(random, table)[self.turn % ACTS]
             kind, run = act.kind, lambda: act.run(frame.frame)
             judge = lambda state, found: multiset_difference(  # noqa: E731
                 act.answer(list(state[table].values())), found
@@ -153,14 +170,16 @@ class SparkLife(Life):
         name = random.choice(list(self.views))
         frame = self.views[name]
         table = str(frame.about)
-        kind, text, answer = make_sql(random, table, name)
-        self.log[-1] += f" {text} of {frame.what}"
+        statement = make_statements(random, table, name)[self.turn % STATEMENTS]
+        self.log[-1] += f" {statement.text} of {frame.what}"
         return self._act(
             frame,
-            kind,
+            statement.kind,
             "SQL view",
-            lambda: _tuples(self.session.sql(text)),
-            lambda state, found: multiset_difference(answer(list(state[table].values())), found),
+            lambda: _tuples(self.session.sql(statement.text)),
+            lambda state, found: multiset_difference(
+                statement.answer(list(state[table].values())), found
+            ),
         )
 
     def _act(
@@ -175,7 +194,7 @@ class SparkLife(Life):
             problem = judge(frame.pin.state, run())
             if problem is not None:
                 raise Wrong(f"{kind} of {frame.what} gives {problem}")
-        self.tally[f"{kind} / {engine}{', refused' * bool(refused)}"] += 1
+        self.count(frame.pin, frame.made_at, kind, engine, is_refused=bool(refused))
         return f"{kind} of {frame.what}{', refused: ' * bool(refused)}{''.join(refused)}"
 
 
@@ -191,15 +210,15 @@ def _whole(frame: DataFrame, table: str) -> Answer:
     return [row_values(row.asDict(), table) for row in frame.collect()]
 
 
-def make_act(random: Random, table: str) -> Act:
-    """One of the ways to use a frame; most use it with a filter, some with itself."""
+def make_acts(random: Random, table: str) -> tuple[Act, ...]:
+    """The ways to use a frame; most use it with a filter, some with itself."""
     first, second = (make_condition(random, VALUES[table]) for _ in range(2))
     group = random.choice([name for name in COLUMNS[table] if name not in ("id", "spot")])
 
     def chosen(rows: list[Row], condition: Any) -> Answer:
         return [(row["id"],) for row in rows if holds(condition, row)]
 
-    acts = (
+    return (
         Act(
             "all rows",
             lambda frame: _whole(frame, table),
@@ -241,45 +260,41 @@ def make_act(random: Random, table: str) -> Act:
             lambda rows: list(Counter(row[group] for row in rows).items()),
         ),
     )
-    return random.choice(acts)
 
 
-def make_sql(
-    random: Random, table: str, view: str
-) -> tuple[str, str, Callable[[list[Row]], Answer]]:
-    """A statement over a view."""
+def make_statements(random: Random, table: str, view: str) -> tuple[Statement, ...]:
+    """Statements over a view."""
     condition = make_condition(random, VALUES[table])
     where = condition.sql()
 
     def kept(rows: list[Row]) -> list[Row]:
         return [row for row in rows if holds(condition, row)]
 
-    statements: list[tuple[str, str, Callable[[list[Row]], Answer]]] = [
-        (
+    return (
+        Statement(
             "SQL filter",
             f"select id from {view} where {where}",
             lambda rows: [(row["id"],) for row in kept(rows)],
         ),
-        (
+        Statement(
             "SQL count",
             f"select count(*) from {view}",
             lambda rows: [(len(rows),)],
         ),
-        (
+        Statement(
             "SQL filtered count",
             f"select count(*) from {view} where {where}",
             lambda rows: [(len(kept(rows)),)],
         ),
-        (
+        Statement(
             "SQL anti-join",
             f"select a.id from {view} a left anti join "
             f"(select id from {view} where {where}) b on a.id = b.id",
             lambda rows: [(row["id"],) for row in rows if not holds(condition, row)],
         ),
-        (
+        Statement(
             "SQL union",
             f"select id from {view} where {where} union all select id from {view}",
             lambda rows: [(row["id"],) for row in [*kept(rows), *rows]],
         ),
-    ]
-    return random.choice(statements)
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,44 +11,18 @@ from pathlib import Path
 from random import Random
 
 import omnigraph
-from omnigraph.errors import ConflictError, OmniError
+from omnigraph.errors import OmniError
 from omnigraph.graph.graph import Graph
-from reads.conditions import Row, make_condition
-from reads.model import (
-    COLUMNS,
-    EDGES,
-    NODES,
-    SCHEMAS,
-    TABLES,
-    TEAMS,
-    VALUES,
-    Known,
-    Line,
-    State,
-    World,
-    as_record,
-    empty,
-    make_row,
-    updated,
-    with_rows,
-    without,
-)
-from reads.questions import Question, difference, make_question, multiset_difference
+from reads.checks import Wrong, check_export, check_rows
+from reads.model import NODES, SCHEMAS, TABLES, State, World
+from reads.questions import Question, difference, make_question
 from reads.steps import Step
+from reads.templates import Filling, Templates, as_life
+from reads.writing import Writer
 
-BRANCHES = ("dev", "trial")
 MOST_KEPT = 5
-SAME_QUESTIONS = 3
-
-
-LOADED = (TABLES, ("Person", "Knows"), ("Person",), ("Note", "Wrote"), ("Knows",), ("Note",))
-"""Which tables a load writes; one into an empty graph writes all."""
-PREFIXES = {"Person": "p", "Note": "n", "Knows": "k", "Wrote": "w"}
-SHARES = {"Person": 1.0, "Note": 0.5, "Knows": 1.0, "Wrote": 0.4}
-
-
-class Wrong(AssertionError):
-    """An answer that its rows do not give."""
+SAME_QUESTIONS = 2
+MADE_ON_THE_SPOT = 0.15
 
 
 @dataclass(frozen=True)
@@ -68,31 +41,12 @@ class Kept:
 
     what: str
     pin: Pin
+    made_at: int
     check: Callable[[State, Random], None]
 
 
-class Templates:
-    """Graphs without rows, each with an identity of its own, to be copied where one is needed."""
-
-    def __init__(self, folder: Path, count: int = 5) -> None:
-        self._places = []
-        for number in range(count * len(SCHEMAS)):
-            place = folder / f"template{number}.omni"
-            omnigraph.init(place, SCHEMAS[number % len(SCHEMAS)]).close()
-            self._places.append(place)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def copy(self, number: int, place: Path) -> int:
-        """Copy one of them; gives the number of its schema."""
-        number %= len(self._places)
-        shutil.copytree(self._places[number], place)
-        return number % len(SCHEMAS)
-
-
 @dataclass
-class Life:
+class Life(Writer):
     """Carries steps out; `log` says what they were and `tally` counts them."""
 
     place: Path
@@ -102,13 +56,12 @@ class Life:
 
     def __post_init__(self) -> None:
         self.lives = self.incarnations = 0
-        self.first_template = sum(str(self.place).encode())
         self.is_indexed = False
         self.questions: list[Question] = []
         self.kept: list[Kept] = []
+        self.happened: list[str] = []
         self.older: Graph | None = None
         self.backup: tuple[Path, World] | None = None
-        self.graph = self._make_graph()
 
     def end(self) -> None:
         """Remove what the life leaves behind."""
@@ -118,45 +71,35 @@ class Life:
 
     # --- the graph itself ------------------------------------------------------------------------
 
-    def _make_graph(self) -> Graph:
-        """A graph that never stood here before."""
-        if self.lives < len(self.templates):
-            schema = self.templates.copy(self.first_template + self.lives, self.place)
-        else:
-            schema = self.lives % len(SCHEMAS)
-            omnigraph.init(self.place, SCHEMAS[schema]).close()
+    def _make_graph(self, random: Random) -> str:
+        """A graph with rows: mostly a copy, at times one that is made on the spot."""
         self.lives += 1
         self.incarnations += 1
-        self.world = World(self.lives, {"main": Line(self.incarnations, empty())})
-        self.schema = schema
-        return omnigraph.open(self.place)
+        if random.random() < MADE_ON_THE_SPOT:
+            filling = Filling(self.place, random.randrange(len(SCHEMAS)))
+            world, how = filling.fill(random, is_indexed=self.is_indexed), "made"
+        else:
+            world = self.templates.copy(random, self.place, is_indexed=self.is_indexed)
+            how = "copied"
+        self.world = as_life(world, self.lives, self.incarnations)
+        self.graph = omnigraph.open(self.place)
+        self._ask_all(self.questions, "main")
+        return f"graph {self.lives}, {how}{', indexed' * self.is_indexed}"
 
     def _remove(self) -> None:
         self.older = self.graph
         shutil.rmtree(self.place)
 
     def begin(self, random: Random) -> str:
-        """Rows to start with; in every second life also indexes, and rows deleted since."""
         self.is_indexed = random.random() < 0.5
         self.questions = [make_question(random) for _ in range(SAME_QUESTIONS)]
-        return self._fill(random)
-
-    def _fill(self, random: Random) -> str:
-        written = self._append(random, "main", 30)
-        if self.is_indexed:
-            self.graph.optimize()
-            self.world.branches["main"].moves += 1
-            self._delete_rows(random, "main", "Person")
-        self._ask_all(self.questions, "main")
-        return f"{written}{', optimize, delete' * self.is_indexed}"
+        return self._make_graph(random)
 
     def re_create_the_graph(self, random: Random) -> str:
         """Another graph of the same shape, asked the same questions as the one before it."""
         self._ask_all(self.questions, "main")
         self._remove()
-        self.graph = self._make_graph()
-        written = self._fill(random)
-        return f"graph {self.world.life} with schema {self.schema} at the same path, {written}"
+        return self._make_graph(random)
 
     def _ask_all(self, questions: list[Question], branch: str) -> None:
         for question in questions:
@@ -168,7 +111,7 @@ class Life:
             shutil.rmtree(self.backup[0])
         place = self.place.with_name(f"{self.place.stem}-backup.omni")
         shutil.copytree(self.place, place)
-        self.backup = place, copy.deepcopy(self.world)
+        self.backup = place, self.world.copy()
         return f"copy of graph {self.world.life}"
 
     def restore(self, random: Random) -> str:
@@ -179,7 +122,7 @@ class Life:
         self._remove()
         shutil.copytree(place, self.place)
         self.lives += 1
-        self.world = copy.deepcopy(world)
+        self.world = world.copy()
         self.world.life = self.lives
         self.graph = omnigraph.open(self.place)
         return f"the copy as graph {self.lives}"
@@ -194,125 +137,11 @@ class Life:
         random = Random(step.number)
         action = getattr(self, step.kind.replace(" ", "_").replace("-", "_"))
         self.log.append(f"{step}: …")
+        self.turn = step.turn
         done = action(random)
         self.log[-1] = f"{step}: {done or 'nothing to do it with'}"
         self.tally[step.kind if done else f"{step.kind}: nothing to do it with"] += 1
-
-    def _branch(self, random: Random) -> str:
-        return random.choice(["main", "main", *self.world.branches])
-
-    # --- writing ---------------------------------------------------------------------------------
-
-    def append(self, random: Random) -> str:
-        return self._append(random, self._branch(random), random.choice([3, 12, 40]))
-
-    def _append(self, random: Random, branch: str, count: int) -> str:
-        return self._load(random, branch, "append", count)
-
-    def merge(self, random: Random) -> str:
-        return self._load(random, self._branch(random), "merge", random.choice([2, 8, 20]))
-
-    def overwrite(self, random: Random) -> str:
-        """Everything is replaced, so that no edge is left without its ends."""
-        return self._load(random, self._branch(random), "overwrite", random.choice([6, 25]))
-
-    def _load(self, random: Random, branch: str, mode: str, count: int) -> str:
-        line = self.world.branches[branch]
-        base = empty() if mode == "overwrite" else line.state
-        rows: dict[str, dict[str, Row]] = {}
-        tables = random.choice(LOADED) if base["Person"] else TABLES
-        for table in tables:
-            prefix, share = PREFIXES[table], SHARES[table]
-            wanted = [f"{prefix}{number}" for number in range(60)]
-            if mode == "append":
-                wanted = [id for id in wanted if id not in base[table]]
-            visible = with_rows(base, rows)
-            for id in random.sample(wanted, min(len(wanted), max(1, int(count * share)))):
-                row = make_row(random, table, id, visible)
-                if row is not None:
-                    rows.setdefault(table, {})[id] = row
-        records = [as_record(table, row) for table in rows for row in rows[table].values()]
-        if not records:
-            return "no room for more"
-        done = self.graph.load(records, mode, branch=branch)
-        self._moved(branch, with_rows(line.state, rows, replacing=mode == "overwrite"), done.commit)
-        return f"{mode} {len(records)} records on {branch}"
-
-    def insert(self, random: Random) -> str | None:
-        branch = self._branch(random)
-        state = self.world.branches[branch].state
-        free = [f"p{n}" for n in range(90) if f"p{n}" not in state["Person"]]
-        row = make_row(random, "Person", random.choice(free), state)
-        assert row is not None, "a node needs no ends"
-        values = {name: value for name, value in row.items() if name != "id" and value is not None}
-        types = {"key": "String", "age": "I32", "team": "String", "bio": "String"}
-        types["spot"] = "Vector(2)"
-        parameters = ", ".join(f"${name}: {types[name]}" for name in values)
-        assigned = ", ".join(f"{name}: ${name}" for name in values)
-        text = f"query q({parameters}) {{ insert Person {{ {assigned} }} }}"
-        done = self.graph.mutate(text, params=values, branch=branch)
-        self._moved(branch, with_rows(state, {"Person": {str(row["id"]): row}}), done.commit)
-        return f"{row['id']} on {branch}"
-
-    def update(self, random: Random) -> str:
-        branch = self._branch(random)
-        state = self.world.branches[branch].state
-        where = make_condition(random, VALUES["Person"], 1)
-        change: Row = random.choice(
-            [{"age": random.randrange(12)}, {"team": random.choice(TEAMS)}, {"bio": "quartz"}]
-        )
-        assigned = ", ".join(f"{k}: {v!r}".replace("'", '"') for k, v in change.items())
-        text = f"query q() {{ update Person set {{ {assigned} }} where {_where(where)} }}"
-        done = self.graph.mutate(text, branch=branch)
-        self._moved(branch, updated(state, "Person", change, where), done.commit)
-        return f"{text} on {branch}"
-
-    def delete(self, random: Random) -> str:
-        table = random.choice(["Person", "Person", "Note", "Knows"])
-        return self._delete_rows(random, self._branch(random), table)
-
-    def _delete_rows(self, random: Random, branch: str, table: str) -> str:
-        state = self.world.branches[branch].state
-        values = VALUES[table] if table in NODES else {"since": VALUES[table]["since"]}
-        where = make_condition(random, values, 1)
-        text = f"query q() {{ delete {table} where {_where(where)} }}"
-        done = self.graph.mutate(text, branch=branch)
-        self._moved(branch, without(state, table, where), done.commit)
-        return f"{text} on {branch}"
-
-    def _moved(self, branch: str, state: State, commit: object) -> None:
-        line = self.world.branches[branch]
-        line.state = state
-        if commit is not None:
-            line.moves += 1
-            id = str(commit.commit_id)  # type: ignore[attr-defined]
-            self.world.commits.append(Known(id, branch, line.incarnation, line.moves, state))
-
-    # --- branches --------------------------------------------------------------------------------
-
-    def create_a_branch(self, random: Random) -> str | None:
-        name = random.choice(BRANCHES)
-        return None if name in self.world.branches else self._create(name, random)
-
-    def _create(self, name: str, random: Random) -> str:
-        source = self._branch(random)
-        self.graph.create_branch(name, source=source)
-        self.incarnations += 1
-        self.world.branches[name] = Line(self.incarnations, self.world.branches[source].state)
-        return f"{name} from {source}"
-
-    def delete_a_branch(self, random: Random) -> str | None:
-        names = [name for name in self.world.branches if name != "main"]
-        return self._delete(random.choice(names)) if names else self.create_a_branch(random)
-
-    def _delete(self, name: str) -> str | None:
-        try:
-            self.graph.delete_branch(name)
-        except ConflictError:  # another branch was made from it
-            return None
-        gone = self.world.branches.pop(name).incarnation
-        self.world.commits = [c for c in self.world.commits if c.incarnation != gone]
-        return name
+        self.happened.append(step.kind)
 
     def re_create_a_branch(self, random: Random) -> str | None:
         """The same name for something else."""
@@ -328,24 +157,6 @@ class Life:
         written = self._append(random, name, 3)
         self._ask_all(questions, name)
         return f"{made}, {written}"
-
-    # --- maintenance -----------------------------------------------------------------------------
-
-    def optimize(self, random: Random) -> str:
-        branch = self._branch(random)
-        self.graph.optimize(branch=branch)
-        self.world.branches[branch].moves += 1
-        return branch
-
-    def clean_up(self, random: Random) -> str:
-        """Only the newest commit of every branch is promised afterwards."""
-        self.graph.cleanup(keep=1, confirm=True)
-        for line in self.world.branches.values():
-            self.world.cleaned[line.incarnation] = line.moves
-        self.world.commits = [
-            c for c in self.world.commits if c.moves >= self.world.cleaned[c.incarnation]
-        ]
-        return "all but the newest commits"
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -407,7 +218,7 @@ class Life:
         return Pin(self.world.life, line.incarnation, line.moves, line.state)
 
     def _keep(self, what: str, pin: Pin, check: Callable[[State, Random], None]) -> str:
-        self.kept = [*self.kept, Kept(what, pin, check)][-MOST_KEPT:]
+        self.kept = [*self.kept, Kept(what, pin, self.now(), check)][-MOST_KEPT:]
         return what
 
     def keep_rows(self, random: Random) -> str:
@@ -450,8 +261,34 @@ class Life:
         self.log[-1] += f" {kept.what}"
         with self.may_be_refused(kept.pin, OmniError) as refused:
             kept.check(kept.pin.state, random)
-        self.tally["kept, refused" if refused else "kept, answered"] += 1
+        self.count(kept.pin, kept.made_at, "kept", "local", is_refused=bool(refused))
         return f"{kept.what}{', refused: ' * bool(refused)}{''.join(refused)}"
+
+    def now(self) -> int:
+        """A moment of this life, to ask later what happened since."""
+        return len(self.happened)
+
+    def count(self, pin: Pin, made_at: int, kind: str, engine: str, *, is_refused: bool) -> None:
+        """Count an answer of something kept, also by what happened since it was made."""
+        outcome = ", refused" * is_refused
+        self.tally[f"{kind} / {engine}{outcome}"] += 1
+        for event in self._since(pin, made_at):
+            self.tally[f"asked after {event} / {engine}{outcome}"] += 1
+
+    def _since(self, pin: Pin, made_at: int) -> Iterator[str]:
+        if pin.life != self.world.life:
+            yield "its graph was replaced"
+            return
+        line = self.world.line_of(pin.incarnation)
+        if line is None:
+            yield "its branch was deleted"
+            return
+        if line.moves > pin.moves:
+            yield "commits"
+        if self.world.cleaned.get(pin.incarnation, 0) > pin.moves:
+            yield "a clean-up of its commit"
+        if "optimize" in self.happened[made_at:]:
+            yield "an optimize"
 
     @contextmanager
     def may_be_refused(self, pin: Pin, kind: type[Exception]) -> Iterator[list[str]]:
@@ -465,42 +302,3 @@ class Life:
             if self.world.must_be_there(pin.life, pin.incarnation, pin.moves):
                 raise
             refused.append(type(error).__name__)
-
-
-def check_rows(rows: object, table: str, state: State) -> None:
-    """A whole type, also how many rows it says it has."""
-    columns = COLUMNS[table]
-    found = rows.to_arrow().select(list(columns)).to_pylist()  # type: ignore[attr-defined]
-    wanted = [row_values(row, table) for row in state[table].values()]
-    problem = multiset_difference(wanted, [row_values(row, table) for row in found])
-    if problem is None and len(rows) != len(wanted):  # type: ignore[arg-type]
-        problem = f"says that it has {len(rows)} rows instead of {len(wanted)}"  # type: ignore[arg-type]
-    if problem is not None:
-        raise Wrong(f"{table}: {problem}")
-
-
-def row_values(row: Row, table: str) -> tuple[object, ...]:
-    values = (row[name] for name in COLUMNS[table])
-    return tuple(tuple(v) if isinstance(v, list) else v for v in values)
-
-
-def check_export(records: Iterator[dict[str, object]], state: State) -> None:
-    found: dict[str, list[tuple[object, ...]]] = {table: [] for table in TABLES}
-    for record in records:
-        table = str(record.get("type") or record["edge"])
-        row: Row = dict(record["data"])  # type: ignore[call-overload]
-        if table in EDGES:
-            row |= {"src": record["from"], "dst": record["to"]}
-        else:
-            row["id"] = row["key"]
-        found[table].append(row_values(dict.fromkeys(COLUMNS[table]) | row, table))
-    for table in TABLES:
-        wanted = [row_values(row, table) for row in state[table].values()]
-        problem = multiset_difference(wanted, found[table])
-        if problem is not None:
-            raise Wrong(f"export of {table}: {problem}")
-
-
-def _where(condition: object) -> str:
-    """A condition of a mutation: the same, without a variable."""
-    return condition.gq("x").replace("$x.", "")  # type: ignore[attr-defined, no-any-return]

@@ -6,7 +6,7 @@ whatever was read earlier can be compared with the state it was read from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from reads.conditions import Condition, Row, holds
@@ -146,6 +146,11 @@ class World:
     commits: list[Known] = field(default_factory=list)
     cleaned: dict[int, int] = field(default_factory=dict)
     """By incarnation: commits before this move may have lost their files."""
+
+    def copy(self) -> World:
+        """Another world that has come to the same; states are never changed, so they are shared."""
+        branches = {name: replace(line) for name, line in self.branches.items()}
+        return World(self.life, branches, list(self.commits), dict(self.cleaned))
 
     def line_of(self, incarnation: int) -> Line | None:
         return next((b for b in self.branches.values() if b.incarnation == incarnation), None)

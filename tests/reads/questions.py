@@ -23,8 +23,10 @@ class Question:
     searches: bool = False
 
 
-def make_question(random: Random) -> Question:
-    return random.choice(KINDS)(random)
+def make_question(random: Random, turn: int | None = None) -> Question:
+    """One of a random kind, or of the kind whose turn it is."""
+    make = random.choice(KINDS) if turn is None else KINDS[turn % len(KINDS)]
+    return make(random)
 
 
 def _rows(state: State, table: str) -> list[Row]:
@@ -137,7 +139,7 @@ def unconnected(random: Random) -> Question:
 
 
 def reached(random: Random) -> Question:
-    """Nodes by their shortest distance; only an edge to itself leads back to the start."""
+    """Nodes by their shortest distance; an edge from a node to itself reaches it one hop later."""
     least, most = random.choice([(1, 2), (2, 2), (1, 3)])
     start = random.choice([f"p{n}" for n in range(8)])
 
@@ -147,15 +149,16 @@ def reached(random: Random) -> Question:
         after: dict[object, set[object]] = {}
         for row in _rows(state, "Knows"):
             after.setdefault(row["src"], set()).add(row["dst"])
-        found: Answer = [(start, 1)] if start in after.get(start, ()) and least == 1 else []
+        found: dict[object, int] = {}
         seen: set[object] = {start}
         frontier = seen.copy()
         for distance in range(1, most + 1):
+            again = {a for a in frontier if a in after.get(a, ())}
             frontier = {b for a in frontier for b in after.get(a, ())} - seen
             seen |= frontier
             if distance >= least:
-                found += [(id, distance) for id in frontier]
-        return found
+                found = dict.fromkeys(again | frontier, distance) | found
+        return list(found.items())
 
     return Question(
         "reach",
@@ -217,7 +220,7 @@ def nearest(random: Random) -> Question:
             for row in _rows(state, "Person")
             if row["spot"] is not None
         ]
-        return [(id,) for _, id in sorted(ranked)[:limit]]  # type: ignore[type-var]
+        return [(id,) for _, id in sorted(ranked)[:limit]]
 
     return Question(
         "nearest",

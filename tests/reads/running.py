@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reads.frames import SparkLife
-from reads.life import Life, Templates
+from reads.life import Life
 from reads.steps import Step, make_steps
+from reads.templates import Templates
 
 MOST_ATTEMPTS = 40
 
@@ -80,7 +81,7 @@ def _described_alone(
     problem = fails(steps)
     if problem is None:
         return f"Alone it is right: it needs the lives before it, seeds {begun}."
-    at = 0
+    at = 1  # every life has a beginning
     while at < len(steps) and attempts < MOST_ATTEMPTS:
         fewer = steps[:at] + steps[at + 1 :]
         found = fails(fewer)

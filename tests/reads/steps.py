@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-STEPS = 14
+STEPS = 9
+STEPS_BETWEEN = 1
 
 EMBEDDED = {
     "ask": 24,
@@ -39,37 +40,82 @@ EMBEDDED = {
 }
 """How often each kind comes up, in a life that does without Spark."""
 
-ON_SPARK = {
-    "ask on Spark": 12,
-    "load a frame": 12,
-    "load a frame of a commit": 7,
-    "load a frame of a query": 7,
-    "make a frame of rows": 8,
-    "register a view": 6,
-    "act on a frame": 40,
-    "ask a view": 18,
+KEPT = ("keep rows", "keep a view", "keep a result")
+
+FRAMES = (
+    "load a frame",
+    "load a frame of a commit",
+    "load a frame of a query",
+    "make a frame of rows",
+)
+
+CHANGES: dict[str, tuple[str, ...]] = {
+    "append": (),
+    "optimize": (),
+    "clean up": ("append",),
+    "re-create a branch": (),
+    "re-create the graph": (),
+    "restore": ("append",),
+    "overwrite": (),
 }
-"""The kinds that need a session; in lives that have one they are every second step."""
+"""What happens between two uses of what was kept, and what has to happen before it."""
+
+ON_SPARK = (*FRAMES, "register a view", "act on a frame", "ask a view", "ask on Spark")
+"""The kinds that need a session."""
 
 
 @dataclass(frozen=True)
 class Step:
+    """`turn` chooses where every choice has to come up, `number` everywhere else."""
+
     kind: str
     number: int
+    turn: int
 
     def __str__(self) -> str:
-        return f"{self.kind} ({self.number})"
+        return f"{self.kind} ({self.number}, {self.turn})"
 
 
 def make_steps(seed: int, *, on_spark: bool) -> list[Step]:
     """The life of a seed. It begins with rows."""
     random = Random(f"reads {seed} {on_spark}")
-    kinds = ["begin", *_choose(random, EMBEDDED, STEPS // 2 if on_spark else STEPS)]
     if on_spark:
-        for kind in _choose(random, ON_SPARK, STEPS // 2):
-            kinds.insert(random.randint(1, len(kinds)), kind)
-    return [Step(kind, random.randrange(1_000_000)) for kind in kinds]
+        kinds = _with_frames(random, seed)
+    elif seed % 2:
+        kinds = _with_things_kept(random, seed // 2)
+    else:
+        kinds = _choose(random, STEPS)
+    steps: list[Step] = []
+    for kind in ["begin", *kinds]:
+        turn = seed + sum(step.kind == kind for step in steps)
+        steps.append(Step(kind, random.randrange(1_000_000), turn))
+    return steps
 
 
-def _choose(random: Random, kinds: dict[str, int], count: int) -> list[str]:
-    return random.choices(list(kinds), list(kinds.values()), k=count)
+def _with_things_kept(random: Random, turn: int) -> list[str]:
+    """Two things are kept, the graph changes, and they are asked again."""
+    change = list(CHANGES)[turn % len(CHANGES)]
+    needed = {"re-create a branch": ["create a branch"], "restore": ["back up"]}.get(change, [])
+    kept = [KEPT[(turn + n) % len(KEPT)] for n in range(2)]
+    again = ["ask what was kept", "ask what was kept", "ask"]
+    kinds = [*needed, *kept, *CHANGES[change], change, *again]
+    for kind in _choose(random, STEPS_BETWEEN):
+        kinds.insert(random.randint(len(needed), len(kinds)), kind)
+    return kinds
+
+
+def _with_frames(random: Random, seed: int) -> list[str]:
+    """Frames and a view are made and used, the graph changes, and they are used again."""
+    change = list(CHANGES)[seed % len(CHANGES)]
+    made = ["create a branch", "back up", *(FRAMES[(seed + n) % len(FRAMES)] for n in range(2))]
+    used = ["register a view", "ask a view", "act on a frame"]
+    again = ["act on a frame", "act on a frame", "ask a view", "ask on Spark"]
+    random.shuffle(again)
+    kinds = [*made, *used, *CHANGES[change], change, *again]
+    for kind in _choose(random, STEPS_BETWEEN):
+        kinds.insert(random.randint(len(made), len(kinds)), kind)
+    return kinds
+
+
+def _choose(random: Random, count: int) -> list[str]:
+    return random.choices(list(EMBEDDED), list(EMBEDDED.values()), k=count)

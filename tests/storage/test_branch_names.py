@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from omnigraph.errors import BadRequest
 from omnigraph.storage.names import (
     MAX_ENCODED_BYTES,
-    decode_branch,
-    encode_branch,
+    decode_name,
+    encode_name,
     is_internal,
     normalize_branch,
     normalize_deletable_branch,
@@ -89,8 +89,8 @@ def test_main_is_neither_made_nor_deleted():
 
 
 def test_a_name_and_one_below_it_have_different_files():
-    assert encode_branch("a") == "a"
-    assert encode_branch("a/b") == "a%2Fb"
+    assert encode_name("a") == "a"
+    assert encode_name("a/b") == "a%2Fb"
 
 
 @given(names)
@@ -99,8 +99,8 @@ def test_a_name_comes_back_from_its_file_name(name):
         branch = normalize_branch(name)
     except BadRequest:
         return
-    encoded = encode_branch(branch)
-    assert decode_branch(encoded) == branch
+    encoded = encode_name(branch)
+    assert decode_name(encoded) == branch
     assert "/" not in encoded
     assert not encoded.startswith(".")
     assert encoded.isascii()
@@ -109,4 +109,4 @@ def test_a_name_comes_back_from_its_file_name(name):
 
 @pytest.mark.parametrize("encoded", ["", "a%2fb", "%61", "a b", "%FF", "a%2F", ".a", "%2Fa"])
 def test_a_file_name_no_branch_has_gives_none(encoded):
-    assert decode_branch(encoded) is None
+    assert decode_name(encoded) is None

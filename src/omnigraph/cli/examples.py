@@ -28,13 +28,41 @@ EXAMPLES = {
         "omnigraph load music.omni --data music.jsonl --mode merge --branch fixes --from main",
     ),
     "branch list": ("omnigraph branch list music.omni",),
-    "branch delete": ("omnigraph branch delete fixes music.omni",),
+    "branch merge": (
+        "omnigraph branch merge review music.omni --dry-run",
+        "omnigraph branch merge review music.omni --into fixes --resolve theirs",
+    ),
+    "branch rename": ("omnigraph branch rename fixes corrections music.omni",),
+    "branch delete": ("omnigraph branch delete corrections music.omni",),
     "commit list": ("omnigraph commit list music.omni --branch review --limit 5",),
     "commit show": (
         'omnigraph commit show "$(omnigraph commit list music.omni --limit 1 | cut -d" " -f1)" '
         "music.omni",
     ),
-    "snapshot": ("omnigraph snapshot music.omni --branch review",),
+    "commit changes": (
+        'omnigraph commit changes "$(omnigraph commit list music.omni --limit 1 | cut -d" " -f1)" '
+        "music.omni",
+    ),
+    "diff": (
+        "omnigraph diff 1 main music.omni --stat",
+        "omnigraph diff main review music.omni --type Artist",
+    ),
+    "changes poll": (
+        "omnigraph changes poll music.omni --start beginning",
+        "omnigraph changes poll music.omni --start beginning --type Album --op update --json",
+    ),
+    "changes baseline": ("omnigraph changes baseline music.omni --out baseline.jsonl",),
+    "consumer set": ("omnigraph consumer set search-index music.omni --expires 30d",),
+    "consumer list": ("omnigraph consumer list music.omni",),
+    "consumer delete": ("omnigraph consumer delete search-index music.omni",),
+    "entity history": ("omnigraph entity history Album tides music.omni",),
+    "tag create": ("omnigraph tag create first music.omni",),
+    "tag list": ("omnigraph tag list music.omni",),
+    "tag delete": ("omnigraph tag delete first music.omni",),
+    "snapshot": (
+        "omnigraph snapshot music.omni --branch review",
+        "omnigraph snapshot music.omni --at 2",
+    ),
     "export": (
         "omnigraph export music.omni --out music-copy.jsonl",
         "omnigraph export music.omni --format parquet --out music-files --type Artist",
@@ -56,6 +84,10 @@ EXAMPLES = {
     ),
     "repair": ("omnigraph repair music.omni", "omnigraph repair music.omni --confirm"),
     "maintain": ("omnigraph maintain music.omni",),
+    "clone": (
+        "omnigraph clone music.omni music-backup.omni",
+        "omnigraph clone music.omni music-small.omni --branch review --shallow",
+    ),
     "verify": ("omnigraph verify music.omni --deep",),
     "recover": ("omnigraph recover music.omni --check", "omnigraph recover music.omni"),
     "recovery pending": ("omnigraph recovery pending music.omni",),

@@ -154,6 +154,48 @@ def open_output(out: str | None) -> Iterator[BinaryIO]:
             scratch.unlink()
 
 
+def write_durably(out: str, blocks: Iterable[bytes]) -> None:
+    """Write a file that is safely there on return, or leave the one that was there.
+
+    A lock beside it, which stays, keeps two writers of one file apart.
+    """
+    if out == "-":
+        raise click.UsageError("a file is needed: what is printed cannot be made safe")
+    import fcntl
+
+    target = Path(out)
+    scratch = target.parent / f".{target.name}.{os.urandom(4).hex()}"
+    try:
+        with target.with_name(f"{target.name}.lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise click.ClickException(f"another command is writing {out}") from error
+            with scratch.open("xb") as file:
+                for block in blocks:
+                    file.write(block)
+                file.flush()
+                os.fsync(file.fileno())
+                written = os.fstat(file.fileno())
+            scratch.replace(target)
+            _sync_folder(target.parent)
+            if not os.path.samestat(written, target.stat()):
+                raise click.ClickException(f"{out} was replaced by somebody else")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            scratch.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_whole(out: str | None, blocks: Iterable[bytes]) -> None:
     """Write blocks to a file, whole or not at all, or to stdout."""
     with open_output(out) as file:

@@ -35,9 +35,15 @@ ENTRIES = {
     "export": Entry(f"{_COMMANDS}.export", "export", "Write a branch as JSON lines."),
     "blob": Entry(f"{_COMMANDS}.blob", "blob", "Read blobs, which no query returns."),
     "snapshot": Entry(f"{_COMMANDS}.snapshot", "snapshot", "Show what makes up a branch."),
-    "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list and delete branches."),
+    "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list, rename and delete branches."),
+    "tag": Entry(f"{_COMMANDS}.tag", "tag", "Name commits that are to stay."),
     "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
+    "diff": Entry(f"{_COMMANDS}.diff", "diff", "Show what is different between two places."),
+    "changes": Entry(f"{_COMMANDS}.changes", "changes", "Follow what commits change."),
+    "consumer": Entry(f"{_COMMANDS}.consumer", "consumer", "Keep changes for those who follow."),
+    "entity": Entry(f"{_COMMANDS}.entity", "entity", "Look at single entities."),
     "init": Entry(f"{_COMMANDS}.init", "init", "Create a graph."),
+    "clone": Entry(f"{_COMMANDS}.clone", "clone", "Copy a graph to another address."),
     "optimize": Entry(f"{_COMMANDS}.optimize", "optimize", "Merge fragments and build indexes."),
     "cleanup": Entry(f"{_COMMANDS}.cleanup", "cleanup", "Remove what only old commits need."),
     "repair": Entry(f"{_COMMANDS}.repair", "repair", "Accept tables moved by something else."),
@@ -60,11 +66,11 @@ ENTRIES = {
 
 LEGEND = """\
 COMMANDS BY CAPABILITY
-  any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, commit *,
-           schema show
+  any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
+           commit *, diff, changes *, consumer *, entity *, schema show
   served   need a server: none yet
-  direct   reach a graph in storage, or files alone: init, optimize, cleanup, repair, verify,
-           maintain, recover, recovery *, schema plan, schema lint, lint, explain
+  direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
+           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain
   control  steer many graphs: none yet
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version

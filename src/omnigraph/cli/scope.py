@@ -27,6 +27,11 @@ _QUERY_NAME = re.compile(r"\w+")
 """What a query can be called; anything else in its place is the address of a graph."""
 _MANIFEST = "__manifest"
 """What every folder with a graph has."""
+_OTHER_ARGUMENTS = (
+    *("branch_name", "new_name", "tag_name", "commit_id", "property_name"),
+    *("before", "after", "consumer_name", "entity_id"),
+)
+"""Arguments that stand before the address of the graph."""
 _NEEDS_STORAGE = (
     "this release reaches graphs in storage only: pass the address of one as an argument, "
     "with --store or --uri, or choose a profile that names a store"
@@ -130,7 +135,7 @@ def _refuse_other_order(given: dict[str, object]) -> None:
     address = str(given.get("graph_uri") or "")
     if not address or "://" in address or Path(address).exists():
         return
-    for name in ("branch_name", "commit_id", "property_name"):
+    for name in _OTHER_ARGUMENTS:
         other = given.get(name)
         if other and Path(str(other)).is_dir():
             raise click.UsageError(

@@ -6,6 +6,7 @@ otherwise; what is said about a verb is said there.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +14,23 @@ from typing import TYPE_CHECKING
 from omnigraph.catalog.model import Catalog
 from omnigraph.execution.load import LoadMode
 from omnigraph.graph import blobs, loading
+from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.pinned import GraphView
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import DeletedBranch, LoadResult, MutationResult, SnapshotInfo
 from omnigraph.graph.type_rows import TypeRows
+from omnigraph.history.baseline import Baseline
+from omnigraph.history.diff import Diff
+from omnigraph.history.entity_history import EntityHistory
+from omnigraph.history.feed import CommitChanges, FeedPage
+from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.model import OptimizeResult, PendingIndex
 from omnigraph.plan.lint import LintReport
+from omnigraph.storage.consumers import Consumer
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
 from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.tags import Tag
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
@@ -204,9 +213,40 @@ class Branch:
     ) -> BranchRef:
         return self.graph.create_branch(name, source=self.name, commit=commit, actor=actor)
 
+    def merge(
+        self,
+        into: str = MAIN,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Merge this branch into another one."""
+        return self.graph.merge(
+            self.name,
+            into,
+            dry_run=dry_run,
+            resolve=resolve,
+            decisions=decisions,
+            delete_branch=delete_branch,
+            expected_head=expected_head,
+            actor=actor,
+            message=message,
+        )
+
     def delete(self) -> DeletedBranch:
         """Delete this branch."""
         return self.graph.delete_branch(self.name)
+
+    def rename(self, new_name: str) -> BranchRef:
+        """Give this branch another name; this object goes by it from now on."""
+        ref = self.graph.rename_branch(self.name, new_name)
+        self.name = str(ref.name)
+        return ref
 
     def commits(self) -> tuple[Commit, ...]:
         return self.graph.commits(self.name)
@@ -219,12 +259,97 @@ class Branch:
 
     def at(
         self,
+        place: str | None = None,
         *,
         commit: str | None = None,
         snapshot: str | None = None,
         version: int | None = None,
     ) -> GraphView:
-        return self.graph.at(commit=commit, snapshot=snapshot, version=version, branch=self.name)
+        return self.graph.at(
+            place, commit=commit, snapshot=snapshot, version=version, branch=self.name
+        )
+
+    def tag(self, name: str, at: str | None = None, *, actor: str | None = None) -> Tag:
+        return self.graph.tag(name, at, branch=self.name, actor=actor)
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def diff(
+        self,
+        before: str,
+        after: str | None = None,
+        *,
+        images: bool = False,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+    ) -> Diff:
+        return self.graph.diff(
+            before, after, images=images, kinds=kinds, types=types, ops=ops, branch=self.name
+        )
+
+    def commit_changes(
+        self,
+        commit: str,
+        *,
+        page_token: str | None = None,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        max_changes: int = 1_000,
+        max_bytes: int = 4 << 20,
+    ) -> CommitChanges:
+        return self.graph.commit_changes(
+            commit,
+            page_token=page_token,
+            kinds=kinds,
+            types=types,
+            ops=ops,
+            max_changes=max_changes,
+            max_bytes=max_bytes,
+            branch=self.name,
+        )
+
+    def changes(
+        self,
+        position: str = "now",
+        *,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        max_changes: int = 1_000,
+        max_bytes: int = 4 << 20,
+        max_commits: int = 128,
+    ) -> FeedPage:
+        return self.graph.changes(
+            position,
+            kinds=kinds,
+            types=types,
+            ops=ops,
+            max_changes=max_changes,
+            max_bytes=max_bytes,
+            max_commits=max_commits,
+            branch=self.name,
+        )
+
+    def baseline(
+        self, *, kinds: Sequence[str] = (), types: Sequence[str] = (), ops: Sequence[str] = ()
+    ) -> Baseline:
+        return self.graph.baseline(kinds=kinds, types=types, ops=ops, branch=self.name)
+
+    def entity_history(
+        self, type_name: str, entity_id: str, *, kind: str | None = None
+    ) -> EntityHistory:
+        return self.graph.entity_history(type_name, entity_id, kind=kind, branch=self.name)
+
+    def set_consumer(
+        self,
+        name: str,
+        position: str | None = None,
+        *,
+        lasts: datetime.timedelta = datetime.timedelta(days=7),
+    ) -> Consumer:
+        return self.graph.set_consumer(name, position, lasts=lasts, branch=self.name)
 
     def recovery_list(self) -> tuple[RecoveryAudit, ...]:
         return self.graph.recovery_list(self.name)

@@ -20,9 +20,20 @@ from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.read.topology import Topology
 from omnigraph.execution.search.segments import limit_memory
 from omnigraph.execution.search.vectors import limit_vector_memory
-from omnigraph.graph import blobs, loading, mutating, opening, recovering
+from omnigraph.graph import (
+    blobs,
+    changing,
+    loading,
+    merging,
+    mutating,
+    opening,
+    places,
+    recovering,
+)
 from omnigraph.graph.branch import Branch as Branch
+from omnigraph.graph.changing import RecentKeys, change_filter
 from omnigraph.graph.engines import require_engine
+from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.pinned import GraphView as GraphView
 from omnigraph.graph.pinned import source_text
 from omnigraph.graph.query_result import QueryResult
@@ -38,6 +49,10 @@ from omnigraph.graph.results import (
 )
 from omnigraph.graph.type_rows import TypeRows
 from omnigraph.graph.view import View, Views
+from omnigraph.history.baseline import Baseline
+from omnigraph.history.diff import Diff
+from omnigraph.history.entity_history import EntityHistory
+from omnigraph.history.feed import CommitChanges, FeedPage, PageLimits
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.autopilot import Autopilot, MaintainResult, take_turn
@@ -56,10 +71,15 @@ from omnigraph.maintenance.retention import Retention
 from omnigraph.maintenance.verify import verify
 from omnigraph.plan.lint import LintReport
 from omnigraph.settings import Settings
-from omnigraph.storage import branches
+from omnigraph.storage import branches as graph_branches
+from omnigraph.storage.clone.copy import CloneResult
+from omnigraph.storage.clone.copy import clone as copy_graph
+from omnigraph.storage.consumers import Consumer, delete_consumer, list_consumers
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
+from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tags import Tag, create_tag, delete_tag, list_tags
 from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
@@ -113,6 +133,41 @@ def open(
         raise
 
 
+def clone(
+    source: str | Path,
+    target: str | Path,
+    *,
+    branches: Sequence[str] = (),
+    shallow: bool = False,
+    force: bool = False,
+    settings: Settings | None = None,
+) -> CloneResult:
+    """Copy a graph to another path or address, while it may be written.
+
+    Each branch is copied as it is after some commit. The source is not changed. Until the clone is
+    finished nothing can be opened there.
+
+    Args:
+        source: The graph to copy.
+        target: Where its copy shall be; there must be no graph.
+        branches: The branches to copy, besides `main` and those they were made from; all of them
+            by default.
+        shallow: Leave out older states: the history is listed and can no longer be read.
+        force: Start over a clone to the same place that was interrupted.
+        settings: Instead of the defaults; they hold for both sides.
+
+    >>> omnigraph.clone("people.omni", "backup.omni").branches
+    ('main',)
+    """
+    names = tuple(normalize_branch(name) for name in branches)
+    origin = GraphRoot.at(str(source), settings)
+    opening.require_whole(origin)
+    opening.require_graph(origin)
+    return copy_graph(
+        origin, GraphRoot.at(str(target), settings), names, shallow=shallow, force=force
+    )
+
+
 def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None = None) -> str:
     """Set aside the intent of an interrupted write that cannot be read; gives where it is kept.
 
@@ -143,6 +198,7 @@ class Graph:
     def __init__(
         self, root: GraphRoot, *, read_only: bool = False, actor: str | None = None
     ) -> None:
+        opening.require_whole(root)
         self._views = Views(root)
         self.read_only, self.actor = read_only, actor
         embedder = LazyEmbedder(root.settings.embed)
@@ -151,6 +207,7 @@ class Graph:
         )
         limit_memory(root.settings.text_cache_bytes)
         limit_vector_memory(root.settings.vector_cache_bytes)
+        self._keys = RecentKeys()
         self._autopilot = Autopilot(self._views, root.settings.autopilot)
         self._writer = Writer(self._views, self._autopilot.wrote)
         self.recovered_on_open: list[RecoveredWrite] = []
@@ -485,9 +542,9 @@ class Graph:
         creator = actor or self.actor
         if commit is not None:
             view = self._views.at_commit(commit, source)
-            return branches.create(view.snapshot, name, creator)
+            return graph_branches.create(view.snapshot, name, creator)
         return self._views.with_newest(
-            source, lambda view: branches.create(view.snapshot, name, creator)
+            source, lambda view: graph_branches.create(view.snapshot, name, creator)
         )
 
     def delete_branch(self, name: str) -> DeletedBranch:
@@ -498,8 +555,72 @@ class Graph:
         'review'
         """
         self._require_writable()
-        branches.delete(self._views.root, name)
+        graph_branches.delete(self._views.root, name)
         return DeletedBranch(name.strip(), self.actor)
+
+    def rename_branch(self, name: str, new_name: str) -> BranchRef:
+        """Give a branch another name; it stays the same branch, with its commits and its feed.
+
+        >>> _ = graph.create_branch("review")
+        >>> graph.rename_branch("review", "accepted").name
+        'accepted'
+        >>> graph.branches()
+        ['main', 'accepted']
+        """
+        self._require_writable()
+        return graph_branches.rename(self._views.root, name, new_name)
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Bring what a branch has into another one, as one commit or not at all.
+
+        Args:
+            source: The branch to take from; it stays as it is.
+            into: The branch to change.
+            dry_run: Say what would be done and what conflicts; nothing is written.
+            resolve: What decides conflicts: `ours`, `theirs` or `newest` for everything or as
+                `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
+            decisions: What was decided about single conflicts, as a dry run lists them with a
+                `take` of `source`, `target`, `base` or property values; or a file of that.
+            delete_branch: Delete the source afterwards; if that is refused, the result says so.
+            expected_head: Only if `into` is at this commit.
+            actor: Who the commit is recorded for.
+            message: Kept with the commit.
+
+        Raises:
+            MergeConflicts: the branches contradict each other and nothing decides.
+
+        >>> _ = graph.create_branch("review")
+        >>> _ = graph.branch("review").mutate('query q() { insert Person { name: "Cy" } }')
+        >>> str(graph.merge("review").outcome), len(graph.nodes("Person"))
+        ('fast_forward', 3)
+        """
+        if not dry_run:
+            self._require_writable()
+        given = merging.decisions_in(decisions) if isinstance(decisions, str | Path) else decisions
+        request = merging.MergeRequest(
+            source=source,
+            target=into,
+            resolve=resolve,
+            decisions=given,
+            actor=actor or self.actor,
+            expected_head=expected_head,
+            dry_run=dry_run,
+            delete_branch=delete_branch,
+            message=message,
+        )
+        return merging.merge(self._views, self._writer, request)
 
     def branch(self, name: str) -> Branch:
         """The same verbs, bound to one branch.
@@ -540,41 +661,244 @@ class Graph:
 
     def at(
         self,
+        place: str | None = None,
         *,
         commit: str | None = None,
         snapshot: str | None = None,
         version: int | None = None,
         branch: str = MAIN,
     ) -> GraphView:
-        """The graph as it was: after a commit, at a snapshot id or a manifest version.
+        """The graph as it was: at a place, after a commit, at a snapshot id or manifest version.
 
-        With none of them, the branch as it is now, pinned.
+        A place is one text that names a branch, a tag, a commit (or the beginning of its id), a
+        version or a time of the branch. With nothing given, the branch as it is now, pinned.
 
         >>> before = graph.at(commit=graph.commits()[-1].commit_id)
         >>> list(before.export())
         []
+        >>> len(graph.at("2").nodes("Person"))
+        2
         """
-        given = [value for value in (commit, snapshot, version) if value is not None]
+        given = [value for value in (place, commit, snapshot, version) if value is not None]
         if len(given) > 1:
-            raise BadRequest("give one of commit, snapshot and version")
-        if version is not None:
-            view = self._views.at_version(version, branch)
-            return self._pinned(view, view.snapshot.id)
-        point = commit or snapshot
-        if point is None:
-            return self._pinned(self._views.newest(branch))
-        if point.startswith("manifest:"):
-            return self._pinned(self._at_witness(point), point)
-        return self._pinned(self._views.at_commit(point, branch), point)
+            raise BadRequest("give one of place, commit, snapshot and version")
+        if place is not None:
+            found = places.find_place(self._views, place, branch)
+        elif version is not None:
+            found = places.at_version(self._views, version, branch)
+        elif commit is not None or snapshot is not None:
+            found = places.at_snapshot(self._views, commit or snapshot or "", branch)
+        else:
+            found = places.Place(self._views.newest(branch), None)
+        return self._pinned(found.view, found.snapshot)
 
     def _pinned(self, view: View, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self._settings, snapshot)
 
-    def _at_witness(self, snapshot_id: str) -> View:
-        name, _, version = snapshot_id.removeprefix("manifest:").rpartition(":v")
-        if not name or not version.isdigit():
-            raise BadRequest(f"'{snapshot_id}' is no snapshot id")
-        return self._views.at_version(int(version), name)
+    # --- tags ------------------------------------------------------------------------------------
+
+    def tag(
+        self,
+        name: str,
+        at: str | None = None,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+    ) -> Tag:
+        """Name a commit for good: the head of a branch, or that of any place.
+
+        Cleanup keeps a tagged commit readable. A tag does not move.
+
+        >>> graph.tag("v1").commit_id == graph.commits()[0].commit_id
+        True
+        >>> len(graph.at("v1").nodes("Person"))
+        2
+        """
+        self._require_writable()
+        commit = places.find_commit(self._views, at or f"branch:{branch}", branch)
+        return create_tag(self._views.root, name, commit, actor or self.actor)
+
+    def tags(self) -> list[Tag]:
+        """Every tag, in the order of names.
+
+        >>> _ = graph.tag("v1")
+        >>> [tag.name for tag in graph.tags()]
+        ['v1']
+        """
+        return list_tags(self._views.root.store)
+
+    def delete_tag(self, name: str) -> Tag:
+        """Delete a tag; its commit stays as long as anything else keeps it.
+
+        >>> _ = graph.tag("v1")
+        >>> graph.delete_tag("v1").name
+        'v1'
+        """
+        self._require_writable()
+        return delete_tag(self._views.root, name)
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def diff(
+        self,
+        before: str,
+        after: str | None = None,
+        *,
+        images: bool = False,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        branch: str = MAIN,
+    ) -> Diff:
+        """What is different between two places, or between a place and a branch as it is now.
+
+        Args:
+            before: A branch, tag, commit, snapshot, version or time, as `at` takes it.
+            after: The same; the branch as it is now by default.
+            images: Whether changes carry the whole entity before and after.
+            kinds: Only `node` or `edge`.
+            types: Only these types.
+            ops: Only `insert`, `update` or `delete`.
+            branch: Whose versions and times are meant.
+
+        >>> [str(change.op) for change in graph.diff("1")]
+        ['insert', 'insert', 'insert']
+        """
+        wanted = change_filter(kinds, types, ops)
+        sides = [changing.state_of(self.at(place, branch=branch).view) for place in (before, after)]
+        return Diff(*sides, images=images, wanted=wanted)
+
+    def commit_changes(
+        self,
+        commit: str,
+        *,
+        page_token: str | None = None,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        max_changes: int = 1_000,
+        max_bytes: int = 4 << 20,
+        branch: str = MAIN,
+    ) -> CommitChanges:
+        """What a commit changed against its first parent, with images, a page at a time.
+
+        With its `next_page_token` the next page is asked for.
+
+        >>> page = graph.commit_changes(graph.commits()[0].commit_id, types=["Knows"])
+        >>> [(change.op.value, change.after.endpoints.wire()) for change in page.changes]
+        [('insert', {'from': 'Ada', 'to': 'Ben'})]
+        """
+        found = places.find_commit(self._views, commit, branch)
+        wanted = change_filter(kinds, types, ops)
+        limits = PageLimits(max_changes, max_bytes)
+        return changing.read_commit(self._views, found, wanted, limits, page_token, self._keys)
+
+    def changes(
+        self,
+        position: str = "now",
+        *,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        max_changes: int = 1_000,
+        max_bytes: int = 4 << 20,
+        max_commits: int = 128,
+        branch: str = MAIN,
+    ) -> FeedPage:
+        """A page of the change feed of a branch: commits oldest first, with what each changed.
+
+        Args:
+            position: `now`, `beginning`, `after:` and a commit id, or where an earlier page ended:
+                its `position`.
+            kinds: Only `node` or `edge`.
+            types: Only these types.
+            ops: Only `insert`, `update` or `delete`.
+            max_changes: At most so many changes.
+            max_bytes: At most so many bytes of JSON; a larger change is given alone.
+            max_commits: At most so many commits.
+            branch: Whose feed.
+
+        >>> page = graph.changes("beginning")
+        >>> [len(block.changes) for block in page.blocks], page.caught_up
+        ([3], True)
+        >>> graph.changes(page.position).blocks
+        ()
+        """
+        wanted = change_filter(kinds, types, ops)
+        limits = PageLimits(max_changes, max_bytes, max_commits)
+        return changing.read_feed(self._views, branch, position, wanted, limits, self._keys)
+
+    def baseline(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        branch: str = MAIN,
+    ) -> Baseline:
+        """A copy of a branch to start following its feed from; `ops` only bind the cursor.
+
+        >>> baseline = graph.baseline(types=["Knows"])
+        >>> next(baseline.records())
+        {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
+        """
+        return changing.read_baseline(self._views, branch, change_filter(kinds, types, ops))
+
+    def entity_history(
+        self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str = MAIN
+    ) -> EntityHistory:
+        """Every value an entity had on a branch, newest first, with commit, actor and time.
+
+        >>> _ = graph.mutate('query q() { update Person set { age: 37 } where name = "Ada" }')
+        >>> history = graph.entity_history("Person", "Ada")
+        >>> [(one.op, one.image.properties["age"]) for one in history.versions]
+        [('update', 37), ('insert', 36)]
+        """
+        return changing.read_entity(self._views, branch, type_name, entity_id, kind)
+
+    def set_consumer(
+        self,
+        name: str,
+        position: str | None = None,
+        *,
+        lasts: datetime.timedelta = datetime.timedelta(days=7),
+        branch: str = MAIN,
+    ) -> Consumer:
+        """Note how far a consumer of the feed has read, so that cleanup keeps the rest for it.
+
+        Args:
+            name: Of the consumer; what was noted under it before is replaced.
+            position: The cursor or the commit id up to which it has read; the head by default.
+            lasts: When it is no longer waited for.
+            branch: Whose feed it reads.
+
+        >>> graph.set_consumer("search-index").commit_id == graph.commits()[0].commit_id
+        True
+        """
+        self._require_writable()
+        seconds = lasts.total_seconds()
+        return changing.note_consumer(self._views, name, branch, position, seconds)
+
+    def consumers(self) -> list[Consumer]:
+        """Every consumer of a feed that said how far it is, in the order of names.
+
+        >>> _ = graph.set_consumer("search-index")
+        >>> [consumer.name for consumer in graph.consumers()]
+        ['search-index']
+        """
+        return list_consumers(self._views.root.store)
+
+    def delete_consumer(self, name: str) -> Consumer:
+        """Forget a consumer; what only it kept may be cleaned away.
+
+        >>> _ = graph.set_consumer("search-index")
+        >>> graph.delete_consumer("search-index").name
+        'search-index'
+        """
+        self._require_writable()
+        return delete_consumer(self._views.root, name)
+
+    # --- rows ------------------------------------------------------------------------------------
 
     def nodes(self, type_name: str, *, branch: str = MAIN) -> TypeRows:
         """The nodes of a type as a branch is now: `.to_arrow()`, `.to_spark()`.

@@ -17,8 +17,7 @@ from omnigraph.execution.load import LoadMode
 from omnigraph.graph.bulk_loading import tasks_of
 from omnigraph.identity import MAIN
 from omnigraph.pipeline.embed import GraphEmbedding, forget_answers, graph_targets
-from omnigraph.pipeline.source.access import StagedWrite
-from omnigraph.pipeline.source.staged import StagedLoad
+from omnigraph.pipeline.staged_load import StagedLoad, StagedWrite
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.storage.names import normalize_branch

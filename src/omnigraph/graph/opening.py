@@ -9,11 +9,18 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.errors import GraphNotFound, StorageError
 from omnigraph.execution.physical import table_schema
 from omnigraph.language.source import SourceText
-from omnigraph.storage.initialize import NewTable, initialize, is_initialized, mirror_files
+from omnigraph.storage.initialize import (
+    NewTable,
+    initialize,
+    is_initialized,
+    mirror_files,
+    require_finished,
+)
 from omnigraph.storage.manifest.state import SchemaContract
 from omnigraph.storage.objects.probe import require_create_if_absent
 from omnigraph.storage.recovery.intent import list_operations
 from omnigraph.storage.recovery.settle import Settled, settle_all
+from omnigraph.storage.relocate import settle_in
 from omnigraph.storage.root import GraphRoot
 
 
@@ -41,12 +48,18 @@ def require_graph(root: GraphRoot) -> None:
         raise GraphNotFound(root.uri)
 
 
-def make_ready(root: GraphRoot, contract: SchemaContract) -> list[Settled]:
-    """What opening for writing does: try the store, settle interrupted writes, heal the mirror.
+def require_whole(root: GraphRoot) -> None:
+    """Raise `CloneUnfinished` for a graph that is still being copied to its place."""
+    require_finished(root.store)
 
-    Gives the writes that were settled.
+
+def make_ready(root: GraphRoot, contract: SchemaContract) -> list[Settled]:
+    """Ready a graph for writing; gives the interrupted writes that were settled.
+
+    The store is tried, a moved graph settles in, and the mirror of the schema is healed.
     """
     require_create_if_absent(root.store, root.ids)
+    settle_in(root)
     settled: list[Settled] = []
     if list_operations(root.store):
         with root.hold() as hold:

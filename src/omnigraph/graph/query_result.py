@@ -48,6 +48,7 @@ class QueryResult:
         self.plan, self.target, self.commit_id = plan, dict(target), commit_id
         self._read = read
         self._is_streamed = False
+        self._failure: Exception | None = None
 
     @property
     def query_name(self) -> str:
@@ -64,8 +65,15 @@ class QueryResult:
 
     @cached_property
     def _table(self) -> pa.Table:
+        if self._failure is not None:
+            raise self._failure
         self._require_unread()
-        return self._read.to_arrow()
+        self._is_streamed = True  # whatever ends it early: the rest would pass for the answer
+        try:
+            return self._read.to_arrow()
+        except Exception as error:
+            self._failure = error
+            raise
 
     def _require_unread(self) -> None:
         if self._is_streamed:

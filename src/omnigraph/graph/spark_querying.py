@@ -18,8 +18,7 @@ from omnigraph.pipeline.query.result import SparkRead
 from omnigraph.pipeline.query.run import run_plan
 from omnigraph.pipeline.query.support import uses_search
 from omnigraph.pipeline.session import spark
-from omnigraph.pipeline.source.columns import spark_arrow_schema
-from omnigraph.pipeline.source.reader import in_schema
+from omnigraph.pipeline.spark_columns import in_schema, spark_arrow_schema
 from omnigraph.pipeline.tasks import check_executors
 from omnigraph.plan.explain import Step
 from omnigraph.plan.nodes import ReadPlan

@@ -7,8 +7,7 @@ from contextlib import closing
 from omnigraph.errors import ReadSetChanged
 from omnigraph.execution.load import LoadMode
 from omnigraph.graph.view import Views
-from omnigraph.pipeline.source.access import StagedWrite
-from omnigraph.pipeline.source.staged import StagedLoad
+from omnigraph.pipeline.staged_load import StagedLoad, StagedWrite
 from omnigraph.pipeline.staging import StagingArea
 from omnigraph.storage.at_work import continue_work
 from omnigraph.storage.recovery.intent import WriterKind

@@ -54,15 +54,11 @@ class TypeRows:
             where: Only rows for which this is true, a condition as in the `where` of a mutation;
                 other rows are not read, where a filter of Spark's reads them all.
         """
-        from omnigraph.pipeline import register, spark  # noqa: PLC0415 - loads Spark
+        from omnigraph.pipeline import spark  # noqa: PLC0415 - loads Spark
+        from omnigraph.pipeline.query.type_frame import type_frame  # noqa: PLC0415
+        from omnigraph.pipeline.tasks import check_executors  # noqa: PLC0415
 
         snapshot = self._view.snapshot
         chosen = spark(session, settings=snapshot.root.settings)
-        register(chosen)
-        reader = chosen.read.format("omnigraph").option("type", self._type.table_key)
-        reader = reader.option("branch", str(snapshot.branch)).option("snapshot", snapshot.id)
-        if columns is not None:
-            reader = reader.option("columns", ",".join(columns))
-        if where is not None:
-            reader = reader.option("where", where)
-        return reader.load(snapshot.root.uri)
+        check_executors(chosen)
+        return type_frame(chosen, snapshot, self._view.catalog, self._type, columns, where)

@@ -114,8 +114,11 @@ class Views:
 
         The bound branch is searched first, then every other one.
         """
-        commit = self.commit(commit_id, branch)
-        ref = self._authoring_ref(commit)
+        return self.of_commit(self.commit(commit_id, branch))
+
+    def of_commit(self, commit: Commit) -> View:
+        """The same of a commit that is known."""
+        ref = self.authoring_ref(commit)
         with self._while_alive(ref):
             location = self.root.manifest(commit.incarnation)
             manifest = read_manifest(location, commit.manifest_version)
@@ -134,9 +137,9 @@ class Views:
             raise BadRequest(
                 f"branch '{ref.name}' has manifest versions up to {newest.version}, not {version}"
             )
-        if version < ref.fork_version:
+        while version < ref.fork_version:
             assert ref.parent is not None, "a branch with a fork version has a parent"
-            return self.at_version(version, ref.parent)
+            ref = self.ref_of(ref.parent_incarnation, ref.parent)
         with self._while_alive(ref):
             manifest = read_manifest(self.root.manifest(ref.incarnation), version)
         return self._view(Snapshot(self.root, ref, manifest))
@@ -146,6 +149,11 @@ class Views:
         ref, newest = self._newest_of(normalize_branch(branch))
         with self._while_alive(ref):
             return self._history(ref, newest).commits(newest)
+
+    def commits_at(self, snapshot: Snapshot) -> tuple[Commit, ...]:
+        """Every commit that is visible at a snapshot, newest first."""
+        with self._while_alive(snapshot.ref):
+            return self._history(snapshot.ref, snapshot.manifest).commits(snapshot.manifest)
 
     def commit(self, commit_id: str, branch: str) -> Commit:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
@@ -163,6 +171,19 @@ class Views:
                 return found
         raise CommitNotFound(commit_id)
 
+    def commits_starting(self, prefix: str, branch: str) -> dict[CommitId, Commit]:
+        """The commits whose ids start like this: of the branch or, if it has none, of all."""
+        bound = normalize_branch(branch)
+        found = {c.commit_id: c for c in self.commits(bound) if c.commit_id.startswith(prefix)}
+        if found:
+            return found
+        for name in list_names(self.root.store):
+            with suppress(BranchNotFound):  # deleted while we look
+                found |= {
+                    c.commit_id: c for c in self.commits(name) if c.commit_id.startswith(prefix)
+                }
+        return found
+
     def history(self, branch: BranchName) -> tuple[History, ManifestVersion]:
         ref, newest = self._newest_of(branch)
         return self._history(ref, newest), newest
@@ -172,13 +193,24 @@ class Views:
             self._forget_unless_of(newest.generation)
             return self._histories.setdefault(ref.incarnation, History())
 
-    def _authoring_ref(self, commit: Commit) -> BranchRef:
+    def authoring_ref(self, commit: Commit) -> BranchRef:
+        """The branch a commit was made on, by the name it has now."""
+        try:
+            return self.ref_of(commit.incarnation, BranchName(commit.branch))
+        except BranchNotFound:
+            raise BadRequest(
+                f"commit {commit.commit_id} was made on branch '{commit.branch}', which is gone"
+            ) from None
+
+    def ref_of(self, incarnation: str | None, name: BranchName) -> BranchRef:
+        """The branch of an incarnation by the name it has now; `name` is one that it had."""
+        found = find_ref(self.root.store, name)
+        if found is not None and found.incarnation == incarnation:
+            return found
         for ref in list_refs(self.root.store):
-            if ref.incarnation == commit.incarnation:
+            if ref.incarnation == incarnation:
                 return ref
-        raise BadRequest(
-            f"commit {commit.commit_id} was made on branch '{commit.branch}', which is gone"
-        )
+        raise BranchNotFound(name)
 
     def _view(self, snapshot: Snapshot) -> View:
         return View(snapshot, self._catalog(snapshot.state))

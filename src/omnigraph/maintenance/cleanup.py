@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from omnigraph.errors import OmniError, StorageFailure
+from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError, StorageFailure
 from omnigraph.maintenance.leftovers import Leftovers
-from omnigraph.maintenance.mark import Mark, Marker, table_paths
+from omnigraph.maintenance.mark import Mark, Marker
 from omnigraph.maintenance.model import MANIFEST_KEY, CleanedTable, CleanupResult
 from omnigraph.maintenance.retention import Retention
 from omnigraph.progress import working
@@ -26,14 +26,16 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.recovery.revoke import revoke_late_effects
-from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.recovery.settle import examine, settle_all
 from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.relocate import relocate
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
 from omnigraph.storage.tables.damage import drop_stale_checksums
-from omnigraph.storage.tables.handle import latest_version, table_exists
+from omnigraph.storage.tables.handle import Table, latest_version, open_table, table_exists
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.presence import find_missing
 from omnigraph.storage.tables.reclaim import Removed, list_versions, removable, remove_versions
 
 T = TypeVar("T")
@@ -58,10 +60,10 @@ Remove = Callable[[TableLocation, Sequence[int]], Removed]
 
 def preview(root: GraphRoot, retention: Retention) -> CleanupResult:
     """What `cleanup` would remove now; nothing is changed and nobody is kept waiting."""
-    for _ in pending_intents(root.store):
-        continue  # one that cannot be read would stop the cleanup as well
+    for intent in pending_intents(root.store):
+        examine(root, intent)  # one that cannot be read would stop the cleanup as well
     mark = Marker(root, retention).mark()
-    rows = {path: _Row() for path in (MANIFEST, *table_paths(root))}
+    rows = {path: _Row() for path in (MANIFEST, *root.table_paths())}
     _clean_manifest(root, mark, rows[MANIFEST], removable)
     _clean_tables(root, mark, rows, removable)
     return _result(retention, mark, rows, [], confirm=False)
@@ -73,17 +75,23 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     Raises:
         RecoveryRequired: an interrupted write cannot be settled.
         UncoveredDrift: a table of `main` was moved ahead of the graph by somebody else.
-        OmniError: a branch cannot be read, or shows what is not there. In all these cases
-            nothing has been removed.
+        FilesMissing: a branch or a retained commit shows what is not there.
+        OmniError: a branch cannot be read. In all these cases nothing has been removed.
     """
-    marker = Marker(root, retention)
+    marker, before = Marker(root, retention), None
     with suppress(OmniError):  # what cannot be read is looked at again where nobody interferes
-        marker.mark()  # reads what must be read, so that the fence is held for the rest only
-    rows = {path: _Row() for path in (MANIFEST, *table_paths(root))}
+        before = marker.mark()  # what must be read is, so that the fence is held for the rest only
+    if before is not None:
+        _require_whole(root, before)
+    rows = {path: _Row() for path in (MANIFEST, *root.table_paths())}
     with root.hold() as hold:
+        # Files shared with a branch that has another address for them would count as unneeded.
+        relocate(root, hold)
         settle_all(root, hold)
         _require_no_drift(root, hold)
         mark = marker.mark()
+        if before is None:
+            _require_whole(root, mark)
         leftovers = Leftovers(marker, hold)
         hold.check()
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
@@ -91,6 +99,25 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     _clean_tables(root, mark, rows, remove_versions)
     _reclaim(root, leftovers, rows)
     return _result(retention, mark, rows, leftovers.reclaimed, confirm=True)
+
+
+def _require_whole(root: GraphRoot, mark: Mark) -> None:
+    """Raise if a version that stays names a file that is gone.
+
+    Removing others could take the last state from which the rows can be had.
+    """
+
+    def open_pinned(path: str, branch: str | None, version: int) -> Table | None:
+        with suppress(HistoricalVersionReclaimed):  # by another cleanup, just now
+            return open_table(root.location(path, branch), version)
+        return None
+
+    pinned = [(*place, version) for place, versions in mark.pins.items() for version in versions]
+    with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
+        opened = list(pool.map(lambda one: open_pinned(*one), pinned))
+    missing = find_missing(table for table in opened if table is not None)
+    if missing:
+        raise FilesMissing(sorted({str(one) for one in missing}))
 
 
 def _reclaim(root: GraphRoot, leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:

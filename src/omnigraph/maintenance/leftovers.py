@@ -1,10 +1,9 @@
 """Forks, folders and files that nothing refers to.
 
 A writer prepares outside of the fence: it forks tables and writes files before anything names
-them. So what has no reference may still get one. A fork carries the time it was made in its name;
-everything else is noted when it is first seen. Only what is older than the time a write may take
-to prepare is removed, and a write that took longer is refused. Those who need more time leave a
-note, and nothing is removed that came after it, as long as they live.
+them. So what has no reference may still get one. Whatever is found is listed (`unreferenced`), and
+removed by a later cleanup under the fence, after another look. A writer proves under the fence that
+all it has staged is there, so one whose files were taken starts over. Clocks only make things wait.
 """
 
 from __future__ import annotations
@@ -13,14 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError, StorageFailure
 from omnigraph.maintenance.mark import Mark, Marker
-from omnigraph.maintenance.sightings import Sightings
-from omnigraph.storage.at_work import SILENCE_S, Note, bury, made_at_ms, notes
+from omnigraph.storage.at_work import SILENCE_S, Note, bury, notes
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST, STAGING
 from omnigraph.storage.recovery.intent import pending_intents
+from omnigraph.storage.recovery.settle import settle_all
 from omnigraph.storage.residue import find_residue, remove_residue
 from omnigraph.storage.staged import SHORTEST_GRACE_S
-from omnigraph.storage.tables.branches import TableBranch, delete_branch, list_branches
+from omnigraph.storage.tables.branches import (
+    TableBranch,
+    delete_branch,
+    has_own_versions,
+    list_branches,
+)
 from omnigraph.storage.tables.handle import table_exists
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.reclaim import (
@@ -29,15 +33,18 @@ from omnigraph.storage.tables.reclaim import (
     tree_names,
     unreferenced_files,
 )
+from omnigraph.storage.unreferenced import Sightings
 
 _AT_A_TIME = 64
 """So many branches are removed before other writers get their turn."""
+_FILES_AT_A_TIME = 256
+"""The same for files."""
 
 
 class Leftovers:
     """Reclaims what one graph no longer refers to; `reclaimed` lists it.
 
-    Made under the fence, which is where writers find out whether they took too long.
+    Made under the fence, where those at work cannot begin to commit.
     """
 
     def __init__(self, marker: Marker, hold: Hold) -> None:
@@ -46,17 +53,15 @@ class Leftovers:
         # 0 says that nobody is at work. Who says anything else has writers, and these may always
         # take that long.
         self._grace_s = max(grace_s, SHORTEST_GRACE_S) if grace_s else 0.0
-        self._sightings = Sightings(self._root.store, self._root.now_us, self._grace_s)
-        self._spare_those_at_work(hold)
+        store = self._root.store
+        self._sightings = Sightings(store, self._root.now_us, self._grace_s, self._at_work)
+        for note in notes(store):
+            bury(store, note, hold, self._is_silent)
         self.reclaimed: list[str] = []
 
-    def _spare_those_at_work(self, hold: Hold) -> None:
-        """Leave alone what came after the notes of the living; notes of the dead are removed."""
-        for note in notes(self._root.store):
-            if not bury(self._root.store, note, hold, self._is_silent):
-                # The clock of an author elsewhere may be another one.
-                skew_s = 1.0 if note.content is None else SILENCE_S
-                self._sightings.spare(note.started_us - int(skew_s * 1_000_000))
+    def _at_work(self) -> frozenset[str]:
+        """The notes of those who are, or may be, at work."""
+        return frozenset(note.path for note in notes(self._root.store))
 
     def _is_silent(self, note: Note) -> bool:
         limit_s = max(SILENCE_S, self._grace_s)
@@ -123,9 +128,15 @@ class Leftovers:
     def _is_settled(self, path: str, name: str) -> bool:
         """Whether nobody can still be preparing a branch of this name.
 
-        Branches of the manifest are made under the fence, which is ours now.
+        Branches of the manifest are made under the fence. One of a table that has versions of its
+        own was committed to, which is done under the fence as well.
         """
-        return path == MANIFEST or made_at_ms(name) * 1_000 <= self._sightings.limit_us
+        location = self._root.location(path, name)
+        return (
+            path == MANIFEST
+            or has_own_versions(location)
+            or bool(self._sightings.due([f"{path}/tree/{name}"]))
+        )
 
     def _drop(self, path: str, name: str, errors: dict[str, list[str]]) -> None:
         try:
@@ -135,6 +146,7 @@ class Leftovers:
         except OmniError as error:
             errors.setdefault(path, []).append(error.message)
             return
+        self._sightings.forget([f"{path}/tree/{name}"])
         self.reclaimed.append(f"{path}/tree/{name}")
 
     # --- files ------------------------------------------------------------------------------------
@@ -164,10 +176,14 @@ class Leftovers:
         return freed
 
     def _remove_due(self, place: TableLocation, found: dict[str, UnreferencedFile]) -> int:
-        due = self._sightings.due(found)
-        freed = remove_unreferenced(place, [found[name] for name in due])
-        self._sightings.forget(due)
-        self.reclaimed += due
+        due, freed = self._sightings.due(found), 0
+        for start in range(0, len(due), _FILES_AT_A_TIME):
+            names = due[start : start + _FILES_AT_A_TIME]
+            with self._root.hold() as hold:
+                settle_all(self._root, hold)
+                freed += remove_unreferenced(place, [found[name] for name in names], hold.check)
+            self._sightings.forget(names)
+            self.reclaimed += names
         return freed
 
     def reclaim_folders(self, tables: Iterable[str]) -> int:
@@ -192,10 +208,12 @@ class Leftovers:
 
     def reclaim_residue(self) -> int:
         """Remove half-written files of killed processes."""
-        age_s = (self._root.now_us() - self._sightings.limit_us) / 1_000_000
-        found = find_residue(self._root.store, age_s)
-        self.reclaimed += [one.path for one in found]
-        return remove_residue(self._root.store, found)
+        found = {one.path: one for one in find_residue(self._root.store)}
+        due = self._sightings.due(found)
+        freed = remove_residue(self._root.store, [found[path] for path in due])
+        self._sightings.forget(due)
+        self.reclaimed += due
+        return freed
 
     def finish(self) -> int:
         """Leave what was seen for the next cleanup."""

@@ -1,23 +1,25 @@
 """What a graph can still reach: the first half of cleaning up.
 
-Retained are the newest manifest version of every live branch, the commits its policy protects, and
-versions somebody has tagged. Reachable is what the manifest versions show that are left then.
-Manifest versions never change, so what one shows is read once, however often is marked.
+Retained are the newest manifest version of every live branch, the commits its policy protects,
+those that tags name, and those that consumers of the change feed have yet to read. Reachable is
+what the manifest versions show that are left then. Manifest versions never change, so what one
+shows is read once, however often is marked.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError
-from omnigraph.identity import EntityKind, TableKey
+from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
-from omnigraph.storage.layout import MANIFEST, tables_folder
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.consumers import list_consumers, needed_by
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.manifest.read import (
     History,
     ManifestVersion,
@@ -28,6 +30,7 @@ from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.damage import (
     ChecksumLogs,
     require_branch_ref,
@@ -35,6 +38,7 @@ from omnigraph.storage.tables.damage import (
 )
 from omnigraph.storage.tables.handle import open_table
 from omnigraph.storage.tables.reclaim import list_versions, tagged_versions
+from omnigraph.storage.tags import list_tags
 
 RESTLESS_S = 300.0
 """Where the fence is a lease, ten of its terms: no writer sleeps that long and then acts."""
@@ -47,12 +51,6 @@ _MOST_LOOKS = 50
 Place = tuple[str, str | None]
 """A physical table: its path and its branch."""
 Entries = tuple[TableEntry, ...]
-
-
-def table_paths(root: GraphRoot) -> list[str]:
-    """The folders of all tables, whether the graph knows them or not."""
-    folders = [tables_folder(kind) for kind in EntityKind]
-    return [f"{folder}/{name}" for folder in folders for name in root.store.list_prefixes(folder)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +94,7 @@ class Marker:
         self._shown: dict[tuple[str | None, int], Entries] = {}
         self._histories: dict[str | None, History] = defaultdict(History)
         self._trusted: set[tuple[str, str | None, int]] = set()
+        self._merges: dict[str | None, list[Commit]] = {}
 
     def mark(self) -> Mark:
         """What is needed now.
@@ -139,7 +138,8 @@ class Marker:
         newest = {ref.incarnation: self._newest(ref) for ref in refs}
         self._preflight(newest.values())
         commits = {ref.incarnation: self._own_commits(ref, newest) for ref in refs}
-        manifests = self._retained(commits, newest)
+        self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
+        manifests = self._retained(commits, newest, self._claimed(refs, newest))
         self._require_undamaged(manifests)
         bases = self._resting(commits) if self._has_sleepers() else {}
         return Mark(
@@ -197,6 +197,7 @@ class Marker:
         self,
         commits: Mapping[str | None, list[Commit]],
         newest: Mapping[str | None, ManifestVersion],
+        claimed: Mapping[str | None, set[int]],
     ) -> dict[str | None, frozenset[int]]:
         tagged = tagged_versions(self.root.manifest())
         now = self.root.now_us()
@@ -205,9 +206,29 @@ class Marker:
                 {newest[branch].version}
                 | {commit.manifest_version for commit in self.retention.kept(own, now)}
                 | {version for tag_branch, version in tagged if tag_branch == branch}
+                | claimed.get(branch, set())
             )
             for branch, own in commits.items()
         }
+
+    def _claimed(
+        self, refs: Iterable[BranchRef], newest: Mapping[str | None, ManifestVersion]
+    ) -> dict[str | None, set[int]]:
+        """The manifest versions that tags and consumers need, by physical branch."""
+        claimed: dict[str | None, set[int]] = defaultdict(set)
+        for tag in list_tags(self.root.store):
+            claimed[tag.incarnation].add(tag.manifest_version)
+        alive = {ref.incarnation: ref for ref in refs}
+        for consumer in list_consumers(self.root.store):
+            ref = alive.get(consumer.incarnation)
+            if ref is None or consumer.is_expired(self.root.now_us()):
+                continue
+            manifest = newest[ref.incarnation]
+            commits = self._histories[ref.incarnation].commits(manifest)
+            head = Snapshot(self.root, ref, manifest).head
+            for commit in needed_by(consumer, head, {c.commit_id: c for c in commits}):
+                claimed[commit.incarnation].add(commit.manifest_version)
+        return claimed
 
     def _pins(self, manifests: Mapping[str | None, frozenset[int]]) -> dict[Place, frozenset[int]]:
         wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
@@ -217,7 +238,27 @@ class Marker:
         for entries in shown:
             for entry in entries:
                 pins[entry.path, entry.owner_branch].add(entry.version)
+        for state in self._merged_states(manifests):
+            for table in state.tables:
+                pins[table.path, table.branch].add(table.version)
         return {place: frozenset(versions) for place, versions in pins.items()}
+
+    def _merged_states(
+        self, manifests: Mapping[str | None, frozenset[int]]
+    ) -> Iterator[MergedState]:
+        """States that were merged and may be the base of another merge.
+
+        Those of merges that are kept, and of the newest merge of each branch that still lives.
+        """
+        for branch, merges in self._merges.items():
+            met: set[str | None] = set()
+            for commit in merges:
+                assert commit.merged is not None, "only merges are remembered"
+                source = commit.merged.incarnation
+                is_newest = source in manifests and source not in met
+                met.add(source)
+                if is_newest or commit.manifest_version in manifests[branch]:
+                    yield commit.merged
 
     def _shows(self, branch: str | None, version: int) -> Entries:
         """The tables of a manifest version; none if an earlier cleanup removed it."""

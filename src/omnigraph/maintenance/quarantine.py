@@ -32,16 +32,16 @@ def quarantine(root: GraphRoot, operation_id: str) -> str:
         data = root.store.find(path)
         if data is None:
             raise NotFoundError(f"there is no pending write {operation_id}")
-        _require_in_place(root, _readable(root, data, path))
+        _require_in_place(root, _readable(data, path))
         hold.check()
         root.store.put(place, data)
         root.store.delete(path)
     return place
 
 
-def _readable(root: GraphRoot, data: bytes, path: str) -> Intent | None:
+def _readable(data: bytes, path: str) -> Intent | None:
     try:
-        return decode_intent(data, path, root.store.identity)
+        return decode_intent(data, path)
     except ManifestCorrupt:
         return None
 

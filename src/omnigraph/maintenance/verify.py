@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from omnigraph.errors import BranchNotFound, OmniError
 from omnigraph.identity import EntityKind, table_key
 from omnigraph.maintenance.declared import stored_indexes
-from omnigraph.maintenance.mark import Place, table_paths
+from omnigraph.maintenance.mark import Place
 from omnigraph.maintenance.model import Finding, VerifyResult
 from omnigraph.maintenance.verify_files import Concerned, FileCheck
 from omnigraph.maintenance.verify_past import verify_past
@@ -29,6 +29,7 @@ from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import History
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.intent import list_operations, pending_intents
+from omnigraph.storage.recovery.settle import examine
 from omnigraph.storage.refs import list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
@@ -77,7 +78,8 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
     for operation in list_operations(root.store):
         report.note("pending_write", f"operation {operation} was interrupted and is not settled")
     try:
-        for _ in pending_intents(root.store):
+        for intent in pending_intents(root.store):
+            examine(root, intent)
             report.checked["intents"] += 1
     except OmniError as error:
         report.findings.append(Finding("intent", error.message))
@@ -252,7 +254,7 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
     """What nothing shows now: history, work on its way, or garbage that cleanup will take."""
     shown: set[Place] = {(path, branch) for path, branch, _ in report.tables}
     known = {path for path, _ in shown}
-    for path in (MANIFEST, *table_paths(root)):
+    for path in (MANIFEST, *root.table_paths()):
         if path not in known and path != MANIFEST:
             report.note("unreferenced_table", f"{path} is no table of any branch")
             continue

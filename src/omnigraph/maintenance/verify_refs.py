@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph.errors import OmniError
-from omnigraph.maintenance.mark import table_paths
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
@@ -38,7 +37,7 @@ def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
     found: list[tuple[str, str | None, str]] = []
     refs = _readable(root)
     newest = {ref.incarnation: one for ref in refs if (one := _newest(root, ref)) is not None}
-    for path in (MANIFEST, *table_paths(root)):
+    for path in (MANIFEST, *root.table_paths()):
         try:
             physical = list_branches(root.location(path))
         except OmniError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 
 from omnigraph.errors import OmniError
-from omnigraph.maintenance.mark import table_paths
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.storage.initialize import mirror_files
 from omnigraph.storage.layout import MANIFEST, SIGHTINGS, WRITER_LOCK, WRITER_QUEUE_LOCK
@@ -29,7 +28,7 @@ def verify_small_files(root: GraphRoot, report: Report) -> None:
     if root.store.kind is not StoreKind.LOCAL:
         return
     _verify_locks(root, report)
-    for path in (MANIFEST, *table_paths(root)):
+    for path in (MANIFEST, *root.table_paths()):
         try:
             location = root.location(path)
             for branch in (None, *list_branches(location)):

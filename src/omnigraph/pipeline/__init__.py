@@ -10,4 +10,3 @@ list of staged transactions, which the graph commits.
 from __future__ import annotations
 
 from omnigraph.pipeline.session import spark as spark
-from omnigraph.pipeline.source.register import register as register

@@ -35,8 +35,8 @@ from omnigraph.pipeline.embed_kernels import (
 )
 from omnigraph.pipeline.inputs import open_filesystem, store_path
 from omnigraph.pipeline.kernels.stage import StageSpec
-from omnigraph.pipeline.source.scan import TableScan, partition
 from omnigraph.pipeline.staging import StagingArea
+from omnigraph.pipeline.table_scan import TableScan, partition
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
 from omnigraph.plan.nodes import ROW
@@ -273,7 +273,16 @@ class GraphEmbedding:
             table, type_ = snapshot.table(key), mine[0].type_
             columns = tuple(logical_schema(type_).names)
             given = Given({}, datetime.now(UTC))
-            scan = TableScan(ir, key, table, columns, given, self._filters(mine), with_blobs=True)
+            scan = TableScan(
+                ir=ir,
+                table_key=key,
+                table=table,
+                made_at_ns=table.made_at_ns(),
+                columns=columns,
+                given=given,
+                filters=self._filters(mine),
+                with_blobs=True,
+            )
             fills = tuple(Filled(target.property.name, target.fields) for target in mine)
             for fragments in partition(table, _ROWS_PER_TASK):
                 yield RowTask(

@@ -32,7 +32,7 @@ from omnigraph.execution.read.arrays import Flags
 from omnigraph.pipeline.inputs import ColumnMapping, open_filesystem, store_path
 from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
-from omnigraph.pipeline.source.scan import TableScan, scan_rows
+from omnigraph.pipeline.table_scan import TableScan, scan_rows
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.types.arrow import arrow_type
 

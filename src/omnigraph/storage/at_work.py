@@ -1,9 +1,9 @@
 """Notes of those who write files that nothing refers to yet.
 
 Whoever prepares for long, a bulk load or an optimization, leaves a note before its first file and
-takes it back at the end. Cleanup spares whatever may have been written since the oldest note whose
-author lives. A note of a dead author is removed under the fence, before anything it protected; so
-an author that finds its note under the fence knows that all its files are there.
+takes it back at the end. Cleanup spares whatever it first saw while the note was there. A note of
+a dead author is removed under the fence, before anything it protected; so an author that finds its
+note under the fence knows that all its files are there.
 
 On a local disk a note is a locked file: the kernel knows who lives, be it asleep. Elsewhere it is
 an object that its author keeps changing. So is the note of work that goes from process to process,
@@ -13,7 +13,6 @@ as that of a Spark job does: whoever works on it finds the note by an object bes
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -29,36 +28,16 @@ from omnigraph.storage.objects.beneath import require_no_links
 from omnigraph.storage.objects.failures import translated_os_errors
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.location import is_flat_name
 
 BEAT_S = 20.0
 """So often the author of a note changes it."""
 SILENCE_S = 300.0
 """The author of a note that does not change for so long is dead, or has slept and will be told."""
 
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_TIME_CHARACTERS = 10
-_ULID = re.compile(f"[{_CROCKFORD}]{{26}}")
-
-
-def made_at_ms(name: str) -> int:
-    """When a ULID was minted.
-
-    >>> made_at_ms("00000000Z80000000000000000")
-    1000
-    """
-    value = 0
-    for character in name[:_TIME_CHARACTERS]:
-        value = value * len(_CROCKFORD) + _CROCKFORD.index(character)
-    return value
-
 
 class AtWork(Protocol):
     """A note, for as long as its author works."""
-
-    @property
-    def started_us(self) -> int:
-        """When it was left, before the first file."""
-        ...
 
     def check(self) -> None:
         """Pass if everything written since the note was left is there; called under the fence.
@@ -75,11 +54,11 @@ class AtWork(Protocol):
 
 def begin_work(root: GraphRoot) -> AtWork:
     """A note that files are about to be written; `end` it when they are visible or given up."""
-    path, now = at_work_path(root.ids.next()), root.now_us()
+    path = at_work_path(root.ids.next())
     if root.store.kind is StoreKind.LOCAL and root.fence.spans_processes:
         require_no_links(root.store.uri, (AT_WORK,))
-        return _LockedNote(Path(root.store.uri) / path, now)
-    return _BeatingNote.left(root.store, path, now, BEAT_S)
+        return _LockedNote(Path(root.store.uri) / path)
+    return _BeatingNote.left(root.store, path, BEAT_S)
 
 
 @contextmanager
@@ -100,7 +79,7 @@ def share_work(root: GraphRoot, pointer: str) -> Iterator[None]:
     object by which all find it: below the folder of the work, and removed with it.
     """
     path = at_work_path(root.ids.next())
-    note = _BeatingNote.left(root.store, path, root.now_us(), BEAT_S)
+    note = _BeatingNote.left(root.store, path, BEAT_S)
     try:
         if not root.store.put_if_absent(pointer, path.encode()):
             note.end()  # another one was first: its note is older and protects more
@@ -132,9 +111,7 @@ def _shared_note(root: GraphRoot, pointer: str) -> _BeatingNote:
     found = root.store.find(pointer)
     if found is None:
         raise _taken_for_dead()
-    path = found.decode()
-    began_us = made_at_ms(path.rpartition("/")[2]) * 1_000
-    return _BeatingNote(root.store, path, began_us, BEAT_S)
+    return _BeatingNote(root.store, found.decode(), BEAT_S)
 
 
 def _taken_for_dead() -> ConflictError:
@@ -147,8 +124,8 @@ def _taken_for_dead() -> ConflictError:
 class _LockedNote:
     """An empty file that is locked by its author."""
 
-    def __init__(self, place: Path, started_us: int) -> None:
-        self._place, self.started_us = place, started_us
+    def __init__(self, place: Path) -> None:
+        self._place = place
         with translated_os_errors("lock", str(place)):
             place.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor: int | None = _locked(place)
@@ -180,9 +157,8 @@ def _locked(place: Path) -> int:
 class _BeatingNote:
     """An object that a thread of its author keeps changing."""
 
-    def __init__(self, store: ObjectStore, path: str, started_us: int, beat_s: float) -> None:
+    def __init__(self, store: ObjectStore, path: str, beat_s: float) -> None:
         self._store, self._path, self._beat_s = store, path, beat_s
-        self.started_us = started_us
         self._holder = str(Holder.of_this_process())
         self._beats = 0
         self._over = threading.Event()
@@ -191,11 +167,11 @@ class _BeatingNote:
         self._heart.start()
 
     @classmethod
-    def left(cls, store: ObjectStore, path: str, started_us: int, beat_s: float) -> _BeatingNote:
+    def left(cls, store: ObjectStore, path: str, beat_s: float) -> _BeatingNote:
         """A new one."""
         holder = str(Holder.of_this_process())
         store.put(path, _beat_body(holder, 0))
-        return cls(store, path, started_us, beat_s)
+        return cls(store, path, beat_s)
 
     def _go_on(self) -> None:
         while not self._over.wait(self._beat_s):
@@ -239,7 +215,6 @@ class Note:
     """A note as others see it."""
 
     path: str
-    started_us: int
     content: str | None
     """What it says now, which changes as long as its author lives; None if it is a lock."""
 
@@ -249,10 +224,10 @@ def notes(store: ObjectStore) -> list[Note]:
     found = []
     for name in store.list(AT_WORK):
         path = at_work_path(name)
-        now = store.find_versioned(path) if _ULID.fullmatch(name) else None
+        now = store.find_versioned(path) if is_flat_name(name) else None
         if now is not None:
             content = now.tag if now.data else None
-            found.append(Note(path, made_at_ms(name) * 1_000, content))
+            found.append(Note(path, content))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Creating, listing and deleting graph branches.
+"""Creating, renaming and deleting graph branches.
 
 A branch is a name that points to a branch of the manifest. Creating one copies nothing: tables
 are inherited and forked when they are first written.
@@ -7,12 +7,17 @@ are inherited and forked when they are first written.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, OmniError
-from omnigraph.identity import BranchName
+from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound, ConflictError, OmniError
+from omnigraph.identity import MAIN, BranchName
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.read import read_manifest
-from omnigraph.storage.names import normalize_deletable_branch, normalize_new_branch
+from omnigraph.storage.names import (
+    normalize_branch,
+    normalize_deletable_branch,
+    normalize_new_branch,
+)
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.recovery.settle import settle, settle_all
 from omnigraph.storage.refs import (
@@ -20,12 +25,14 @@ from omnigraph.storage.refs import (
     create_ref,
     delete_ref,
     find_ref,
+    forget_old_name,
     list_refs,
 )
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import create_branch as create_physical
 from omnigraph.storage.tables.branches import delete_branch as delete_physical
+from omnigraph.storage.tags import list_tags
 
 
 def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRef:
@@ -77,10 +84,15 @@ def delete(root: GraphRoot, name: str) -> BranchName:
     """
     branch = normalize_deletable_branch(name)
     with root.hold() as hold:
-        refs = list_refs(root.store)
+        refs = _settled_refs(root, hold)
         ref = next((r for r in refs if r.name == branch), None)
         if ref is None or ref.incarnation is None:
             raise BranchNotFound(branch)
+        tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
+        if tags:
+            raise ConflictError(
+                f"branch '{branch}' has commits tagged {', '.join(tags)}; delete those tags first"
+            )
         children = sorted(r.name for r in refs if r.parent_incarnation == ref.incarnation)
         if children:
             raise ConflictError(
@@ -90,6 +102,58 @@ def delete(root: GraphRoot, name: str) -> BranchName:
         delete_ref(root.store, branch)
         _drop_leftovers(root, hold, ref)
     return branch
+
+
+def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
+    """Give a branch another name; it stays the same branch, with its commits and its feed.
+
+    The new name comes first and the old one goes last. A crash in between leaves one branch with
+    two names: both lead to the same commits. The next write by the new name removes the old one,
+    and so does whoever renames or deletes a branch.
+
+    Raises:
+        BranchNotFound: there is no such branch.
+        AlreadyExists: the new name is taken by another branch.
+    """
+    old, new = normalize_branch(name), normalize_new_branch(new_name)
+    if old == MAIN:
+        raise BadRequest("branch 'main' cannot be renamed")
+    with root.hold() as hold:
+        refs = _settled_refs(root, hold)
+        ref = next((r for r in refs if r.name == old), None)
+        if ref is None:
+            raise BranchNotFound(old)
+        # Intents name the branch they are for, so none may be pending when its name changes.
+        settle_all(root, hold, ref)
+        renamed = replace(ref, name=new, renamed_from=old)
+        hold.check()
+        create_ref(root.store, renamed)
+        finish_rename(root, hold, renamed)
+    return replace(renamed, renamed_from=None)
+
+
+def _settled_refs(root: GraphRoot, hold: Hold) -> list[BranchRef]:
+    """Every branch, each by its one name."""
+    refs = list_refs(root.store)
+    for ref in refs:
+        finish_rename(root, hold, ref)
+    gone = {ref.renamed_from for ref in refs}
+    return [ref for ref in refs if ref.name not in gone or find_ref(root.store, ref.name)]
+
+
+def finish_rename(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
+    """Remove the name a branch had before, if whoever renamed it was interrupted."""
+    old = ref.renamed_from
+    if old is None:
+        return
+    before = find_ref(root.store, old)
+    if before is not None and before.incarnation == ref.incarnation:
+        # Somebody may have written by the old name meanwhile, and been interrupted as well.
+        settle_all(root, hold, ref)
+        hold.check()
+        delete_ref(root.store, old)
+    hold.check()
+    forget_old_name(root.store, ref)
 
 
 def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from omnigraph.errors import (
     AlreadyInitialized,
+    CloneUnfinished,
     InitializationClaimed,
     InitializationCommitted,
     InitializationIndeterminate,
@@ -22,6 +23,8 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import MAIN, CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import (
+    ADDRESS,
+    CLONE_CLAIM,
     INIT_CLAIM,
     MANIFEST,
     SCHEMA_FILES,
@@ -43,6 +46,7 @@ from omnigraph.storage.manifest.rows import COLUMNS, PRIMARY_KEY, STAMP_KEY, to_
 from omnigraph.storage.manifest.state import ManifestState, SchemaContract, encode_state
 from omnigraph.storage.objects.probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.relocate import address_note
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.ledger import stage_ledger
@@ -105,9 +109,24 @@ def initialize(
 
 
 def _refuse_used(store: ObjectStore, *, force: bool) -> None:
+    require_finished(store)
     for path in (MANIFEST_VERSIONS,) if force else (MANIFEST, *SCHEMA_FILES):
         if store.exists(path):
             raise AlreadyInitialized(store.uri, path)
+
+
+def require_finished(store: ObjectStore) -> None:
+    """Raise `CloneUnfinished` if a clone to this place is under way, or was interrupted."""
+    found = store.find(CLONE_CLAIM)
+    if found is not None:
+        raise CloneUnfinished(store.uri, _source_of(found))
+
+
+def _source_of(claim: bytes) -> str:
+    try:
+        return str(json.loads(claim)["source"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return "an unknown graph"
 
 
 def is_initialized(store: ObjectStore) -> bool:
@@ -241,6 +260,7 @@ def _probe_genesis(root: GraphRoot, genesis: NewCommit, error: OmniError) -> Man
 def _finish(root: GraphRoot, created: ManifestVersion) -> None:
     assert created.version == GENESIS_VERSION
     try:
+        root.store.put(ADDRESS, address_note(root.store.uri))
         root.store.delete(INIT_CLAIM)
     except OmniError as error:
         raise InitializationCommitted(root.uri, str(error)) from error

@@ -4,14 +4,18 @@
     nodes/<type id>-<incarnation>/       rows of one node type
     edges/<type id>-<incarnation>/       rows of one edge type
     _refs/branches/<encoded name>.json   which branch a name stands for
+    _refs/tags/<encoded name>.json       which commit a tag names
+    _refs/consumers/<encoded name>.json  how far a consumer of the change feed has read
     _schema.pg, _schema.ir.json, __schema_state.json
                                          mirror of the schema the manifest holds
     __recovery/<operation>.json          what an unfinished write set out to do
     __recovery/quarantine/               intents an operator has set aside
     __staging/<id>/                      rows on their way in
     __maintenance/unreferenced.json      what cleanup found that nothing refers to, and when
+    __maintenance/address.json           where the graph was when its branches were last written
     __maintenance/at_work/<id>           who is writing files that nothing refers to yet
     __init_claim.json                    who is creating this graph
+    __clone_claim.json                   who is copying a graph here, which is none as yet
     __writer.lock, __writer_queue.lock   keeps writers apart on a file system
     __writer_lease.json                  keeps writers apart on an object store
 
@@ -31,16 +35,20 @@ from omnigraph.identity import (
     TableIdentity,
     TypeId,
 )
-from omnigraph.storage.names import decode_branch, encode_branch
+from omnigraph.storage.names import decode_name, encode_name
 
 MANIFEST = "__manifest"
 BRANCHES = "_refs/branches"
+TAGS = "_refs/tags"
+CONSUMERS = "_refs/consumers"
 RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
 SIGHTINGS = "__maintenance/unreferenced.json"
+ADDRESS = "__maintenance/address.json"
 AT_WORK = "__maintenance/at_work"
 INIT_CLAIM = "__init_claim.json"
+CLONE_CLAIM = "__clone_claim.json"
 WRITER_LOCK = "__writer.lock"
 WRITER_QUEUE_LOCK = "__writer_queue.lock"
 WRITER_LEASE = "__writer_lease.json"
@@ -91,14 +99,28 @@ def branch_ref(branch: BranchName) -> str:
     >>> branch_ref(BranchName("team/x"))
     '_refs/branches/team%2Fx.json'
     """
-    return f"{BRANCHES}/{encode_branch(branch)}{_JSON}"
+    return f"{BRANCHES}/{encode_name(branch)}{_JSON}"
+
+
+def tag_ref(tag: str) -> str:
+    """The object that says which commit a tag names."""
+    return f"{TAGS}/{encode_name(tag)}{_JSON}"
+
+
+def consumer_path(consumer: str) -> str:
+    """The object that says how far a consumer of the change feed has read."""
+    return f"{CONSUMERS}/{encode_name(consumer)}{_JSON}"
 
 
 def find_branch(file_name: str) -> BranchName | None:
     """The branch whose ref has this file name, or None for a file that is no ref."""
-    if not file_name.endswith(_JSON):
-        return None
-    return decode_branch(file_name.removesuffix(_JSON))
+    name = find_name(file_name)
+    return None if name is None else BranchName(name)
+
+
+def find_name(file_name: str) -> str | None:
+    """What the object with this file name is called, or None for any other file."""
+    return decode_name(file_name.removesuffix(_JSON)) if file_name.endswith(_JSON) else None
 
 
 def intent_path(operation: OperationId) -> str:

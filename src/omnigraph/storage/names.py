@@ -1,4 +1,4 @@
-"""Names of graph branches: which are allowed, and how one becomes a file name.
+"""Names of branches, tags and consumers: which are allowed, and how one becomes a file name.
 
 A name is a label only. What a branch is made of carries an id of its own, so `a` and `a/b` may
 live side by side, and a name deleted and made again is another branch.
@@ -28,15 +28,20 @@ def normalize_branch(name: str) -> BranchName:
     Raises:
         BadRequest: the name is empty, reserved for the system or breaks a rule.
     """
+    return BranchName(normalize_name(name, "branch"))
+
+
+def normalize_name(name: str, what: str) -> str:
+    """The same for the name of anything; `what` it names is for messages."""
     trimmed = unicodedata.normalize("NFC", name.strip())
     if not trimmed:
-        raise BadRequest("branch name cannot be empty")
+        raise BadRequest(f"{what} name cannot be empty")
     if is_internal(trimmed):
-        raise BadRequest(f"branch name '{trimmed}' is reserved for the system")
+        raise BadRequest(f"{what} name '{trimmed}' is reserved for the system")
     problem = _find_problem(trimmed)
     if problem is not None:
-        raise BadRequest(f"branch name '{trimmed}' {problem}")
-    return BranchName(trimmed)
+        raise BadRequest(f"{what} name '{trimmed}' {problem}")
+    return trimmed
 
 
 def normalize_new_branch(name: str) -> BranchName:
@@ -86,23 +91,22 @@ def _find_excess(name: str) -> str | None:
     return None
 
 
-def encode_branch(branch: BranchName) -> str:
+def encode_name(name: str) -> str:
     """The name as one plain file name.
 
-    >>> encode_branch(BranchName("team/x"))
+    >>> encode_name("team/x")
     'team%2Fx'
     """
-    return _quote(branch)
+    return _quote(name)
 
 
-def decode_branch(encoded: str) -> BranchName | None:
-    """The branch a file name stands for, or None where no branch is written that way."""
+def decode_name(encoded: str) -> str | None:
+    """The name a file name stands for, or None where no name is written that way."""
     try:
-        name = unquote(encoded, errors="strict")
-        branch = normalize_branch(name)
+        name = normalize_name(unquote(encoded, errors="strict"), "file")
     except (UnicodeDecodeError, BadRequest):
         return None
-    return branch if encode_branch(branch) == encoded else None
+    return name if encode_name(name) == encoded else None
 
 
 def _quote(name: str) -> str:

@@ -70,6 +70,7 @@ def prepare_publish(
     parent = commit.parent_commit_id if commit else None
     state = apply_publication(base.state, publication, ref.name, ref.incarnation, parent)
     added: list[Row] = [encode_audit(audit) for audit in publication.audits]
+    added += [encode_commit(one) for one in publication.history]
     if commit is not None:
         added.append(encode_commit(commit))
     encoded = encode_state(state)
@@ -142,6 +143,7 @@ def _commit(base: ManifestVersion, ref: BranchRef, publication: Publication) -> 
         incarnation=ref.incarnation,
         origin=publication.commit.origin,
         details=publication.commit.details,
+        merged=publication.commit.merged,
     )
 
 

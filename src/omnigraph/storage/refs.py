@@ -8,7 +8,7 @@ it. `main` has no object: it is the manifest itself.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -38,6 +38,8 @@ class BranchRef:
     fork_head: CommitId | None = None
     created_at: int = 0
     actor_id: str | None = None
+    renamed_from: BranchName | None = field(default=None, compare=False)
+    """The name it had, while nobody has made sure that this name is gone."""
 
     @property
     def is_main(self) -> bool:
@@ -63,6 +65,8 @@ def encode_ref(ref: BranchRef) -> bytes:
         "created_at": ref.created_at,
         "actor_id": ref.actor_id,
     }
+    if ref.renamed_from is not None:
+        body["renamed_from"] = ref.renamed_from
     return json.dumps(sealed(body), indent=2).encode()
 
 
@@ -73,7 +77,9 @@ def decode_ref(data: bytes, path: str) -> BranchRef:
         if body["version"] != _FORMAT:
             raise ManifestCorrupt(f"{path} has format {body['version']}, not {_FORMAT}")
         require_seal(body, path, ("version", *BranchRef.__slots__))
-        ref = msgspec.convert({name: body[name] for name in BranchRef.__slots__}, BranchRef)
+        members = {name: body[name] for name in BranchRef.__slots__ if name != "renamed_from"}
+        members["renamed_from"] = body.get("renamed_from")
+        ref = msgspec.convert(members, BranchRef)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ManifestCorrupt(f"{path} is not a branch record: {error}") from error
     _check_ref(ref, path)
@@ -133,6 +139,14 @@ def create_ref(store: ObjectStore, ref: BranchRef) -> None:
         return
     if not is_made:
         raise AlreadyExists(f"branch '{ref.name}' already exists")
+
+
+def forget_old_name(store: ObjectStore, ref: BranchRef) -> None:
+    """Note that the name a branch had before is gone."""
+    path = branch_ref(ref.name)
+    kept = store.find_versioned(path)
+    if kept is not None and decode_ref(kept.data, path) == ref:
+        store.put_if_match(path, encode_ref(replace(ref, renamed_from=None)), kept.tag)
 
 
 def delete_ref(store: ObjectStore, name: BranchName) -> None:

@@ -7,7 +7,6 @@ its own. What is found under such a name after a while belongs to nobody.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,16 +32,15 @@ class Residue:
     size_bytes: int
 
 
-def find_residue(store: ObjectStore, older_than_s: float) -> list[Residue]:
-    """The half-written files no process can be at work on any more; none but on a local disk."""
+def find_residue(store: ObjectStore) -> list[Residue]:
+    """The half-written files that are there now; none but on a local disk."""
     if store.kind is not StoreKind.LOCAL:
         return []
-    root, limit = Path(store.uri), time.time() - older_than_s
+    root = Path(store.uri)
     with translated_os_errors("list", str(root)):
         return [
             Residue(path.relative_to(root).as_posix(), size)
-            for path, size, modified in _temporary_files(root)
-            if modified <= limit
+            for path, size in _temporary_files(root)
         ]
 
 
@@ -57,10 +55,10 @@ def remove_residue(store: ObjectStore, found: list[Residue]) -> int:
     return freed
 
 
-def _temporary_files(root: Path) -> Iterator[tuple[Path, int, float]]:
+def _temporary_files(root: Path) -> Iterator[tuple[Path, int]]:
     for path in root.rglob("*"):
         if _RESIDUE.fullmatch(path.name):
             with suppress(FileNotFoundError):
-                found = path.stat()
+                size = path.stat().st_size
                 if path.is_file():
-                    yield path, found.st_size, found.st_mtime
+                    yield path, size

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from omnigraph.identity import UlidSource
+from omnigraph.identity import EntityKind, UlidSource
 from omnigraph.settings import Settings
 from omnigraph.storage.fence.hold import Fence, Hold
 from omnigraph.storage.fence.lease import LeaseTerms
 from omnigraph.storage.fence.open import open_fence
 from omnigraph.storage.generations import known_generation
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.layout import MANIFEST, tables_folder
 from omnigraph.storage.objects.open import open_store
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.tables.handles import TableHandles
@@ -65,6 +65,11 @@ class GraphRoot:
             folder,
             self.settings.verify_reads,
         )
+
+    def table_paths(self) -> list[str]:
+        """The folders of all tables, whether the graph knows them or not."""
+        folders = [tables_folder(kind) for kind in EntityKind]
+        return [f"{at}/{name}" for at in folders for name in self.store.list_prefixes(at)]
 
     def manifest(self, branch: str | None = None) -> TableLocation:
         """The manifest table on one of its physical branches; None is the branch of `main`."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from omnigraph.errors import AlreadyExists, OmniError
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.at_work import AtWork
+from omnigraph.storage.manifest.commits import Commit, MergedState, MergedTable
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.intent import OPERATION_PROPERTY
 from omnigraph.storage.snapshot import Snapshot
@@ -73,6 +74,23 @@ class StagedTable:
         """How many rows the table will have."""
         transaction = self.transaction
         return self.entry.row_count + transaction.inserted - transaction.deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """The other side of a merge, as it was taken."""
+
+    source: Snapshot
+    history: tuple[Commit, ...]
+    """Those of its commits that the target cannot see yet."""
+
+    @property
+    def state(self) -> MergedState:
+        tables = (
+            MergedTable(e.table_key, e.path, e.owner_branch, e.version, e.owner, e.row_count)
+            for e in self.source.entries.values()
+        )
+        return MergedState(self.source.ref.incarnation, tuple(tables))
 
 
 def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:

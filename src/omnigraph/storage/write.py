@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from omnigraph.errors import (
     BranchNotFound,
-    ConflictError,
     OmniError,
     OutcomeUnknown,
     PreconditionFailed,
@@ -24,9 +23,11 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import CommitId
+from omnigraph.storage.branches import finish_rename
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.changes import ExactHead, Publication, SetVersion
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
+from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.publish import Published, prepare_publish, publish
 from omnigraph.storage.rearranged import is_only_rearranged
 from omnigraph.storage.recovery.intent import (
@@ -41,8 +42,12 @@ from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all,
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.side_by_side import SideBySide
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import SHORTEST_GRACE_S, StagedTable, Ticket, forks_dropped_on_failure
+from omnigraph.storage.staged import Merging, StagedTable, Ticket, forks_dropped_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
+from omnigraph.storage.tables.handle import open_table
+from omnigraph.storage.tables.presence import find_missing_staged, staged_paths
+from omnigraph.storage.tables.wholeness import STAGED_FILES
+from omnigraph.storage.unreferenced import listed_paths
 
 LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
@@ -50,9 +55,7 @@ MAINTENANCE = "maintenance"
 """What changed when tables were only rearranged. No row did: any write may be redone."""
 BRANCH_IDENTIFIER = "branch_identifier:"
 """Before the name of a branch that was deleted and made again: no write follows it there."""
-LONGEST_S = 6 * 86_400.0
-"""However long files are spared by us, the substrate removes them after a week."""
-NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE})
+NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE, STAGED_FILES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class WriteRequest:
     """The commit of another branch that the change brings in."""
     details: Mapping[str, object] = field(default_factory=dict)
     """What else is kept with the commit; values of JSON."""
+    merging: Merging | None = None
+    """What a merge brings in besides rows."""
 
 
 def commit_write(request: WriteRequest, hold: Hold) -> Published:
@@ -89,7 +94,9 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
     snapshot, intent = request.snapshot, _intent(request)
     with forks_dropped_on_failure(request.tables):
         settle_all(snapshot.root, hold, snapshot.ref)
+        finish_rename(snapshot.root, hold, snapshot.ref)
         newest = revalidate(snapshot, request.expected_head)
+        _require_source(request)
         _require_files(request)
         hold.check()
         if request.tables:
@@ -104,24 +111,44 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
 
 
 def _require_files(request: WriteRequest) -> None:
-    """Raise if cleanup may have taken the files of a write for those of a dead one.
+    """Raise unless everything the write has staged is there.
 
-    Looked at under the fence: a cleanup decides under it as well what it will remove, so one that
-    decided before has removed nothing of a write that passes, and one that decides later will see
-    what the write has announced.
+    Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
+    now stays until the write has announced it.
     """
-    ticket, root = request.ticket, request.snapshot.root
-    began, allowed_s = ticket.created_at, max(root.settings.cleanup_grace_s, SHORTEST_GRACE_S)
-    if ticket.at_work is not None:
-        ticket.at_work.check()
-        began, allowed_s = ticket.at_work.started_us, LONGEST_S
-    taken_s = (root.now_us() - began) / 1_000_000
-    if taken_s > min(allowed_s, LONGEST_S):
-        raise ConflictError(
-            f"the write took {taken_s:.0f} s to prepare, but files without a reference may be "
-            f"removed after {min(allowed_s, LONGEST_S):.0f} s, which is OMNIGRAPH_CLEANUP_GRACE "
-            "or six days; nothing was changed, redo it"
-        )
+    if request.ticket.at_work is not None:
+        request.ticket.at_work.check()
+    # Where the fence is a lease, a cleanup that lost it may still be about to remove what it has
+    # listed. What is not listed it will never touch.
+    store = request.snapshot.root.store
+    listed = frozenset() if store.kind is StoreKind.LOCAL else listed_paths(store)
+    for table in request.tables:
+        missing = find_missing_staged(table.transaction)
+        if missing is None:
+            path = table.entry.path
+            staged = (f"{path}/{name}" for name in staged_paths(table.transaction))
+            missing = next((name for name in staged if name in listed), None)
+        if missing is not None:
+            raise ReadSetChanged(STAGED_FILES, f"{table.entry.table_key}: {missing}", None)
+
+
+def _require_source(request: WriteRequest) -> None:
+    """Raise unless what is merged is still there; its branch may have moved on meanwhile.
+
+    Looked at under the fence: nothing is cleaned away while it is held.
+    """
+    if request.merging is None:
+        return
+    source, root = request.merging.source, request.snapshot.root
+    ref = find_ref(root.store, source.branch)
+    if ref is None:
+        raise BranchNotFound(source.branch)
+    if ref.incarnation != source.ref.incarnation:
+        member = f"{BRANCH_IDENTIFIER}{source.branch}"
+        raise ReadSetChanged(member, source.ref.incarnation, ref.incarnation)
+    for change in request.adopted:
+        path = source.entry(change.table_key).path
+        open_table(root.location(path, change.owner_branch), change.version)
 
 
 def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestVersion:
@@ -308,11 +335,12 @@ def _publication(
         expected={e.identity: (e.table_key, e.version) for e in entries},
         head=ExactHead(request.snapshot.own_head),
         commit=intent.new_commit,
+        history=intent.history,
     )
 
 
 def _intent(request: WriteRequest) -> Intent:
-    snapshot, ticket = request.snapshot, request.ticket
+    snapshot, ticket, merging = request.snapshot, request.ticket, request.merging
     return Intent(
         operation_id=ticket.operation_id,
         root=snapshot.root.store.identity,
@@ -330,7 +358,10 @@ def _intent(request: WriteRequest) -> Intent:
         origin=request.origin,
         merged_parent_commit_id=request.merged_parent,
         details=dict(request.details),
+        graph=snapshot.state.graph_identity,
         adopted=request.adopted,
+        merged=merging.state if merging else None,
+        history=merging.history if merging else (),
     )
 
 

@@ -76,13 +76,22 @@ def result_lines(table: pa.Table, *, javascript: bool = False) -> Iterator[bytes
 
 def export_values(array: pa.Array) -> list[object]:
     """A stored column as the JSON values that load as the same column again."""
+    return _stored_values(array, _finite_floats)
+
+
+def image_values(array: pa.Array) -> list[object]:
+    """The same for the images of changes, where a number JSON cannot write stops nothing."""
+    return _stored_values(array, _named_floats)
+
+
+def _stored_values(array: pa.Array, floats: ToList) -> list[object]:
     array = _plain(array)
     if array.type == BLOB:
         return _blob_texts(array)
     if pat.is_list(array.type) or pat.is_fixed_size_list(array.type):
-        return _cut(array, export_values)
+        return _cut(array, lambda items: _stored_values(items, floats))
     if pat.is_floating(array.type):
-        return _finite_floats(array)
+        return floats(array)
     if pat.is_date32(array.type):
         return _listed(array.cast(pa.int32()))
     if pat.is_timestamp(array.type):

@@ -15,7 +15,7 @@ from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket
+from omnigraph.storage.staged import Merging, StagedTable, Ticket
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class Prepared:
     """What a writer that may repeat itself calls the change; kept with the commit."""
     details: Mapping[str, object] = field(default_factory=dict)
     """What else is kept with the commit; values of JSON."""
+    merging: Merging | None = None
+    """What a merge brings in besides rows."""
 
 
 class Change(Protocol):

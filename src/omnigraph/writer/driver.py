@@ -163,6 +163,7 @@ class _Attempt:
             prepared.origin,
             prepared.merged_parent,
             prepared.details,
+            prepared.merging,
         )
         return commit_write(request, hold)
 

@@ -52,7 +52,7 @@ def property_types(draw):
 
 
 @st.composite
-def annotations(draw, type_):
+def draw_annotations(draw, type_):
     choices = [
         Annotation("description", Literal("string", "what it is")),
         Annotation("rename_from", Literal("string", "before")),
@@ -73,7 +73,7 @@ def pools(draw):
     pool = {}
     for name in PROPERTY_NAMES:
         type_ = draw(property_types())
-        pool[name] = PropertyDecl(name, type_, draw(annotations(type_)))
+        pool[name] = PropertyDecl(name, type_, draw(draw_annotations(type_)))
     return pool
 
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.draft import Draft
@@ -33,7 +34,8 @@ def test_a_plan_leads_to_a_catalog_with_the_accepted_identity_domain():
 def test_a_plan_tells_what_is_worth_knowing_before_taking_it():
     accepted = created("node A { x: String  y: I32? }")
     plan = plan_migration(accepted, draft('node A @rename_from("B") { x: String @uniqe }'))
-    assert [(n["severity"], n["code"]) for n in plan.wire()["notes"]] == [
+    wire: dict[str, Any] = plan.wire()
+    assert [(n["severity"], n["code"]) for n in wire["notes"]] == [
         ("warning", "S190"),
         ("warning", "S185"),
         ("info", "OG-DS-104"),

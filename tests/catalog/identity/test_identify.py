@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def created(text: str) -> Catalog:
 
 def test_a_created_graph_numbers_types_then_properties_then_incarnations():
     catalog = created(MUSIC)
-    types = {**catalog.interfaces, **catalog.nodes, **catalog.edges}
+    types: dict[str, Any] = {**catalog.interfaces, **catalog.nodes, **catalog.edges}
     assert {name: t.id for name, t in types.items()} == {
         "Titled": 1,
         "Album": 2,

@@ -12,12 +12,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from omnigraph.settings import EmbedProvider, EmbedSettings
 
 
+class Server(ThreadingHTTPServer):
+    provider: Provider
+
+
 class Handler(BaseHTTPRequestHandler):
     """Plays the next act for each request; the last act is played again and again."""
 
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
+        assert isinstance(self.server, Server)
         provider = self.server.provider
         body = self.rfile.read(int(self.headers["Content-Length"]))
         provider.requests.append(Request(self.path, dict(self.headers), json.loads(body)))
@@ -108,7 +113,7 @@ class Provider:
 
 @contextmanager
 def running_provider() -> Iterator[Provider]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     provider = Provider(f"http://127.0.0.1:{server.server_port}/v1")
     server.provider = provider

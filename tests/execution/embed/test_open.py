@@ -10,6 +10,7 @@ from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.execution.embed.mock import MockEmbedder, fnv1a64
 from omnigraph.execution.embed.model import TextRole, query_embedder, require_same_model
 from omnigraph.execution.embed.open import LazyEmbedder, chosen_model, open_embedder
+from omnigraph.execution.embed.remote import RemoteEmbedder
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
 
@@ -45,14 +46,17 @@ def test_each_provider_has_its_address_and_model(environment, model, base_url):
     keys = dict.fromkeys(("OPENAI_API_KEY", "GEMINI_API_KEY"), "k")
     settings = Settings.from_environment({**environment, **keys}).embed
     embedder = open_embedder(settings)
+    assert isinstance(embedder, RemoteEmbedder)
     assert (embedder.model, embedder.base_url) == (model, base_url)
     assert chosen_model(settings) == model
 
 
 def test_the_key_of_openrouter_goes_before_that_of_openai():
     both = EmbedSettings(openrouter_api_key="first", openai_api_key="second")
-    assert open_embedder(both).key == "first"
-    assert open_embedder(EmbedSettings(openai_api_key="second")).key == "second"
+    for settings, key in ((both, "first"), (EmbedSettings(openai_api_key="second"), "second")):
+        embedder = open_embedder(settings)
+        assert isinstance(embedder, RemoteEmbedder)
+        assert embedder.key == key
 
 
 @pytest.mark.parametrize(

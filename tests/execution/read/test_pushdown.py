@@ -6,6 +6,7 @@ import datetime
 import math
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import lance
 import numpy as np
@@ -54,7 +55,7 @@ node Thing {
 
 UTC = datetime.UTC
 TEXTS = ["", "a", "A", "a%", "a_b", "%", "_", "it's", "`x`", "\\", "\n", "é", "e\u0301", "🜁", "zz"]
-NUMBERS = {
+NUMBERS: dict[Scalar, list[Any]] = {
     Scalar.I32: [0, 1, -1, 2**31 - 1, -(2**31), 16777217],
     Scalar.I64: [0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), -(2**63) + 1],
     Scalar.U32: [0, 1, 2**32 - 1, 2**31],

@@ -61,7 +61,7 @@ types = st.one_of(
 
 
 @st.composite
-def annotations(draw):
+def draw_annotation(draw):
     name = draw(names.filter(lambda name: name != "card"))
     # With parentheses these words are constraints, so as annotations they have none.
     if name in CONSTRAINT_WORDS or draw(st.booleans()):
@@ -77,7 +77,7 @@ def bounds(draw):
     return RangeBounds(low, high)
 
 
-annotation_lists = st.lists(annotations(), max_size=3).map(tuple)
+annotation_lists = st.lists(draw_annotation(), max_size=3).map(tuple)
 properties = st.builds(PropertyDecl, names, types, annotation_lists)
 clauses = st.builds(
     ConstraintClause,

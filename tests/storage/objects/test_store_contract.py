@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
 from omnigraph.storage.objects.probe import require_create_if_absent, supports_put_if_match
+from omnigraph.storage.objects.store import CHUNK_BYTES
 
 
 def test_what_was_put_is_read_back(store):
@@ -34,6 +36,36 @@ def test_reading_an_absent_object_is_a_typed_not_found(store):
             read("a/b")
         assert raised.value.kind is StorageKind.NOT_FOUND
         assert store.uri_of("a/b") in raised.value.message
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, 2 * CHUNK_BYTES + 7])
+def test_a_large_object_is_written_and_read_in_pieces(store, size):
+    data = random.Random(size).randbytes(size)
+    store.put_chunks("data/large", (data[at : at + 1_000_003] for at in range(0, size, 1_000_003)))
+    assert store.get("data/large") == data
+    pieces = list(store.chunks("data/large"))
+    assert b"".join(pieces) == data
+    assert all(len(piece) <= CHUNK_BYTES for piece in pieces)
+
+
+def test_pieces_that_end_with_an_error_write_nothing(store):
+    def broken():
+        yield b"x" * 6_000_000
+        yield b"x" * 6_000_000
+        raise StorageFailure(StorageKind.NOT_FOUND, "the other side is gone")
+
+    with pytest.raises(StorageFailure, match="the other side is gone"):
+        store.put_chunks("data/broken", broken())
+    assert not store.exists("data/broken")
+    assert store.list("data") == ()
+
+
+def test_the_pieces_of_an_absent_object_are_a_typed_not_found(store):
+    store.put("folder/object", b"1")
+    for path in ("absent", "folder"):
+        with pytest.raises(StorageFailure) as raised:
+            list(store.chunks(path))
+        assert raised.value.kind is StorageKind.NOT_FOUND
 
 
 def test_finding_an_absent_object_gives_none(store):

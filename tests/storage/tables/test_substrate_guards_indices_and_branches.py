@@ -8,10 +8,12 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import shutil
+import struct
 import threading
 import time
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -20,9 +22,11 @@ import pytest
 from lance import LanceDataset, LanceOperation
 
 from omnigraph.storage.tables import history
+from omnigraph.storage.tables.bases import at_home, relocated_manifest, relocated_version
 from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.tables.location import TableLocation
 from storage.tables import native, workers
 from storage.tables.support import change, commit, create, identity, rows, ulids
 from substrate_upkeep import compact
@@ -206,6 +210,67 @@ def test_a_table_with_branches_cannot_be_moved(dataset, tmp_path):
         lance.dataset(str(tmp_path / "moved" / "tree" / "b")).to_table()
 
 
+def moved_branch(dataset, tmp_path) -> tuple[LanceDataset, LanceDataset]:
+    """A table that was moved after a branch of it was made, and the branch."""
+    dataset.create_branch(ulids.next(), 2)
+    there = tmp_path / "moved" / "table"
+    there.parent.mkdir()
+    (tmp_path / "table").rename(there)
+    (tree,) = (there / "tree").iterdir()
+    return lance.dataset(str(there)), lance.dataset(str(tree))
+
+
+@pytest.mark.parametrize("path", ["../..", ".", "../../"])
+def test_the_address_of_a_parent_cannot_be_relative(dataset, tmp_path, path):
+    """Red: re-read "Base paths"; branches might be made that can be moved."""
+    _, branch = moved_branch(dataset, tmp_path)
+    (file,) = (Path(branch.uri) / "_versions").glob("*.manifest")
+    old = str(tmp_path / "table")
+    new = path + "/" * (len(old) - len(path))  # of the same length, so that nothing else moves
+    file.write_bytes(file.read_bytes().replace(old.encode(), new.encode()))
+    assert [base.path for base in lance.dataset(branch.uri).base_paths().values()] == [new]
+    with pytest.raises(Exception, match="Not found"):
+        lance.dataset(branch.uri).to_table()
+
+
+def test_the_address_of_a_parent_cannot_be_replaced(dataset, tmp_path):
+    """Red: re-read "Base paths"; there may be a way to change it that is meant to be used."""
+    _, branch = moved_branch(dataset, tmp_path)
+    base = lance.DatasetBasePath(str(tmp_path / "moved" / "table"), is_dataset_root=True, id=0)
+    with pytest.raises(Exception, match="already exists"):
+        branch.add_bases([base])
+
+
+def test_cleanup_takes_the_files_of_a_branch_that_has_an_old_address(dataset, tmp_path):
+    """Red: re-read "Base paths"; cleaning a moved table may have become harmless."""
+    main, branch = moved_branch(dataset, tmp_path)
+    newest = lance.write_dataset(rows({"z": 9}), main, mode="overwrite")
+    newest.cleanup_old_versions(versions=[1, 2, 3])
+    location = TableLocation(main.uri, branch=Path(branch.uri).name)
+    with pytest.raises(Exception, match="Not found"):
+        at_home(location, branch).to_table()
+
+
+def test_a_version_is_read_from_a_message_and_ends_with_a_footer(dataset, tmp_path):
+    """Red: re-read "Base paths"; the layout of versions has changed, and `bases.py` with it."""
+    main, branch = moved_branch(dataset, tmp_path)
+    table = main.uri
+    (file,) = (Path(branch.uri) / "_versions").glob("*.manifest")
+    data, message = file.read_bytes(), branch._ds.serialized_manifest()
+    body, footer = struct.pack("<I", len(message)) + message, data[-16:]
+    assert data.endswith(body + footer)
+    moved = relocated_manifest(message, table)
+    assert relocated_version(data, table) == (
+        data.removesuffix(body + footer) + struct.pack("<I", len(moved)) + moved + footer
+    )
+    location = TableLocation(table, branch=Path(branch.uri).name)
+    assert native.ids(at_home(location, branch)) == ["a", "b", "c"]
+    file.write_bytes(relocated_version(data, table))
+    written = lance.dataset(branch.uri, session=lance.Session())
+    assert native.ids(written) == ["a", "b", "c"]
+    assert [base.path for base in written.base_paths().values()] == [table]
+
+
 def test_a_branch_handle_from_a_checkout_does_not_pickle(dataset):
     """Red: re-read "Branches"; opening by the address of the tree may have become needless."""
     lance.write_dataset(rows({"d": 4}), dataset.create_branch("b", 2), mode="append")
@@ -292,3 +357,15 @@ def test_a_session_takes_a_table_made_again_at_its_address_for_the_one_before(tm
     assert again.count_rows("grade = 3") == 2
     fresh = lance.dataset(str(place), version=after.version, session=lance.Session())
     assert fresh.count_rows("grade = 3") == 3
+
+
+def test_a_version_tells_when_it_was_made_and_in_public_only_by_the_local_clock(dataset):
+    """Red: re-read "Times"."""
+    made_at = dataset._ds.current_version()["timestamp"]
+    public = dataset.get_version()["timestamp"]
+    assert public.tzinfo is None
+    assert public.replace(microsecond=0) == datetime.fromtimestamp(made_at // 10**9)
+    again = lance.dataset(dataset.uri, version=dataset.version)
+    assert again._ds.current_version()["timestamp"] == made_at
+    dataset.delete("id = 'a'")
+    assert native.newest(dataset)._ds.current_version()["timestamp"] > made_at

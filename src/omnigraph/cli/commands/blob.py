@@ -12,6 +12,7 @@ from omnigraph.cli.completing import FILE
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import write_whole
 from omnigraph.cli.output import print_json
+from omnigraph.cli.places import place_options, view_at
 from omnigraph.cli.scope import Scope, graph_options
 
 if TYPE_CHECKING:
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Cell = tuple[str, str, str, str]
+At = tuple[str | None, str | None, str | None]
+"""The branch, the place and the snapshot that are given."""
 
 
 def cell_options(command: Command) -> Command:
     """Which cell of which view; the command gets the arguments as they are written."""
     decorated: Callable[..., object] = command
     for option in (
-        click.option("--snapshot", metavar="ID", help="A commit or snapshot id, not the head."),
-        click.option("--branch", metavar="NAME", help="The branch to read.  [default: main]"),
+        place_options,
         graph_options(positional=True, writes=False),
         click.argument("property_name", metavar="PROPERTY"),
         click.argument("entity_id", metavar="ID"),
@@ -55,6 +57,7 @@ def get(
     entity_id: str,
     property_name: str,
     branch: str | None,
+    at: str | None,
     snapshot: str | None,
     offset: int | None,
     length: int | None,
@@ -71,10 +74,10 @@ def get(
     first, last, final = _parse_span(span)
     if first is not None:
         offset, length = first, None if last is None else last - first + 1
-    found = _find(scope, cell, branch, snapshot, offset, length)
+    found = _find(scope, cell, (branch, at, snapshot), offset, length)
     if final is not None:
         start = max(0, (found.size or 0) - final)
-        found = _find(scope, cell, branch, snapshot or found.stat.snapshot_id, start, None)
+        found = _find(scope, cell, (None, None, found.stat.snapshot_id), start, None)
     write_whole(out, found.chunks())
 
 
@@ -88,6 +91,7 @@ def stat(
     entity_id: str,
     property_name: str,
     branch: str | None,
+    at: str | None,
     snapshot: str | None,
     as_json: bool,
 ) -> None:
@@ -96,7 +100,7 @@ def stat(
     ENTITY is node or edge.
     """
     cell = (entity, type_name, entity_id, property_name)
-    body = _find(scope, cell, branch, snapshot, None, None).stat.wire()
+    body = _find(scope, cell, (branch, at, snapshot), None, None).stat.wire()
     if as_json:
         print_json(body)
         return
@@ -104,18 +108,9 @@ def stat(
         click.echo(f"{name}: {'' if value is None else value}")
 
 
-def _find(
-    scope: Scope,
-    cell: Cell,
-    branch: str | None,
-    snapshot: str | None,
-    start: int | None,
-    length: int | None,
-) -> Blob:
-    if branch is not None and snapshot is not None:
-        raise click.UsageError("--branch and --snapshot exclude each other")
+def _find(scope: Scope, cell: Cell, at: At, start: int | None, length: int | None) -> Blob:
     entity, type_name, entity_id, property_name = cell
-    view = scope.open(read_only=True).at(snapshot=snapshot, branch=branch or "main")
+    view = view_at(scope, *at)
     return view.read_blob(
         type_name, entity_id, property_name, kind=entity, start=start, length=length
     )

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.changes import cause_line, change_lines, filter_options, wants_colour
 from omnigraph.cli.examples import examples
-from omnigraph.cli.output import print_json
+from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, graph_options
 
 if TYPE_CHECKING:
     from omnigraph.graph.results import Commit
+    from omnigraph.history.images import Change
 
 
 @click.group()
@@ -46,6 +48,54 @@ def show(scope: Scope, commit_id: str, as_json: bool) -> None:
         return
     for name, value in found.wire().items():
         click.echo(f"{name}: {'' if value is None else value}")
+
+
+@commit.command("changes", epilog=examples("commit changes"))
+@click.argument("commit_id")
+@graph_options(positional=True, writes=False)
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many changes a page."
+)
+@click.option("--page-token", metavar="T", help="Print the page that follows, and no other.")
+@filter_options
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def changes(
+    scope: Scope,
+    commit_id: str,
+    limit: int | None,
+    page_token: str | None,
+    kinds: tuple[str, ...],
+    types: tuple[str, ...],
+    ops: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show what a commit changed against its first parent, page after page."""
+    graph = scope.open(read_only=True)
+    is_one_page = limit is not None or page_token is not None
+    found: list[Change] = []
+    while True:
+        page = graph.commit_changes(
+            commit_id,
+            page_token=page_token,
+            kinds=kinds,
+            types=types,
+            ops=ops,
+            max_changes=limit or 1_000,
+        )
+        page_token = page.next_page_token
+        found += page.changes
+        if is_one_page or page_token is None:
+            break
+    if as_json:
+        print_json({**page.wire(), "changes": [one.wire() for one in found]})
+        return
+    click.echo(cause_line(page.commit))
+    colour = wants_colour()
+    for change in found:
+        for line in change_lines(change, colour=colour):
+            click.echo(f"  {line}", color=colour)
+    if page_token is not None:
+        note(f"there is more: --page-token {page_token}")
 
 
 def _line(one: Commit) -> str:

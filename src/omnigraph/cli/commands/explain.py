@@ -11,6 +11,7 @@ from omnigraph.cli.completing import FILE
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_parameters, read_query, read_source
 from omnigraph.cli.output import print_json
+from omnigraph.cli.places import check_place, place_options, view_at
 from omnigraph.cli.scope import Scope, graph_options
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 @click.option("--analyze", is_flag=True, help="Run the query and measure every operator.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object, with --analyze.")
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
-@click.option("--branch", metavar="NAME", help="The branch to read; main by default.")
-@click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
+@place_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def explain(
     scope: Scope | None,
@@ -43,6 +43,7 @@ def explain(
     params: str | None,
     params_file: str | None,
     branch: str | None,
+    at: str | None,
     snapshot: str | None,
     as_json: bool,
 ) -> None:
@@ -50,17 +51,16 @@ def explain(
 
     A text with one query needs no name. FILE may be - for standard input.
     """
-    if branch is not None and snapshot is not None:
-        raise click.UsageError("give a branch or a snapshot, not both")
+    check_place(branch, at, snapshot)
     if scope is None:
-        if analyze or branch or snapshot:
+        if analyze or branch or at or snapshot:
             raise click.UsageError("a schema file has no rows; name a graph instead")
         assert schema_path is not None, "without a scope there is a schema"
         _explain_offline(schema_path, read_query(query_path, text), name, as_json=as_json)
         return
     source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)
-    view = scope.open(read_only=True).at(branch=branch or "main", snapshot=snapshot)
+    view = view_at(scope, branch, at, snapshot)
     if analyze:
         steps = view.query(source, name, parameters).profile()
         _print(steps.wire() if as_json else "\n".join(steps.lines()))

@@ -14,6 +14,7 @@ from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import write_whole
 from omnigraph.cli.output import print_json
+from omnigraph.cli.places import check_place, place_options, view_at
 from omnigraph.cli.scope import Scope, graph_options
 from omnigraph.progress import Work, working
 from omnigraph.settings import ENGINES
@@ -21,8 +22,7 @@ from omnigraph.settings import ENGINES
 
 @click.command(epilog=examples("export"))
 @graph_options(positional=True, writes=False)
-@click.option("--branch", metavar="NAME", help="The branch to export; main by default.")
-@click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
+@place_options
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type; repeatable.")
 @click.option(
     "--out", type=FILE, metavar="PATH", help="Write to a file or folder instead of stdout."
@@ -37,6 +37,7 @@ from omnigraph.settings import ENGINES
 def export(
     scope: Scope,
     branch: str | None,
+    at: str | None,
     snapshot: str | None,
     types: tuple[str, ...],
     out: str | None,
@@ -50,11 +51,10 @@ def export(
 
     With --format or --engine, into a new folder with a folder for each type, many files at a time.
     """
-    if branch is not None and snapshot is not None:
-        raise click.UsageError("give a branch or a snapshot, not both")
+    check_place(branch, at, snapshot)
     if as_json and out in (None, "-"):
         raise click.UsageError("the records are printed: --json needs --out PATH")
-    view = scope.open(read_only=True).at(snapshot=snapshot, branch=branch or "main")
+    view = view_at(scope, branch, at, snapshot)
     if format_ is not None or engine is not None:
         if out is None or out == "-":
             raise click.UsageError("files are written to a folder: give it with --out")

@@ -11,6 +11,7 @@ from omnigraph.cli.completing import FILE
 from omnigraph.cli.engines import spark_options, starting
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_parameters, read_query
+from omnigraph.cli.places import check_place, place_options, view_at
 from omnigraph.cli.scope import Scope, graph_options
 from omnigraph.settings import ENGINES
 
@@ -24,8 +25,7 @@ from omnigraph.settings import ENGINES
 @click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
-@click.option("--branch", metavar="NAME", help="The branch to read; main by default.")
-@click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of a branch.")
+@place_options
 @click.option("--engine", type=click.Choice(ENGINES), default="local", help="Where it runs.")
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--format", "chosen", type=click.Choice(FORMATS), help="How to write rows.")
@@ -39,6 +39,7 @@ def query(
     params: str | None,
     params_file: str | None,
     branch: str | None,
+    at: str | None,
     snapshot: str | None,
     engine: str,
     spark_conf: tuple[str, ...],
@@ -50,15 +51,14 @@ def query(
 
     A query that ranks or looks for words runs in this process even with --engine spark.
     """
-    if branch is not None and snapshot is not None:
-        raise click.UsageError("give a branch or a snapshot, not both")
+    check_place(branch, at, snapshot)
     if chosen is not None and as_json:
         raise click.UsageError("give --format or --json, not both")
     if chosen in BINARY_FORMATS and out is None and sys.stdout is not None and sys.stdout.isatty():
         raise click.UsageError(f"--format {chosen} is not for a terminal; give --out PATH")
     source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)
-    view = scope.open(read_only=True).at(branch=branch or "main", snapshot=snapshot)
+    view = view_at(scope, branch, at, snapshot)
     conf = spark_options(spark_conf)
     with starting(engine):
         result = view.query(source, name, parameters, engine=engine, spark_conf=conf)

@@ -6,16 +6,19 @@ import click
 
 from omnigraph.cli.examples import examples
 from omnigraph.cli.output import print_json
+from omnigraph.cli.places import place_options, view_at
 from omnigraph.cli.scope import Scope, graph_options
 
 
 @click.command(epilog=examples("snapshot"))
 @graph_options(positional=True, writes=False)
-@click.option("--branch", default="main", show_default=True, help="The branch to look at.")
+@place_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def snapshot(scope: Scope, branch: str, as_json: bool) -> None:
-    """Show which version of which table makes up a branch."""
-    info = scope.open(read_only=True).snapshot(branch)
+def snapshot(
+    scope: Scope, branch: str | None, at: str | None, snapshot: str | None, as_json: bool
+) -> None:
+    """Show which version of which table makes up a branch, now or as it was."""
+    info = view_at(scope, branch, at, snapshot).info()
     if as_json:
         print_json(info.wire())
         return

@@ -13,7 +13,7 @@ from omnigraph.execution.read.resolve import Given
 from omnigraph.language.query.ast import AggregateName
 from omnigraph.pipeline.query.frame import ID, TYPE, Frame
 from omnigraph.pipeline.query.values import column_of, one_zero
-from omnigraph.pipeline.source.columns import spark_type
+from omnigraph.pipeline.spark_columns import spark_type
 from omnigraph.plan.expressions import AggregateValue
 from omnigraph.plan.nodes import Aggregate
 from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, PropertyType

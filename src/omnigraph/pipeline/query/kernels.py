@@ -10,8 +10,8 @@ import pyarrow as pa
 from omnigraph.execution.predicates import Scope, keeps
 from omnigraph.execution.read.resolve import Given, map_operands, scalar_type
 from omnigraph.pipeline.query.frame import HOPS, ID, TYPE, Held, Slot
-from omnigraph.pipeline.source.columns import from_spark, to_spark
-from omnigraph.pipeline.source.scan import TableScan, scan_rows
+from omnigraph.pipeline.spark_columns import from_spark, to_spark
+from omnigraph.pipeline.table_scan import TableScan, scan_rows
 from omnigraph.plan.expressions import (
     EntityId,
     HopCount,

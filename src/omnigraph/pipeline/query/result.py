@@ -14,7 +14,7 @@ from omnigraph.execution.read.project import output_schema
 from omnigraph.execution.read.result import ReadResult
 from omnigraph.pipeline.complaints import raised_text, reason_of
 from omnigraph.pipeline.query.aggregates import SUM_TOO_LARGE
-from omnigraph.pipeline.source.columns import from_spark
+from omnigraph.pipeline.spark_columns import from_spark
 from omnigraph.plan.nodes import ReadPlan
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from omnigraph.execution.read.resolve import Given
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.query.frame import ID, TYPE, Frame, Held, Names, Slot
 from omnigraph.pipeline.query.kernels import TYPE_NAME, Part, RowFilter, ScanTask
-from omnigraph.pipeline.source.columns import arrow_schema, spark_type, struct_type
-from omnigraph.pipeline.source.scan import ROWS_PER_PARTITION, TableScan
+from omnigraph.pipeline.spark_columns import arrow_schema, spark_type, struct_type
+from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION, TableScan
 from omnigraph.plan.expressions import Predicate
 from omnigraph.plan.nodes import Direction, EdgeStep, NodeScan
 from omnigraph.storage.snapshot import Snapshot
@@ -134,12 +134,13 @@ class Tables:
         if skips_loops:
             read |= {"src", "dst"}
         scan = TableScan(
-            self._ir,
-            TableKey(type_.table_key),
-            table,
-            tuple(sorted(read)),
-            self.given,
-            tuple(filters),
+            ir=self._ir,
+            table_key=TableKey(type_.table_key),
+            table=table,
+            made_at_ns=table.made_at_ns(),
+            columns=tuple(sorted(read)),
+            given=self.given,
+            filters=tuple(filters),
         )
         return [
             Part(
@@ -156,22 +157,27 @@ class Tables:
         self, parts: Sequence[Part], held: Sequence[Held], *, is_set: bool = False
     ) -> DataFrame:
         fields = [pa.field(one.column, spark_type(one.kind)) for one in held]
-        schema = struct_type(pa.schema(fields))
         tasks = [ScanTask(parts=tuple(group), is_set=is_set) for group in _grouped(parts)]
-        blob = pickle.dumps((tasks, arrow_schema(schema)))
+        return read_in_tasks(self.session, tasks, pa.schema(fields))
 
-        def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
-            import pickle  # noqa: PLC0415 - sent by value: it has no module on the other side
 
-            from omnigraph.pipeline.query.kernels import read_task  # noqa: PLC0415
+def read_in_tasks(session: SparkSession, tasks: Sequence[ScanTask], schema: pa.Schema) -> DataFrame:
+    """The rows of all tasks, which have these columns, as a frame; nothing is read yet."""
+    promised = struct_type(schema)
+    blob = pickle.dumps((tasks, arrow_schema(promised)))
 
-            tasks, schema = pickle.loads(blob)
-            for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    yield from read_task(tasks[place], schema)
+    def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
+        import pickle  # noqa: PLC0415 - sent by value: it has no module on the other side
 
-        count = len(tasks)
-        return self.session.range(0, count, 1, max(1, count)).mapInArrow(body, schema)
+        from omnigraph.pipeline.query.kernels import read_task  # noqa: PLC0415
+
+        tasks, schema = pickle.loads(blob)
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                yield from read_task(tasks[place], schema)
+
+    count = len(tasks)
+    return session.range(0, count, 1, max(1, count)).mapInArrow(body, promised)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from omnigraph.pipeline.query.aggregates import aggregate_columns
 from omnigraph.pipeline.query.frame import ID, TYPE, Frame, Names
 from omnigraph.pipeline.query.ties import with_texts
 from omnigraph.pipeline.query.values import column_of, member, one_zero
-from omnigraph.pipeline.source.columns import spark_type
+from omnigraph.pipeline.spark_columns import spark_type
 from omnigraph.plan.expressions import AggregateValue, Constant, OutputValue, ParameterValue
 from omnigraph.plan.nodes import Aggregate, OutputColumn, Project, Slice, Sort
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from omnigraph.execution.read.keys import comparable
 from omnigraph.pipeline.query.frame import Names
 from omnigraph.pipeline.query.values import member
-from omnigraph.pipeline.source.columns import from_spark
+from omnigraph.pipeline.spark_columns import from_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

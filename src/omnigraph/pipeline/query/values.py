@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from omnigraph.execution.predicates import scalar
 from omnigraph.execution.read.resolve import Given
 from omnigraph.pipeline.query.frame import HOPS, ID, TYPE, Frame
-from omnigraph.pipeline.source.columns import spark_type
+from omnigraph.pipeline.spark_columns import spark_type
 from omnigraph.plan.expressions import (
     Constant,
     EntityId,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.errors import BadRequest, ExpectedVersionMismatch, ReadSetChanged
 from omnigraph.identity import CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import table_path
-from omnigraph.storage.manifest.commits import RecoveryAudit
+from omnigraph.storage.manifest.commits import Commit, MergedState, RecoveryAudit
 from omnigraph.storage.manifest.state import (
     Head,
     ManifestState,
@@ -68,6 +68,7 @@ class NewCommit:
     merged_parent_commit_id: CommitId | None = None
     origin: str | None = None
     details: Mapping[str, object] = field(default_factory=dict)
+    merged: MergedState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,8 @@ class Publication:
     commit: NewCommit | None = None
     audits: tuple[RecoveryAudit, ...] = ()
     contract: SchemaContract | None = None
+    history: tuple[Commit, ...] = ()
+    """Commits of another branch that become visible here, because a merge brings them in."""
 
     @property
     def is_empty(self) -> bool:
@@ -136,7 +139,13 @@ def apply_publication(
         state = replace(state, contract=publication.contract)
     if publication.commit is not None:
         head = Head(branch, incarnation, publication.commit.commit_id, parent)
-        state = replace(state, heads={**state.heads, branch: head})
+        # A branch has one head; an earlier one may be there by the name it had before.
+        others = {
+            name: other
+            for name, other in state.heads.items()
+            if incarnation is None or other.incarnation != incarnation
+        }
+        state = replace(state, heads={**others, branch: head})
     state.require_consistent()
     return state
 
@@ -201,12 +210,18 @@ def _set_version(state: ManifestState, change: SetVersion) -> ManifestState:
         change.identity, change.version, change.owner_branch, change.row_count, change.owner
     )
     known = state.versions.get(change.identity)
-    if known is not None and known.version == pin.version and known.row_count != pin.row_count:
+    # Branches of a table count their versions on their own.
+    is_same = known is not None and _place(known) == _place(pin)
+    if known is not None and is_same and known.row_count != pin.row_count:
         raise BadRequest(
             f"{change.table_key} version {pin.version} is recorded with {known.row_count} rows, "
             f"not {pin.row_count}"
         )
     return replace(state, versions={**state.versions, change.identity: pin})
+
+
+def _place(pin: TableVersion) -> tuple[str | None, int]:
+    return (pin.owner_branch, pin.version)
 
 
 def _tombstone(state: ManifestState, change: Tombstone) -> ManifestState:

@@ -7,12 +7,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+import msgspec
+
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import MAIN, CommitId, OperationId
 from omnigraph.storage.manifest.rows import Row, RowKind, audit_id, row
 from omnigraph.storage.tables.location import is_flat_name
 
 RECOVERY_ACTOR = "omnigraph:recovery"
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTable:
+    """Where a table of a merged state is."""
+
+    table_key: str
+    path: str
+    branch: str | None
+    version: int
+    owner: str | None
+    row_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergedState:
+    """The state a merge brought in, which may be the base of a later one.
+
+    It can be read for as long as the merge is kept, whatever becomes of the branch it was on.
+    """
+
+    incarnation: str | None
+    tables: tuple[MergedTable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +56,15 @@ class Commit:
     """What a writer that may repeat itself calls this change, to find out that it is there."""
     details: Mapping[str, object] = field(default_factory=dict, hash=False)
     """Whatever else its writer recorded, as JSON; for example what a merge decided."""
+
+    merged: MergedState | None = None
+    """What it brought in, if it is a merge."""
+
+    @property
+    def parents(self) -> tuple[CommitId, ...]:
+        """The commits it came from; a merge has two."""
+        both = (self.parent_commit_id, self.merged_parent_commit_id)
+        return tuple(parent for parent in both if parent is not None)
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -111,7 +145,7 @@ class RecoveryAudit:
 
 
 def encode_commit(commit: Commit) -> Row:
-    metadata = {
+    metadata: dict[str, object] = {
         "parent_commit_id": commit.parent_commit_id,
         "merged_parent_commit_id": commit.merged_parent_commit_id,
         "actor_id": commit.actor_id,
@@ -119,6 +153,8 @@ def encode_commit(commit: Commit) -> Row:
         "incarnation": commit.incarnation,
         **commit._optional,
     }
+    if commit.merged is not None:
+        metadata["merged"] = msgspec.to_builtins(commit.merged)
     return row(
         commit.commit_id,
         RowKind.GRAPH_COMMIT,
@@ -150,7 +186,16 @@ def decode_commit(one: Row) -> Commit:
         incarnation=incarnation,
         origin=_optional(metadata, "origin"),
         details=details,
+        merged=_merged(one, metadata),
     )
+
+
+def _merged(one: Row, metadata: Mapping[str, object]) -> MergedState | None:
+    state = metadata.get("merged")
+    try:
+        return None if state is None else msgspec.convert(state, MergedState)
+    except msgspec.ValidationError as error:
+        raise ManifestCorrupt(f"merge {one['object_id']!r} does not say what it merged") from error
 
 
 def encode_audit(audit: RecoveryAudit) -> Row:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import CommitId
@@ -143,7 +145,7 @@ class History:
         """Every commit visible at this version, newest first."""
         pieces = self._read(manifest)
         found = {commit.commit_id: commit for commits, _ in pieces for commit in commits}
-        return tuple(sorted(found.values(), key=lambda commit: commit.order, reverse=True))
+        return newest_first(found)
 
     def audits(self, manifest: ManifestVersion) -> tuple[RecoveryAudit, ...]:
         """Every recovery recorded at this version, oldest first."""
@@ -169,6 +171,35 @@ class History:
                     self._seen |= _decode(manifest.table, fresh)
                 recent: list[Row] = manifest.ledger.recent.select(_NAMES).to_pylist()
                 return [*(self._seen[id] for id in ids), _split(recent)]
+
+
+def newest_first(commits: Mapping[CommitId, Commit]) -> tuple[Commit, ...]:
+    """The commits, each before those it came from; among others the one made last first.
+
+    Branches count their manifest versions on their own, so after a merge these alone say nothing.
+    """
+    children = Counter(parent for one in commits.values() for parent in one.parents)
+    ready = [_Newer(one) for id, one in commits.items() if not children[id]]
+    heapify(ready)
+    ordered: list[Commit] = []
+    while ready:
+        commit = heappop(ready).commit
+        ordered.append(commit)
+        for parent in commit.parents:
+            children[parent] -= 1
+            if not children[parent] and parent in commits:
+                heappush(ready, _Newer(commits[parent]))
+    return tuple(ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class _Newer:
+    """A commit that comes first in a heap if it is the newer one."""
+
+    commit: Commit
+
+    def __lt__(self, other: _Newer) -> bool:
+        return self.commit.order > other.commit.order
 
 
 def _decode(

@@ -160,9 +160,14 @@ class ManifestState:
         return self.contract.graph_identity if self.contract else ""
 
     def head_of(self, branch: str, incarnation: str | None) -> Head | None:
-        """The head authored on this very branch; None on a fresh fork."""
+        """The head authored on this very branch, by whatever name; None on a fresh fork."""
         head = self.heads.get(branch)
-        return head if head is not None and head.incarnation == incarnation else None
+        if head is not None and head.incarnation == incarnation:
+            return head
+        if incarnation is None:
+            return None
+        # Its newest commit was made before it got the name it has now.
+        return next((h for h in self.heads.values() if h.incarnation == incarnation), None)
 
 
 @lru_cache(maxsize=8)

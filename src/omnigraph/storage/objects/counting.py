@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -151,6 +151,13 @@ class CountingStore:
     def list_prefixes(self, prefix: str) -> tuple[str, ...]:
         self._count("list_prefixes")
         return self._inner.list_prefixes(prefix)
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        self._count("chunks")
+        return self._inner.chunks(path)
+
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        self._write("put_chunks", path, lambda: self._inner.put_chunks(path, chunks))
 
     def put(self, path: str, data: bytes) -> None:
         self._write("put", path, lambda: self._inner.put(path, data))

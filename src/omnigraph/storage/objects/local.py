@@ -24,7 +24,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -42,7 +42,13 @@ from omnigraph.storage.objects.beneath import (
 )
 from omnigraph.storage.objects.failures import missing_object, translated_os_errors
 from omnigraph.storage.objects.small_files import read_small_file
-from omnigraph.storage.objects.store import StoreKind, Versioned, checked_path, checked_prefix
+from omnigraph.storage.objects.store import (
+    CHUNK_BYTES,
+    StoreKind,
+    Versioned,
+    checked_path,
+    checked_prefix,
+)
 
 _LOCK_NAME = f"{LOCAL_HIDDEN_PREFIX}objects.lock"
 _TEMPORARY_PREFIX = f"{LOCAL_HIDDEN_PREFIX}tmp-"
@@ -113,14 +119,26 @@ class LocalObjectStore:
             folders = [e for e in _visible_entries(folder) if e.is_dir()]
             return tuple(sorted(e.name for e in folders if _holds_objects(e.path)))
 
+    def chunks(self, path: str) -> Iterator[bytes]:
+        place = self._place(path)
+        with translated_os_errors("read", place):
+            if not stat.S_ISREG(_find_mode(place) or 0):
+                raise missing_object(self.uri_of(path))
+            with open(place, "rb", buffering=0) as file:
+                while piece := file.read(CHUNK_BYTES):
+                    yield piece
+
     # --- writing ---
 
     def put(self, path: str, data: bytes) -> None:
+        self.put_chunks(path, (data,))
+
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
         with (
             translated_os_errors("write", self._place(path)),
             self._made_folder(path) as (at, name),
         ):
-            with _temporary_file(at, data) as temporary, self._exclusively():
+            with _temporary_file(at, chunks) as temporary, self._exclusively():
                 os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
             sync_folder(at)
 
@@ -129,7 +147,7 @@ class LocalObjectStore:
         with translated_os_errors("create", place), self._made_folder(path) as (at, name):
             if find_mode(name, at) is not None:
                 return False
-            with _temporary_file(at, data) as temporary:
+            with _temporary_file(at, (data,)) as temporary:
                 if not _link(temporary, name, at, place):
                     return False
             sync_folder(at)
@@ -140,7 +158,7 @@ class LocalObjectStore:
         with translated_os_errors("replace", place), self._found_folder(path) as (at, name):
             if at is None or find_mode(name, at) is None:
                 return False
-            with _temporary_file(at, data) as temporary, self._exclusively():
+            with _temporary_file(at, (data,)) as temporary, self._exclusively():
                 current = _find_bytes(place)
                 if current is None or _tag_of(current) != tag:
                     return False
@@ -265,24 +283,25 @@ def _holds_objects(folder: str) -> bool:
 
 
 @contextmanager
-def _temporary_file(folder: int, data: bytes) -> Iterator[str]:
+def _temporary_file(folder: int, chunks: Iterable[bytes]) -> Iterator[str]:
     """The name of a complete and synced file in the folder, gone afterwards unless renamed."""
     name = f"{_TEMPORARY_PREFIX}{uuid4().hex}"
     try:
-        _write_synced(name, folder, data)
+        _write_synced(name, folder, chunks)
         yield name
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
 
 
-def _write_synced(name: str, folder: int, data: bytes) -> None:
+def _write_synced(name: str, folder: int, chunks: Iterable[bytes]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o666, dir_fd=folder)
     try:
-        left = memoryview(data)
-        while left:  # a disk that gets full takes a part of it
-            left = left[os.write(descriptor, left) :]
+        for chunk in chunks:
+            left = memoryview(chunk)
+            while left:  # a disk that gets full takes a part of it
+                left = left[os.write(descriptor, left) :]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

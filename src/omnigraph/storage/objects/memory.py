@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from omnigraph.storage.objects.failures import missing_object
-from omnigraph.storage.objects.store import StoreKind, Versioned, checked_path, checked_prefix
+from omnigraph.storage.objects.store import (
+    CHUNK_BYTES,
+    StoreKind,
+    Versioned,
+    checked_path,
+    checked_prefix,
+)
 
 _numbers = count(1)
 
@@ -44,6 +50,13 @@ class MemoryObjectStore:
     def find_versioned(self, path: str) -> Versioned | None:
         with self._lock:
             return self._objects.get(checked_path(path))
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        data = self.get(path)
+        yield from (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
+
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        self.put(path, b"".join(chunks))
 
     def put(self, path: str, data: bytes) -> None:
         with self._lock:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
@@ -24,7 +25,13 @@ from omnigraph.errors import OutcomeUnknown, StorageFailure, StorageKind
 from omnigraph.settings import AwsSettings
 from omnigraph.storage.objects.address import S3Address
 from omnigraph.storage.objects.failures import missing_object, s3_failure
-from omnigraph.storage.objects.store import StoreKind, Versioned, checked_path, checked_prefix
+from omnigraph.storage.objects.store import (
+    CHUNK_BYTES,
+    StoreKind,
+    Versioned,
+    checked_path,
+    checked_prefix,
+)
 
 if TYPE_CHECKING:
     from obstore import PutMode
@@ -120,11 +127,32 @@ class S3ObjectStore:
             listed = self._retrying.list_with_delimiter(checked_prefix(prefix) or None)
             return tuple(sorted(_last_part(path) for path in listed["common_prefixes"]))
 
+    def chunks(self, path: str) -> Iterator[bytes]:
+        # One request for each piece: a single one may take no longer than the client waits.
+        with self._translated("read", path):
+            size = self._retrying.head(checked_path(path))["size"]
+        for start in range(0, size, CHUNK_BYTES):
+            with self._translated("read", path):
+                length = min(CHUNK_BYTES, size - start)
+                piece = self._retrying.get_range(path, start=start, length=length)
+            yield bytes(piece)
+
     # --- writing ---
 
     def put(self, path: str, data: bytes) -> None:
         with self._translated("write", path):
             self._retrying.put(checked_path(path), data, use_multipart=False)
+
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        pieces = iter(chunks)
+        first = next(pieces, b"")
+        second = next(pieces, None)
+        if second is None:
+            self.put(path, first)
+            return
+        with self._translated("write", path):
+            parts = chain((first, second), pieces)
+            self._retrying.put(checked_path(path), parts, use_multipart=True, max_concurrency=2)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         mark, in_doubt = self._new_mark(), False

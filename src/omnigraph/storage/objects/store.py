@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+CHUNK_BYTES = 8 << 20
+"""So much of a large object is in memory at a time."""
 
 
 class StoreKind(StrEnum):
@@ -69,8 +72,19 @@ class ObjectStore(Protocol):
 
     def find_versioned(self, path: str) -> Versioned | None: ...
 
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The object in pieces of at most `CHUNK_BYTES`, for those that may be large.
+
+        Raises `StorageFailure(NOT_FOUND)` where there is none.
+        """
+        ...
+
     def put(self, path: str, data: bytes) -> None:
         """Make `data` the object, replacing what is there; durable on return."""
+        ...
+
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        """The same for what may be large; if the chunks end with an error, nothing is written."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:

@@ -20,6 +20,7 @@ from omnigraph.identity import (
 )
 from omnigraph.storage.layout import RECOVERY, find_operation, intent_path, table_path
 from omnigraph.storage.manifest.changes import NewCommit, SetVersion
+from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.sealed import require_seal, sealed
 from omnigraph.storage.tables.location import is_flat_name
@@ -68,6 +69,7 @@ class Intent:
 
     operation_id: OperationId
     root: str
+    """Where the graph was when the write began."""
     writer_kind: WriterKind
     branch: BranchName
     incarnation: str | None
@@ -85,8 +87,14 @@ class Intent:
     merged_parent_commit_id: CommitId | None = None
     details: dict[str, Any] = field(default_factory=dict)
     """What else the commit records."""
+    graph: str = ""
+    """What the graph was given when it was created; nothing in intents of earlier builds."""
     adopted: tuple[SetVersion, ...] = ()
     """Versions that are there already and that the graph shows together with the tables."""
+    merged: MergedState | None = None
+    """What a merge brings in, for the commit."""
+    history: tuple[Commit, ...] = ()
+    """The commits a merge makes visible."""
 
     @property
     def table_keys(self) -> tuple[TableKey, ...]:
@@ -104,6 +112,7 @@ class Intent:
             self.merged_parent_commit_id,
             self.origin,
             self.details,
+            self.merged,
         )
 
     @property
@@ -118,14 +127,14 @@ def encode_intent(intent: Intent) -> bytes:
     return msgspec.json.format(msgspec.json.encode(sealed(body)), indent=2)
 
 
-def decode_intent(data: bytes, path: str, root: str) -> Intent:
+def decode_intent(data: bytes, path: str) -> Intent:
     """The intent in a file; anything else there is refused, and stays where it is."""
     _check_format(data, path)
     try:
         intent = msgspec.json.decode(data, type=Intent)
     except msgspec.ValidationError as error:
         raise ManifestCorrupt(f"{path} is no complete intent: {error}") from error
-    _check_shape(intent, path, root)
+    _check_shape(intent, path)
     for table in intent.tables:
         _check_table(table, path)
     return intent
@@ -148,11 +157,9 @@ def _check_format(data: bytes, path: str) -> None:
     require_seal(body, path, ("schema_version", *Intent.__slots__))
 
 
-def _check_shape(intent: Intent, path: str, root: str) -> None:
+def _check_shape(intent: Intent, path: str) -> None:
     if path != intent_path(intent.operation_id):
         raise ManifestCorrupt(f"{path} holds the intent of {intent.operation_id}")
-    if intent.root != root:
-        raise ManifestCorrupt(f"{path} belongs to another graph root, {intent.root}")
     if intent.commit_id == intent.rollback_commit_id:
         raise ManifestCorrupt(f"{path} uses one commit id for both outcomes")
     shown: list[TableIntent | SetVersion] = [*intent.tables, *intent.adopted]
@@ -195,4 +202,4 @@ def pending_intents(store: ObjectStore) -> Iterator[Intent]:
         path = intent_path(operation)
         data = store.find(path)
         if data is not None:
-            yield decode_intent(data, path, store.identity)
+            yield decode_intent(data, path)

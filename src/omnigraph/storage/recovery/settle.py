@@ -11,9 +11,10 @@ from hashlib import sha256
 from typing import assert_never
 from uuid import uuid4
 
-from omnigraph.errors import ConflictError, RecoveryRequired
+from omnigraph.errors import ConflictError, ManifestCorrupt, RecoveryRequired
 from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
 from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.layout import intent_path
 from omnigraph.storage.manifest.changes import (
     ExactHead,
     NewCommit,
@@ -89,17 +90,34 @@ def contract_hash(state: ManifestState) -> str:
 
 
 def examine(root: GraphRoot, intent: Intent) -> Examined:
-    """What a pending write left and the decision it calls for; changes nothing."""
+    """What a pending write left and the decision it calls for; changes nothing.
+
+    Raises:
+        ManifestCorrupt: it is a write to another graph.
+    """
     ref = find_ref(root.store, intent.branch)
     if ref is not None and ref.incarnation != intent.incarnation:
         ref = None
     manifest = read_newest(root.manifest(ref.incarnation if ref else None))
+    _require_own(root, intent, manifest.state)
     if ref is None:
         verdict = decide([], Outlook(is_branch_alive=False))
         return Examined(intent, None, manifest, (), verdict)
     tables = observe(root, intent, manifest.state)
     verdict = decide([classify(t) for t in tables], _outlook(intent, ref, manifest))
     return Examined(intent, ref, manifest, tables, verdict)
+
+
+def _require_own(root: GraphRoot, intent: Intent, state: ManifestState) -> None:
+    """Raise unless the write was to this graph, wherever that was then."""
+    if intent.graph:
+        is_own = intent.graph == state.graph_identity
+    else:
+        # The schema names the graph, and stays what it was while a write is pending.
+        is_own = intent.root == root.store.identity or intent.contract_hash == contract_hash(state)
+    if not is_own:
+        path = intent_path(intent.operation_id)
+        raise ManifestCorrupt(f"{path} belongs to another graph, which was at {intent.root}")
 
 
 def _outlook(intent: Intent, ref: BranchRef, manifest: ManifestVersion) -> Outlook:
@@ -199,6 +217,7 @@ def _roll_forward(root: GraphRoot, hold: Hold, found: Examined) -> CommitId | No
         head=ExactHead(intent.own_head),
         commit=commit,
         audits=(_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
+        history=intent.history,
     )
     publish(root, ref, publication, before_commit=hold.check)
     return commit_id

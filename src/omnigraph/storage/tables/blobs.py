@@ -43,6 +43,15 @@ def read_blobs(table: Table, column: str, row_ids: Sequence[int]) -> list[bytes 
     return [value for _, value in found]
 
 
+def read_blobs_at(table: Table, column: str, addresses: pa.Array) -> list[bytes | None]:
+    """The whole values at these row addresses, in that order; every row must be there."""
+    if not len(addresses):
+        return []
+    with translated(f"reading blobs of {table!r}"):
+        found = table.native.read_blobs(column, addresses=addresses, preserve_order=True)
+    return [value for _, value in found]
+
+
 def read_blob_range(table: Table, column: str, row_id: int, start: int, length: int) -> bytes:
     """Part of one value; the range must lie within it."""
     with translated(f"reading a blob of {table!r}"):

@@ -17,7 +17,7 @@ from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, Stora
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import says_not_found, translate, translated
-from omnigraph.storage.tables.handle import Table, open_newest, open_table
+from omnigraph.storage.tables.handle import Table, latest_version, open_newest, open_table
 from omnigraph.storage.tables.location import TableLocation, require_flat_name
 from omnigraph.storage.tables.parts import note_branch
 
@@ -84,6 +84,12 @@ def _listed(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
             if not says_not_found(failure) or attempt + 1 == _LOOKS:
                 raise
     raise AssertionError("the last look returns or raises")
+
+
+def has_own_versions(location: TableLocation) -> bool:
+    """Whether anything was committed to a branch since it was made."""
+    branch = list_branches(location).get(location.branch or "")
+    return branch is not None and latest_version(location) > branch.parent_version
 
 
 def delete_branch(location: TableLocation, name: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -18,6 +19,7 @@ from omnigraph.storage.tables.checksums import (
     add_checksums,
     find_damage,
     forget_files,
+    note_files,
     read_last_lines,
     read_log,
     shorten_log,
@@ -173,6 +175,22 @@ class Forgetting:
         if folder is not None:
             still = [one for one in self._noted if os.path.lexists(f"{folder}/{one.name}")]
             add_checksums(folder, still)
+
+
+@contextmanager
+def rewritten_version(location: TableLocation, file_name: str) -> Iterator[None]:
+    """Note the file of a version again that is replaced inside, unless it was damaged before.
+
+    Its line goes first: a crash in between leaves it without a checksum, not with a wrong one.
+    """
+    folder, name = location.local_folder, f"_versions/{file_name}"
+    noted = None if folder is None else read_log(folder).files.get(name)
+    if folder is None or noted is None or find_damage(folder, noted) is not None:
+        yield
+        return
+    forget_files(folder, [name])
+    yield
+    note_files(folder, [name], noted.version)
 
 
 # --- what cleanup relies on -----------------------------------------------------------------------

@@ -18,9 +18,9 @@ from typing import Protocol
 import pyarrow as pa
 from lance.fragment import FragmentMetadata, RowIdSequence
 
+from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.tables.quoting import one_of
 
-KEY = "id"
 MOST_KEYS = 1_000
 """A lookup of more keys than this is no small write, and scans."""
 SMALL_FRAGMENT_ROWS = 4_096
@@ -121,7 +121,7 @@ class RowDirectory:
         parts = [_rows(table, keys, hits, columns)]
         if hits.large and len(hits.places) < len(wanted):
             rest = pa.array([key for key in wanted if key not in hits.places], keys.type)
-            parts.append(table.scan(columns, one_of(KEY, rest), fragments=hits.large))
+            parts.append(table.scan(columns, one_of(ID_COLUMN, rest), fragments=hits.large))
         return pa.concat_tables(parts)
 
     def _locate(self, table: ReadTable, wanted: list[str]) -> _Hits | None:
@@ -153,7 +153,7 @@ class RowDirectory:
                 rows += size
             else:
                 large.append(id)
-        read = table.scan([KEY, _ROW_ID, _ROW_ADDRESS], fragments=small) if small else None
+        read = table.scan([ID_COLUMN, _ROW_ID, _ROW_ADDRESS], fragments=small) if small else None
         self._places = {} if read is None else _places(read)
         self._offsets = _offsets(self._places.values())
         self._large, self._version = tuple(large), table.version
@@ -188,7 +188,7 @@ class RowDirectory:
 
 def _rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> pa.Table:
     places = hits.places
-    if set(columns) <= {KEY, _ROW_ID, _ROW_ADDRESS}:
+    if set(columns) <= {ID_COLUMN, _ROW_ID, _ROW_ADDRESS}:
         fields = [_NUMBERS.get(name) or table.schema.field(name) for name in columns]
         known = [_known(places, field) for field in fields]
         return pa.table(known, schema=pa.schema(fields))
@@ -198,7 +198,7 @@ def _rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> 
     if taken is not None:
         return taken
     wanted = pa.array(list(places), keys.type)
-    return table.scan(columns, one_of(KEY, wanted), fragments=sorted(hits.ranks))
+    return table.scan(columns, one_of(ID_COLUMN, wanted), fragments=sorted(hits.ranks))
 
 
 def _known(places: Mapping[str, RowPlace], field: pa.Field) -> pa.Array:
@@ -213,13 +213,13 @@ def _taken(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | None
     """The rows by their positions, a quarter of what a scan costs; None if that does not do."""
     if _ROW_ID in columns or _ROW_ADDRESS in columns:
         return None
-    names = columns if KEY in columns else [*columns, KEY]
+    names = columns if ID_COLUMN in columns else [*columns, ID_COLUMN]
     parts = [
         table.take_ranks(fragment, sorted(ranks), names) for fragment, ranks in hits.ranks.items()
     ]
     taken = pa.concat_tables(parts)
     # Positions are counted, not stored: that these are the rows is seen from the rows themselves.
-    if set(taken.column(KEY).to_pylist()) != hits.places.keys():
+    if set(taken.column(ID_COLUMN).to_pylist()) != hits.places.keys():
         return None
     return taken.select(columns)
 
@@ -235,7 +235,7 @@ def _offsets(places: Iterable[RowPlace]) -> dict[int, list[int]]:
 
 
 def _places(rows: pa.Table) -> dict[str, RowPlace]:
-    columns = (rows.column(name).to_pylist() for name in (KEY, _ROW_ID, _ROW_ADDRESS))
+    columns = (rows.column(name).to_pylist() for name in (ID_COLUMN, _ROW_ID, _ROW_ADDRESS))
     return {key: RowPlace(id, address) for key, id, address in zip(*columns, strict=True)}
 
 

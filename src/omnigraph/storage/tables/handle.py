@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import lance
 import pyarrow as pa
@@ -11,10 +12,12 @@ import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
+from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.objects.failures import Translating
 from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.bases import at_home
 from omnigraph.storage.tables.damage import require_intact
-from omnigraph.storage.tables.directory import KEY, RowDirectory
+from omnigraph.storage.tables.directory import RowDirectory
 from omnigraph.storage.tables.failures import (
     find_translation,
     says_not_found,
@@ -110,6 +113,10 @@ class Table:
         with self._reading("reading the schema"):
             return dict(self.native.schema_metadata)
 
+    def is_there(self) -> bool:
+        """Whether the version this handle shows still exists."""
+        return probes.version_exists(self.location, self.version)
+
     def newest_version(self) -> int:
         """The newest version there is now, on this table's branch."""
         if probes.is_known_newest(self.location, self.version):
@@ -145,14 +152,15 @@ class Table:
                 self._newest_fragment = None if fragment is None else fragment.metadata
         return self._newest_fragment
 
-    def newest_file(self) -> str | None:
-        """The name of the data file that was added last; None in a table without rows.
+    def made_at_ns(self) -> int:
+        """When this version was made, as it says itself, in nanoseconds since 1970.
 
-        Names of files are never used again, so a table that was made anew at the same address,
-        whatever its version, has another one.
+        Where another table was put in the place of this one, its version of this number has
+        another time.
         """
-        fragment = self.newest_fragment()
-        return None if fragment is None else str(fragment.files[-1].path)
+        with self._reading("reading the version"):
+            # The public form of it is in whatever time zone the machine has.
+            return cast("int", self.native._ds.current_version()["timestamp"])
 
     def scan(
         self,
@@ -256,7 +264,7 @@ class Table:
         kind = self.schema.field(column).type
         wanted = _distinct(keys, kind)
         names = list(self.schema.names if columns is None else columns)
-        if self.directory is not None and column == KEY:
+        if self.directory is not None and column == ID_COLUMN:
             found = self.directory.find(self, wanted, names)
             if found is not None:
                 return found
@@ -438,7 +446,8 @@ def _raise_panic(error: BaseException, location: TableLocation) -> None:
         raise failure from error
 
 
-def _opened(location: TableLocation, native: lance.LanceDataset) -> Table:
+def _opened(location: TableLocation, opened: lance.LanceDataset) -> Table:
+    native = at_home(location, opened)
     if location.is_verified:
         with translated(f"comparing the files of {location} with their checksums"):
             require_intact(location, native)

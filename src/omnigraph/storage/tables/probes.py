@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from tempfile import TemporaryDirectory
 
 from lance.file import LanceFileSession
 
+from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.objects.small_files import read_small_file
 from omnigraph.storage.tables.effects import require_plain_folders
@@ -25,6 +27,11 @@ def version_file(version: int) -> str:
 def branch_file(branch: str) -> str:
     """The file that makes a branch exist, below the root of its table."""
     return f"_refs/branches/{branch}.json"
+
+
+def tag_file(name: str) -> str:
+    """The file that puts a tag on a version, below the root of its table."""
+    return f"_refs/tags/{name}.json"
 
 
 def version_exists(location: TableLocation, version: int) -> bool:
@@ -79,6 +86,31 @@ def branch_files(location: TableLocation, branch: str) -> list[str]:
     """Every file in the branch's own folder, relative to the table's root."""
     with translated(f"listing branch {branch} of {location.uri}"):
         return list(_files(location.on_branch(None)).list(f"tree/{branch}"))
+
+
+def read_file(location: TableLocation, path: str) -> bytes:
+    """A small file named relative to the place of the table or branch.
+
+    Raises:
+        StorageFailure: of the kind `NOT_FOUND` if there is no such file.
+    """
+    folder = location.local_folder
+    if folder is not None:
+        try:
+            return read_small_file(f"{folder}/{path}")
+        except FileNotFoundError as error:
+            raise _no_file(location, path) from error
+    files = _files(location)
+    with translated(f"reading {path} of {location}"), TemporaryDirectory() as copies:
+        if not files.contains(path):
+            raise _no_file(location, path)
+        copy = f"{copies}/copy"
+        files.download_file(path, copy)
+        return read_small_file(copy)
+
+
+def _no_file(location: TableLocation, path: str) -> StorageFailure:
+    return StorageFailure(StorageKind.NOT_FOUND, f"there is no {path} of {location}")
 
 
 def remove_files(location: TableLocation, paths: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ needed: the newest version, the versions branches start at, and tagged ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,12 +53,17 @@ def list_versions(location: TableLocation) -> list[int]:
         return sorted(int(ref["version"]) for ref in table.native.version_refs())
 
 
-def tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]:
-    """The versions somebody put a tag on, each with its branch."""
+def tags(location: TableLocation) -> list[tuple[str, str | None, int]]:
+    """The tags somebody put on versions: their names, each with a branch and a version."""
     table = open_newest(location.on_branch(None))
     with translated(f"listing the tags of {location.uri}"):
-        tags = table.native.tags.list().values()
-    return {(tag["branch"], int(tag["version"])) for tag in tags}
+        found = table.native.tags.list()
+    return [(name, tag["branch"], int(tag["version"])) for name, tag in found.items()]
+
+
+def tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]:
+    """The versions somebody put a tag on, each with its branch."""
+    return {(branch, version) for _, branch, version in tags(location)}
 
 
 def removable(location: TableLocation, versions: Sequence[int]) -> Removed:
@@ -173,12 +178,16 @@ def _local_size(location: TableLocation, path: str) -> int:
     return 0
 
 
-def remove_unreferenced(location: TableLocation, files: Iterable[UnreferencedFile]) -> int:
-    """Delete these files if no version has come to name them meanwhile; gives their bytes."""
+def remove_unreferenced(
+    location: TableLocation, files: Iterable[UnreferencedFile], check: Callable[[], None]
+) -> int:
+    """Delete these files if no version has come to name them meanwhile; gives their bytes.
+
+    To be called under the fence; `check` raises if it was lost while the table was looked at.
+    """
     wanted = {file.path: file for file in files}
-    if not wanted:
-        return 0
     still = [file for file in unreferenced_files(location) if file.path in wanted]
+    check()
     probes.remove_files(location, [file.path for file in still])
     return sum(file.size_bytes for file in still)
 

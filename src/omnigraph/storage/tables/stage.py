@@ -20,7 +20,8 @@ from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict
-from omnigraph.storage.tables.directory import KEY, MOST_KEYS
+from omnigraph.identity import ID_COLUMN
+from omnigraph.storage.tables.directory import MOST_KEYS
 from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.fragments import (
@@ -130,7 +131,7 @@ def stage_fresh(
         return None
     rows = _whole_rows(table, rows)
     staged = _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
-    return _with_keys(staged, rows.column(KEY), rows.column(KEY).slice(0, 0))
+    return _with_keys(staged, rows.column(ID_COLUMN), rows.column(ID_COLUMN).slice(0, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,13 @@ import pyarrow.compute as pc
 from lance.blob import BlobType
 from lance.fragment import FragmentMetadata
 
-from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.errors import ReadSetChanged, StorageFailure, StorageKind
 from omnigraph.storage.objects.small_files import read_small_file
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import version_file
 
+STAGED_FILES = "staged_files"
+"""What changed when cleanup took the files of a slow write. No row did: any write may be redone."""
 INLINE_BLOB_BYTES = 1 << 16
 """Longer values go to files of their own, whose sizes no metadata records."""
 
@@ -166,16 +168,17 @@ def _bytes_in(folder: str, suffix: str = "") -> int:
 
 
 def _require_size(place: str, expected: int) -> None:
-    size = _size(place)
+    try:
+        size = os.stat(place).st_size
+    except FileNotFoundError as error:
+        raise _taken(place) from error
     if size != expected:
         raise _cut_short(place, f"it has {size} bytes", expected)
 
 
-def _size(place: str) -> int:
-    try:
-        return os.stat(place).st_size
-    except FileNotFoundError:
-        return 0
+def _taken(place: str) -> ReadSetChanged:
+    """A whole file that is gone was taken by a cleanup, and the write starts over."""
+    return ReadSetChanged(STAGED_FILES, place, None)
 
 
 def _count_deletions(place: str) -> int:
@@ -185,6 +188,8 @@ def _count_deletions(place: str) -> int:
         if place.endswith(".arrow"):
             return int(pa.ipc.open_file(pa.py_buffer(data)).read_all().num_rows)
         return _bitmap_cardinality(data)
+    except FileNotFoundError as error:
+        raise _taken(place) from error
     except (OSError, pa.ArrowInvalid, IndexError):
         return 0
 

@@ -1,0 +1,185 @@
+"""The history of a branch for the feed, for single commits and for single entities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.errors import BadRequest, BranchNotFound, ReadSetChanged, TypeNotFound
+from omnigraph.graph.view import View, Views
+from omnigraph.history.baseline import Baseline
+from omnigraph.history.changes import ChangeFilter, FindKeys, State
+from omnigraph.history.entity_history import EntityHistory, entity_history
+from omnigraph.history.feed import (
+    CommitChanges,
+    FeedPage,
+    PageLimits,
+    commit_changes,
+    poll,
+)
+from omnigraph.history.feed_tokens import Binding, TokenKind, decode_token
+from omnigraph.identity import CommitId
+from omnigraph.storage.consumers import Consumer, set_consumer
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.refs import BranchRef, find_ref
+from omnigraph.storage.tables.delta import ChangedKeys, changed_keys
+from omnigraph.storage.tables.handle import Table
+
+Selector = Iterable[str]
+
+
+def change_filter(kinds: Selector, types: Selector, ops: Selector) -> ChangeFilter:
+    return ChangeFilter(frozenset(kinds), frozenset(types), frozenset(ops))
+
+
+class RecentKeys:
+    """Remembers the ids that two versions do not share: the pages of a large commit ask again."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, ChangedKeys] | None = None
+
+    def find(self, before: Table | None, after: Table | None) -> ChangedKeys:
+        asked = tuple(None if t is None else (t.location, t.version) for t in (before, after))
+        last = self._last
+        if last is None or last[0] != asked:
+            last = (asked, changed_keys(before, after))
+            self._last = last
+        return last[1]
+
+
+@dataclass(frozen=True)
+class BranchHistory:
+    """What the feed reads: the commits a branch can see now, and the states they left."""
+
+    views: Views
+    ref: BranchRef
+    head: CommitId
+    commits: Mapping[CommitId, Commit]
+    binding: Binding
+    find_keys: FindKeys
+    _states: dict[CommitId, State] = field(default_factory=dict, repr=False)
+
+    def state(self, commit: Commit) -> State:
+        """The graph right after a commit, which must be the head that its state names."""
+        known = self._states.get(commit.commit_id)
+        if known is None:
+            view = self.views.of_commit(commit)
+            while len(self._states) > 1:
+                self._states.pop(next(iter(self._states)))
+            known = self._states[commit.commit_id] = state_of(view)
+        return known
+
+    def require_alive(self) -> None:
+        """Raise if the branch was deleted or made again while it was read."""
+        found = find_ref(self.views.root.store, self.ref.name)
+        if found is None:
+            raise BranchNotFound(self.ref.name)
+        if found.incarnation != self.ref.incarnation:
+            member = f"branch_identifier:{self.ref.name}"
+            raise ReadSetChanged(member, self.ref.incarnation, found.incarnation)
+
+    @cached_property
+    def newest(self) -> State:
+        return self.state(self.commits[self.head])
+
+
+def state_of(view: View) -> State:
+    return State(view.snapshot, view.catalog)
+
+
+def open_history(
+    views: Views, branch: str, wanted: ChangeFilter, find_keys: FindKeys = changed_keys
+) -> BranchHistory:
+    """The history of a branch as it is now; tokens are bound to that very branch."""
+    view = views.newest(branch)
+    snapshot, head = view.snapshot, view.snapshot.head
+    commits = {c.commit_id: c for c in views.commits_at(snapshot)}
+    assert head is not None, "a graph is created with a commit"
+    genesis = min(commits.values(), key=lambda commit: commit.order).commit_id
+    domain, incarnation = view.catalog.identity_domain, snapshot.ref.incarnation
+    binding = Binding.of(domain, genesis, incarnation, wanted.digest)
+    wanted.check_types(view.catalog)
+    return BranchHistory(views, snapshot.ref, head, commits, binding, find_keys)
+
+
+def read_commit(
+    views: Views,
+    commit: Commit,
+    wanted: ChangeFilter,
+    limits: PageLimits,
+    page_token: str | None,
+    keys: RecentKeys,
+) -> CommitChanges:
+    """A page of what one commit changed, wherever it was made."""
+    ref = views.authoring_ref(commit)
+    history = open_history(views, ref.name, wanted, keys.find)
+    page = commit_changes(history, commit, wanted, limits, page_token)
+    history.require_alive()
+    return page
+
+
+def read_feed(
+    views: Views,
+    branch: str,
+    position: str,
+    wanted: ChangeFilter,
+    limits: PageLimits,
+    keys: RecentKeys,
+) -> FeedPage:
+    history = open_history(views, branch, wanted, keys.find)
+    page = poll(history, position, wanted, limits)
+    history.require_alive()
+    return page
+
+
+def read_baseline(views: Views, branch: str, wanted: ChangeFilter) -> Baseline:
+    history = open_history(views, branch, wanted)
+    return Baseline(history, history.newest, wanted)
+
+
+def read_entity(
+    views: Views, branch: str, type_name: str, id: str, kind: str | None
+) -> EntityHistory:
+    """Every value an entity had; none, if it never was."""
+    history = open_history(views, branch, ChangeFilter())
+    found = entity_history(history, _find_type(history, type_name, kind), id)
+    history.require_alive()
+    return found
+
+
+def _find_type(history: BranchHistory, name: str, kind: str | None) -> NodeType | EdgeType:
+    catalog = history.newest.catalog
+    found: list[NodeType | EdgeType] = []
+    if kind in (None, "node") and name in catalog.nodes:
+        found.append(catalog.nodes[name])
+    edge = catalog.find_edge(name)
+    if kind in (None, "edge") and edge is not None:
+        found.append(edge)
+    if not found:
+        raise TypeNotFound(name, f"the schema has no type '{name}'")
+    if len(found) > 1:
+        raise BadRequest(f"'{name}' is a node type and an edge type; say which kind is meant")
+    return found[0]
+
+
+def note_consumer(
+    views: Views, name: str, branch: str, position: str | None, lasts_s: float
+) -> Consumer:
+    """Note how far a consumer has read: up to a cursor, a commit id, or now."""
+    history = open_history(views, branch, ChangeFilter())
+    if lasts_s <= 0:
+        raise BadRequest(f"a consumer that expires after {lasts_s:g} s protects nothing")
+    commit_id = history.head
+    if position is not None:
+        wanted = CommitId(position.strip())
+        if wanted in history.commits:
+            commit_id = wanted
+        else:
+            token = decode_token(wanted, history.binding, TokenKind.FEED_CURSOR, any_filter=True)
+            commit_id = CommitId(token.commit)
+    commit = history.commits.get(commit_id)
+    if commit is None:
+        raise BadRequest(f"commit {commit_id} is not in the history of branch '{branch}'")
+    return set_consumer(views.root, name, history.ref, commit, int(lasts_s * 1_000_000))

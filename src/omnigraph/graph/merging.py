@@ -1,0 +1,250 @@
+"""Merging branches: a change like any other, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.errors import (
+    BadRequest,
+    MergeConflict,
+    MergeConflicts,
+    OmniError,
+    ReadSetChanged,
+)
+from omnigraph.graph.view import Views
+from omnigraph.history.bases import Commits, MergeOutcome
+from omnigraph.history.conflicts import conflict_table
+from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
+from omnigraph.history.resolve import Take
+from omnigraph.history.rules import Given, parse_rules
+from omnigraph.history.staging import stage_merge
+from omnigraph.identity import TableKey
+from omnigraph.storage import branches
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.staged import Merging, Ticket
+from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.driver import Writer
+
+_SIDES = ("source", "target", "base")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    source: str
+    target: str
+    resolve: Given = None
+    decisions: Sequence[Mapping[str, object]] = ()
+    actor: str | None = None
+    expected_head: str | None = None
+    dry_run: bool = False
+    delete_branch: bool = False
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """What a merge did, or with `dry_run` would do."""
+
+    source: str
+    target: str
+    outcome: MergeOutcome
+    base_commit_ids: tuple[str, ...]
+    tables: tuple[TableCounts, ...]
+    """What was taken over, for each type that is concerned."""
+    conflicts: tuple[MergeConflict, ...]
+    """Only a dry run gives any: otherwise they are an error."""
+    resolved: Mapping[str, int]
+    """How many conflicts each rule decided."""
+    actor_id: str | None
+    dry_run: bool
+    commit: Commit | None = None
+    branch_deleted: bool | None = None
+    branch_delete_error: str | None = None
+
+    @property
+    def conflict_table(self) -> pa.Table:
+        """The conflicts as a table, one row each, with the three sides as JSON."""
+        return conflict_table(self.conflicts)
+
+    def wire(self) -> dict[str, object]:
+        body: dict[str, object] = {
+            "source": self.source,
+            "target": self.target,
+            "outcome": str(self.outcome),
+            "dry_run": self.dry_run,
+            "base_commit_ids": list(self.base_commit_ids),
+            "tables": [table.wire() for table in self.tables],
+            "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
+            "resolved": dict(self.resolved),
+            "actor_id": self.actor_id,
+            "commit": self.commit.wire() if self.commit else None,
+        }
+        if self.branch_deleted is not None:
+            body["branch_deleted"] = self.branch_deleted
+        if self.branch_delete_error is not None:
+            body["branch_delete_error"] = self.branch_delete_error
+        return body
+
+
+def merge(views: Views, writer: Writer, request: MergeRequest) -> MergeResult:
+    """Bring what one branch has into another, as one commit or not at all.
+
+    Raises:
+        MergeConflicts: the branches contradict each other and no rule decides.
+    """
+    source, target = normalize_branch(request.source), normalize_branch(request.target)
+    if source == target:
+        raise BadRequest(f"branch '{source}' cannot be merged into itself")
+    change = BranchMerge(views, request)
+    if request.dry_run:
+        plan = change.plan_on(views.newest(target))
+        return _result(request, plan, None)
+    published = writer.write(
+        change, branch=target, actor=request.actor, expected_head=request.expected_head
+    )
+    assert change.plan is not None, "a write that returns was prepared"
+    result = _result(request, change.plan, published.commit if published else None)
+    return _without_branch(views, result) if request.delete_branch else result
+
+
+class BranchMerge:
+    """The change that brings one branch into another."""
+
+    kind = WriterKind.BRANCH_MERGE
+    is_costly = True
+
+    def __init__(self, views: Views, request: MergeRequest) -> None:
+        self._views, self._request = views, request
+        self.plan: MergePlan | None = None
+        """What the newest preparation came to."""
+
+    def plan_on(self, target: View) -> MergePlan:
+        request = self._request
+        source = self._views.newest(request.source)
+        rules = parse_rules(request.resolve, target.catalog)
+        decided = read_decisions(request.decisions, target.catalog)
+        commits = _commits(self._views, source, target)
+        self.plan = plan_merge(source, target, commits, rules, decided)
+        return self.plan
+
+    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+        plan = self.plan_on(view)
+        if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
+            return None
+        if plan.conflicts:
+            raise MergeConflicts(plan.source.branch, plan.target.branch, plan.conflicts)
+        return Prepared(
+            stage_merge(plan, view.snapshot, ticket),
+            tuple(t.adopted for t in plan.tables if t.adopted is not None),
+            merged_parent=plan.source.head,
+            details=_details(plan, self._request.message),
+            merging=Merging(plan.source, plan.history),
+        )
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        """It is computed anew on the target as it is then, but never from another branch."""
+        return not cause.member.startswith("branch_identifier:")
+
+
+def _details(plan: MergePlan, message: str | None) -> dict[str, object]:
+    details: dict[str, object] = {
+        "merge": {
+            "source": plan.source.branch,
+            "outcome": str(plan.relation.outcome),
+            "resolved": dict(plan.resolved),
+        }
+    }
+    return details if message is None else {**details, "message": message}
+
+
+def _commits(views: Views, source: View, target: View) -> Commits:
+    """All commits that either branch can see, which includes everything they came from."""
+    found = {}
+    for view in (source, target):
+        history, _ = views.history(view.snapshot.branch)
+        found.update({c.commit_id: c for c in history.commits(view.snapshot.manifest)})
+    return found
+
+
+def _result(request: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
+    return MergeResult(
+        source=plan.source.branch,
+        target=plan.target.branch,
+        outcome=plan.relation.outcome,
+        base_commit_ids=plan.relation.bases,
+        tables=plan.counts,
+        conflicts=plan.conflicts,
+        resolved=plan.resolved,
+        actor_id=request.actor,
+        dry_run=request.dry_run,
+        commit=commit,
+    )
+
+
+def _without_branch(views: Views, result: MergeResult) -> MergeResult:
+    """The result after deleting the source; a refusal is told and is no failure of the merge."""
+    try:
+        branches.delete(views.root, result.source)
+    except OmniError as error:
+        return replace(result, branch_deleted=False, branch_delete_error=error.message)
+    return replace(result, branch_deleted=True)
+
+
+# --- decisions ------------------------------------------------------------------------------------
+
+
+def decisions_in(path: str | Path) -> list[Mapping[str, object]]:
+    """The conflicts in a file as a preview wrote it, with what was decided about each.
+
+    Raises:
+        BadRequest: the file is no such list.
+    """
+    try:
+        body = msgspec.json.decode(Path(path).read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        raise BadRequest(f"cannot read decisions from {path}: {error}") from error
+    listed = body.get("conflicts") if isinstance(body, dict) else body
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise BadRequest(f"{path} holds no list of conflicts, as a preview with --json writes it")
+    return listed
+
+
+def read_decisions(given: Iterable[Mapping[str, object]], catalog: Catalog) -> Decided:
+    """What was decided, by table and id; conflicts whose `take` is null are undecided."""
+    found: dict[tuple[TableKey, str], Take] = {}
+    for one in given:
+        take = one.get("take")
+        if take is None:
+            continue
+        key = TableKey(f"{one.get('entity_kind')}:{one.get('type_name')}")
+        if key not in catalog.by_table_key:
+            raise BadRequest(f"a decision is about {key}, and there is no such type")
+        id = one.get("entity_id")
+        if not isinstance(id, str):
+            raise BadRequest(f"a decision about {key} has no entity_id")
+        if (key, id) in found:
+            raise BadRequest(f"there are two decisions about {key} '{id}'")
+        found[key, id] = _checked(take, key, id, catalog)
+    return found
+
+
+def _checked(take: object, key: TableKey, id: str, catalog: Catalog) -> Take:
+    if isinstance(take, str) and take in _SIDES:
+        return take
+    if not isinstance(take, Mapping):
+        raise BadRequest(
+            f"the decision about {key} '{id}' is {take!r}; it must be source, target, base or an "
+            "object of property values"
+        )
+    for name in take:
+        if catalog.by_table_key[key].property(name) is None:
+            raise BadRequest(f"the decision about {key} '{id}': no such property '{name}'")
+    return take

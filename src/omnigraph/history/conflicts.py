@@ -1,0 +1,88 @@
+"""Conflicts for people and programs: each entity as the base, the source and the target have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.errors import JsonValue, MergeConflict
+from omnigraph.execution.physical import logical_schema
+from omnigraph.history.resolve import CONFLICTS_AT_ONCE, Settled
+from omnigraph.history.three_way import ConflictKind, Entities, Sides
+from omnigraph.storage.tables.delta import rows_at
+from omnigraph.storage.tables.handle import Table
+from omnigraph.types.arrow import BLOB
+from omnigraph.types.to_json import result_values
+
+Record = Mapping[str, JsonValue]
+
+CONFLICT_COLUMNS = pa.schema(
+    [
+        pa.field("entity_kind", pa.string()),
+        pa.field("type_name", pa.string()),
+        pa.field("entity_id", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("message", pa.string()),
+        pa.field("base", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("target", pa.string()),
+    ]
+)
+"""The columns of conflicts as a table; the three sides are JSON objects, null where absent."""
+
+
+def conflict_table(conflicts: Iterable[MergeConflict]) -> pa.Table:
+    """The conflicts as rows."""
+    rows = [one.wire() for one in conflicts]
+    for row in rows:
+        for side in ("base", "source", "target"):
+            value = row[side]
+            row[side] = None if value is None else msgspec.json.encode(value).decode()
+    return pa.Table.from_pylist(rows, schema=CONFLICT_COLUMNS)
+
+
+def describe(type_: NodeType | EdgeType, sides: Sides, settled: Settled) -> Iterator[MergeConflict]:
+    """What no rule decided, by ascending id."""
+    for some in settled.undecided.batches(CONFLICTS_AT_ONCE):
+        yield from _describe(type_, sides, some)
+
+
+def _describe(type_: NodeType | EdgeType, sides: Sides, some: Entities) -> Iterator[MergeConflict]:
+    images = {
+        side: _records(getattr(sides, side), getattr(some, side), type_)
+        for side in ("base", "source", "target")
+    }
+    for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), some.kinds, strict=True)):
+        base, source, target = (images[side][at] for side in ("base", "source", "target"))
+        message = f"{type_.name} '{id}' {_explain(kind, source, target)}"
+        yield MergeConflict(str(kind), type_.table_key, message, id, base, source, target)
+
+
+def _explain(kind: ConflictKind, source: Record | None, target: Record | None) -> str:
+    if source is None:
+        return "was deleted in the source and changed in the target"
+    if target is None:
+        return "was changed in the source and deleted in the target"
+    names = ", ".join(name for name in source if source[name] != target[name])
+    verb = "inserted" if kind is ConflictKind.DIVERGENT_INSERT else "changed"
+    return f"was {verb} on both sides{f', with different {names}' if names else ''}"
+
+
+def _records(table: Table, addresses: pa.Array, type_: NodeType | EdgeType) -> list[Record | None]:
+    """The rows at these addresses as JSON objects; blobs by their size only."""
+    names = logical_schema(type_).names
+    present = pa.concat_tables(list(rows_at(table, addresses.drop_null(), names)))
+    columns = {}
+    for field in logical_schema(type_):
+        values = present.column(field.name)
+        columns[field.name] = _sizes(values) if field.type == BLOB else result_values(values)
+    values_of = zip(*columns.values(), strict=True)
+    rows = iter([dict(zip(columns, row, strict=True)) for row in values_of])
+    return [next(rows) if there else None for there in addresses.is_valid().to_pylist()]
+
+
+def _sizes(descriptors: pa.ChunkedArray) -> list[object]:
+    return [None if one is None else {"bytes": one["size"]} for one in descriptors.to_pylist()]

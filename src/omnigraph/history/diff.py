@@ -1,0 +1,146 @@
+"""The difference of two states of a graph, whatever lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.history.changes import (
+    ALL_CHANGES,
+    ChangeBatch,
+    ChangeFilter,
+    State,
+    TypePair,
+    batches_of,
+    paired_types,
+)
+from omnigraph.history.images import Change, changes_in
+from omnigraph.identity import EntityKind
+
+
+@dataclass(frozen=True, slots=True)
+class TypeStats:
+    """How many entities of a type came, changed and went."""
+
+    kind: EntityKind
+    type_name: str
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.inserted + self.updated + self.deleted
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "kind": str(self.kind),
+            "type_name": self.type_name,
+            "inserted": self.inserted,
+            "updated": self.updated,
+            "deleted": self.deleted,
+        }
+
+
+class Diff:
+    """What is different in one state of a graph from another; read when it is asked for.
+
+    >>> before = graph.commits()[0].commit_id
+    >>> _ = graph.mutate('query q() { update Person set { age: 37 } where name = "Ada" }')
+    >>> diff = graph.diff(before, "main", images=True)
+    >>> [(change.op, change.id, change.after.properties["age"]) for change in diff]
+    [(<Op.UPDATE: 'update'>, 'Ada', 37)]
+    >>> diff.stats["Person"].updated
+    1
+    """
+
+    def __init__(
+        self,
+        before: State,
+        after: State,
+        *,
+        images: bool = False,
+        wanted: ChangeFilter = ALL_CHANGES,
+    ) -> None:
+        wanted.check_types(before.catalog, after.catalog)
+        self.before, self.after, self.images, self._wanted = before, after, images, wanted
+
+    def __repr__(self) -> str:
+        return f"Diff({self.before.snapshot.id!r}, {self.after.snapshot.id!r})"
+
+    def __iter__(self) -> Iterator[Change]:
+        """Every change: nodes before edges, types and entities by name and id."""
+        for batch in self.batches():
+            yield from changes_in(batch)
+
+    def batches(self) -> Iterator[ChangeBatch]:
+        """The same in batches of Arrow columns."""
+        for pair in self._pairs:
+            yield from batches_of(pair, self._wanted, images=self.images)
+
+    @cached_property
+    def _pairs(self) -> list[TypePair]:
+        pairs = paired_types(self.before, self.after, wanted=self._wanted, tables_may_come=True)
+        return sorted(pairs, key=lambda one: (one.type_.kind is EntityKind.EDGE, one.type_.name))
+
+    @cached_property
+    def stats(self) -> Mapping[str, TypeStats]:
+        """How many entities of each type came, changed and went; types without any are left out."""
+        found = (_stats(pair, self._wanted) for pair in self._pairs)
+        return {one.type_name: one for one in found if one.total}
+
+    @property
+    def is_empty(self) -> bool:
+        return next(self.batches(), None) is None
+
+    def to_arrow(self) -> Mapping[str, pa.Table]:
+        """The changes of each type as a table: `id`, `op` and, with images, both rows.
+
+        A row is a struct with a member for each column of the type, or null.
+        """
+        tables: dict[str, list[pa.Table]] = {}
+        for batch in self.batches():
+            tables.setdefault(batch.type_.name, []).append(_table(batch))
+        return {name: pa.concat_tables(parts) for name, parts in tables.items()}
+
+    def wire_stats(self) -> dict[str, object]:
+        sides = {"from": self.before.snapshot, "to": self.after.snapshot}
+        return {
+            **{name: snapshot.id for name, snapshot in sides.items()},
+            "stats": [one.wire() for one in self.stats.values()],
+        }
+
+
+def _stats(pair: TypePair, wanted: ChangeFilter) -> TypeStats:
+    inserted = updated = deleted = 0
+    for batch in batches_of(pair, wanted, images=False):
+        inserted += int(np.count_nonzero(~batch.has_before))
+        deleted += int(np.count_nonzero(~batch.has_after))
+        updated += int(np.count_nonzero(batch.has_before & batch.has_after))
+    return TypeStats(pair.type_.kind, pair.type_.name, inserted, updated, deleted)
+
+
+def _table(batch: ChangeBatch) -> pa.Table:
+    columns: dict[str, pa.Array] = {
+        "id": batch.ids,
+        "op": pa.array([str(op) for op in batch.ops()], pa.string()),
+    }
+    for name, rows, has in (
+        ("before", batch.before, batch.has_before),
+        ("after", batch.after, batch.has_after),
+    ):
+        if rows is not None:
+            columns[name] = _spread(rows, has)
+    return pa.table(columns)
+
+
+def _spread(rows: pa.Table, has: np.ndarray) -> pa.Array:
+    """Rows as structs, each where its change is, and null where there is none."""
+    dense = rows.to_struct_array()
+    whole = dense.combine_chunks() if isinstance(dense, pa.ChunkedArray) else dense
+    places = np.cumsum(has) - 1
+    return whole.take(pa.array(places, mask=~has))

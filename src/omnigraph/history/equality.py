@@ -1,0 +1,147 @@
+"""When two rows are the same: by every value, typed, and by nothing else.
+
+Null is neither an empty text nor an empty list. Numbers are compared as they are stored, so 0.0
+and -0.0 differ, but every NaN is the same. Lists and vectors are compared item by item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.storage.tables.blobs import is_blob, read_blobs_at
+from omnigraph.storage.tables.delta import rows_at
+from omnigraph.storage.tables.handle import Table
+
+Mask = npt.NDArray[np.bool_]
+
+BLOBS_PER_READ = 64
+"""So many blobs of each side are in memory while they are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Rows of one version of a table, and where they are; blobs are described, not read."""
+
+    table: Table
+    addresses: pa.Array
+    rows: pa.Table
+
+
+def read_images(table: Table, addresses: pa.Array) -> Images:
+    """The rows at these addresses; the caller keeps their number within bounds."""
+    rows = pa.concat_tables(list(rows_at(table, addresses, table.schema.names)))
+    return Images(table, addresses, rows)
+
+
+def equal_images(left: Images, right: Images) -> Mask:
+    """Which rows are the same on both sides; payloads of blobs are read only for a tie."""
+    blobs = [field.name for field in left.table.schema if is_blob(field)]
+    plain = [name for name in left.rows.schema.names if name not in blobs]
+    equal = equal_rows(left.rows.select(plain), right.rows.select(plain))
+    for name in blobs:
+        equal &= _equal_sizes(left.rows.column(name), right.rows.column(name))
+        equal &= _equal_payloads(name, left, right, equal)
+    return equal
+
+
+def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str] | None = None) -> Mask:
+    """Which rows have the same values in every column; both tables have the same columns."""
+    names = left.schema.names if columns is None else columns
+    equal = np.ones(left.num_rows, np.bool_)
+    for name in names:
+        equal &= equal_values(left.column(name), right.column(name))
+    return equal
+
+
+def equal_values(left: pa.ChunkedArray | pa.Array, right: pa.ChunkedArray | pa.Array) -> Mask:
+    """Which values of two columns of one type are the same."""
+    return _equal(_whole(left), _whole(right))
+
+
+def _whole(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _equal(left: pa.Array, right: pa.Array) -> Mask:
+    assert left.type == right.type, f"{left.type} is compared with {right.type}"
+    present, other = _valid(left), _valid(right)
+    equal: Mask = present == other
+    compared = np.flatnonzero(present & other)
+    if len(compared):
+        rows = pa.array(compared)
+        equal[compared] = _equal_present(left.take(rows), right.take(rows))
+    return equal
+
+
+def _equal_present(left: pa.Array, right: pa.Array) -> Mask:
+    """The same for values none of which is null."""
+    kind = left.type
+    if pa.types.is_floating(kind):
+        return _equal_numbers(left.to_numpy(), right.to_numpy())
+    if pa.types.is_fixed_size_list(kind):
+        same = _equal(left.flatten(), right.flatten())
+        return np.asarray(same.reshape(len(left), kind.list_size).all(axis=1))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _equal_lists(left, right)
+    if pa.types.is_struct(kind):
+        parts = [_equal(left.field(i), right.field(i)) for i in range(kind.num_fields)]
+        return np.asarray(np.stack(parts).all(axis=0))
+    return np.asarray(pa.compute.equal(left, right).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _equal_numbers(left: npt.NDArray[np.floating], right: npt.NDArray[np.floating]) -> Mask:
+    bits = np.dtype(f"u{left.dtype.itemsize}")
+    same: Mask = left.view(bits) == right.view(bits)
+    same |= np.isnan(left) & np.isnan(right)
+    return same
+
+
+def _equal_lists(left: pa.Array, right: pa.Array) -> Mask:
+    lengths = left.value_lengths().to_numpy()
+    equal: Mask = lengths == right.value_lengths().to_numpy()
+    compared = np.flatnonzero(equal)
+    rows = pa.array(compared)
+    items = _equal(left.take(rows).flatten(), right.take(rows).flatten())
+    owners = np.repeat(compared, lengths[compared])
+    equal[owners[~items]] = False
+    return equal
+
+
+def _valid(values: pa.Array) -> Mask:
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+# --- blobs ----------------------------------------------------------------------------------------
+
+
+def _equal_sizes(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
+    """Which descriptors may be of one value: both null, or both of one size."""
+    sizes = [_sizes(side) for side in (left, right)]
+    return _equal(*sizes)
+
+
+def _sizes(descriptors: pa.ChunkedArray) -> pa.Array:
+    whole = _whole(descriptors)
+    size = whole.field(whole.type.get_field_index("size"))
+    return pa.compute.if_else(whole.is_valid(), size, pa.scalar(None, size.type))
+
+
+def _equal_payloads(name: str, left: Images, right: Images, equal: Mask) -> Mask:
+    """The mask without rows whose blobs differ; only rows that are equal so far are read."""
+    same = equal.copy()
+    present = _valid(_whole(left.rows.column(name)))
+    tied = np.flatnonzero(equal & present)
+    for start in range(0, len(tied), BLOBS_PER_READ):
+        some = tied[start : start + BLOBS_PER_READ]
+        values = [
+            read_blobs_at(side.table, name, side.addresses.take(pa.array(some)))
+            for side in (left, right)
+        ]
+        same[some] = [mine == theirs for mine, theirs in zip(*values, strict=True)]
+    return same

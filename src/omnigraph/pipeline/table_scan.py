@@ -1,0 +1,146 @@
+"""Reading fragments of one pinned table, with the names and types the schema has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.errors import BadRequest
+from omnigraph.execution.predicates import Scope, keeps
+from omnigraph.execution.read.pushdown import split
+from omnigraph.execution.read.reader import Reader
+from omnigraph.execution.read.resolve import Given, of_type
+from omnigraph.identity import TableKey
+from omnigraph.pipeline.kernels.write import fragment_groups
+from omnigraph.pipeline.staging import catalog_of
+from omnigraph.plan.expressions import Predicate
+from omnigraph.plan.walk import operands_of, properties_used
+from omnigraph.storage.tables.handle import Table
+from omnigraph.types.arrow import BLOB
+
+ROWS_PER_PARTITION = 1 << 18
+_BATCH_ROWS = 1 << 16
+_NOTHING_FITS = "FALSE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan:
+    """What to read of a table: plain data, ready to be sent to another machine."""
+
+    ir: str
+    table_key: TableKey
+    table: Table
+    made_at_ns: int
+    """Of the table when the scan was planned: Spark keeps a scan as long as it keeps a frame."""
+    columns: tuple[str, ...]
+    given: Given
+    filters: tuple[Predicate, ...] = ()
+    """What must hold for a row; every property in them is one of this table's."""
+    with_blobs: bool = False
+    """Whether blobs are read; otherwise one that is there is an empty one."""
+
+    @property
+    def type_(self) -> NodeType | EdgeType:
+        return catalog_of(self.ir).by_table_key[self.table_key]
+
+
+def partition(table: Table, rows_each: int = ROWS_PER_PARTITION) -> list[tuple[int, ...]]:
+    """The fragments of a table in groups that are worth a task each."""
+    return fragment_groups(table, rows_each)
+
+
+def scan_rows(scan: TableScan, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The rows of some fragments that pass the filters, in the types of the schema.
+
+    Raises:
+        BadRequest: the graph was replaced since the scan was planned, as by a copy of itself.
+    """
+    if scan.table.made_at_ns() != scan.made_at_ns:
+        raise BadRequest(
+            f"the graph of this frame was replaced: version {scan.table.version} of "
+            f"{scan.table.location} is not the one it was made of; make the frame again"
+        )
+    columns = _Columns(scan)
+    if columns.filter == _NOTHING_FITS:
+        return
+    batches = scan.table.batches(
+        columns.stored,
+        columns.filter,
+        batch_size=_BATCH_ROWS,
+        fragments=fragments,
+        blob_bytes=scan.with_blobs and columns.has_blobs,
+    )
+    for batch in batches:
+        found = columns.passing(columns.of(batch), batch.num_rows)
+        if found.num_rows:
+            yield found
+
+
+@dataclass
+class _Columns:
+    """Which stored columns are read, and how rows are made of them."""
+
+    scan: TableScan
+    filter: str | None = field(init=False)
+    _rest: tuple[Predicate, ...] = field(init=False)
+    _names: tuple[str, ...] = field(init=False)
+    _reader: Reader = field(init=False)
+
+    def __post_init__(self) -> None:
+        scan, type_ = self.scan, self.scan.type_
+        self._reader = Reader(scan.table, type_, row_count=1)
+        filters = [of_type(predicate, type_.name) for predicate in scan.filters]
+        parts = split(filters, self._reader, scan.given)
+        self.filter, self._rest = parts.filter, parts.rest
+        read = {
+            name
+            for predicate in parts.rest
+            for operand in operands_of(predicate)
+            for _, name in properties_used(operand)
+        }
+        self._names = tuple(dict.fromkeys([*scan.columns, "id", *sorted(read)]))
+
+    @property
+    def stored(self) -> list[str]:
+        fields = (self._reader.stored(name) for name in self._names)
+        return sorted({field.name for field in fields if field is not None})
+
+    @property
+    def has_blobs(self) -> bool:
+        return any(self._reader.arrow_type(name) == BLOB for name in self._names)
+
+    def of(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
+        return {name: self._column(batch, name) for name in self._names}
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        stored, wanted = self._reader.stored(name), self._reader.arrow_type(name)
+        if stored is None:
+            return pa.nulls(batch.num_rows, wanted)
+        found = batch.column(stored.name)
+        if wanted == BLOB:
+            return _blobs(found, with_bytes=self.scan.with_blobs)
+        return found if found.type == wanted else found.cast(wanted)
+
+    def passing(self, values: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+        """The asked columns of the rows that pass what the scan could not check."""
+        mask: pa.Array | None = None
+        scope = Scope(
+            rows, lambda _, name: values[name], self.scan.given.parameters, self.scan.given.now
+        )
+        for predicate in self._rest:
+            kept = keeps(predicate, scope)
+            mask = kept if mask is None else pc.and_(mask, kept)
+        found = pa.RecordBatch.from_pydict({name: values[name] for name in self.scan.columns})
+        return found if mask is None else found.filter(mask)
+
+
+def _blobs(values: pa.Array, *, with_bytes: bool) -> pa.Array:
+    missing = values.is_null()
+    empty = pa.repeat(pa.scalar(b"", pa.large_binary()), len(values))
+    data = values.cast(pa.large_binary()) if with_bytes else empty
+    parts = [data, pa.nulls(len(values), pa.string())]
+    return pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=missing)

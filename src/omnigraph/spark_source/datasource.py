@@ -1,0 +1,60 @@
+"""The data source as Spark sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from omnigraph.pipeline.spark_columns import struct_type
+from omnigraph.spark_source.options import pin_option, read_options, write_options
+from omnigraph.spark_source.pinned_graph import resolve_pin, settings_here
+from omnigraph.spark_source.reader import make_reader, source_schema
+from omnigraph.spark_source.writer import BatchWriter, StreamWriter
+
+FORMAT = "omnigraph"
+
+
+class GraphSource(DataSource):
+    """Rows of a graph, pinned at one commit.
+
+    Spark makes one instance for each relation, keeps it, and asks it for a reader as often as it
+    likes; what a reader answered once is kept too and used for other queries on the relation. So
+    everything that decides which rows there are is decided here, once: the commit is pinned when
+    the instance is made, and no filter of any query is taken.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(cast("dict[str, str]", options))
+        self._pin = resolve_pin(pin_option(options), settings_here())
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return struct_type(source_schema(read_options(self.options), self._pin))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return make_reader(read_options(self.options), self._pin, schema)
+
+    def writer(
+        self,
+        schema: StructType,  # noqa: ARG002 - Spark's signature
+        overwrite: bool,  # noqa: FBT001
+    ) -> DataSourceWriter:
+        return BatchWriter(write_options(self.options), overwrite=overwrite)
+
+    def streamWriter(
+        self,
+        schema: StructType,  # noqa: ARG002 - Spark's signature
+        overwrite: bool,  # noqa: FBT001
+    ) -> DataSourceStreamWriter:
+        return StreamWriter(write_options(self.options), overwrite=overwrite)

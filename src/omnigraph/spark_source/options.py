@@ -1,0 +1,253 @@
+"""What a caller says with `.option(...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+
+import msgspec
+
+from omnigraph.errors import BadRequest
+from omnigraph.execution.load import LoadMode
+from omnigraph.identity import MAIN
+from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
+
+_FALSE = frozenset({"false", "0", "no", "off"})
+_TRUE = frozenset({"true", "1", "yes", "on"})
+
+_PLACE = ("path", "uri", "type", "branch")
+_TIME_TRAVEL = ("commit", "snapshot", "versionAsOf", "timestampAsOf")
+_READ = (
+    *_PLACE,
+    *_TIME_TRAVEL,
+    "where",
+    "columns",
+    "query",
+    "name",
+    "params",
+    "rowsPerPartition",
+)
+_WRITE = (*_PLACE, "mode", "partial", "actor", "streamId")
+_OF_STREAMS = ("checkpointLocation", "queryName")
+"""Spark hands its own options of a streaming query over with ours."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Which state of a graph is read: a branch now, or at most one of what follows."""
+
+    uri: str
+    branch: str = MAIN
+    snapshot: str | None = None
+    """The id of a commit or a snapshot."""
+    version: int | None = None
+    """A version of the manifest."""
+    at_us: int | None = None
+    """A moment, in microseconds since 1970: the newest commit at or before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryText:
+    """A query whose result is read, with its parameters."""
+
+    text: str
+    name: str | None = None
+    params: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """The options of a read, checked."""
+
+    type_name: str | None
+    query: QueryText | None
+    where: str | None
+    columns: tuple[str, ...] | None
+    rows_per_partition: int
+
+    def need_type(self) -> str:
+        return _need_type(self.type_name)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """The options of a write, checked."""
+
+    uri: str
+    branch: str
+    type_name: str
+    mode: LoadMode | None
+    partial: bool
+    actor: str | None
+    stream_id: str | None
+
+
+def pin_option(given: Mapping[str, str]) -> Pin:
+    """Which graph is meant, and which state of it; a name that is no option at all is refused."""
+    if "provider" in _lowered(given):
+        raise BadRequest(
+            "CREATE TABLE cannot use this format: Spark keeps a table without its options; use "
+            "CREATE TEMPORARY VIEW, or load and createOrReplaceTempView"
+        )
+    options = _checked(given, tuple(dict.fromkeys((*_READ, *_WRITE, *_OF_STREAMS))))
+    travels = [name for name in _TIME_TRAVEL if name.lower() in options]
+    if len(travels) > 1:
+        raise BadRequest(f"give only one of the options {', '.join(travels)}")
+    return Pin(
+        _uri(options),
+        options.get("branch", MAIN),
+        options.get("commit") or options.get("snapshot"),
+        _version(options.get("versionasof")),
+        _moment(options.get("timestampasof")),
+    )
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options of a read; names of options have no case."""
+    _refuse(given, _WRITE, _READ, "writes")
+    options = _checked(given, (*_READ, *_OF_STREAMS))
+    query = _query(options)
+    for name in ("type", "where"):
+        if query is not None and name in options:
+            raise BadRequest(f"give option '{name}' or option 'query', not both")
+    return ReadOptions(
+        type_name=options.get("type"),
+        query=query,
+        where=options.get("where"),
+        columns=_columns(options.get("columns")),
+        rows_per_partition=_count(options, "rowsPerPartition", ROWS_PER_PARTITION),
+    )
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """The options of a write; names of options have no case."""
+    _refuse(given, _READ, _WRITE, "reads")
+    options = _checked(given, (*_WRITE, *_OF_STREAMS))
+    return WriteOptions(
+        uri=_uri(options),
+        branch=options.get("branch", MAIN),
+        type_name=_need_type(options.get("type")),
+        mode=_mode(options.get("mode")),
+        partial=_flag(options, "partial", default=False),
+        actor=options.get("actor"),
+        stream_id=options.get("streamid"),
+    )
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def _lowered(given: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in given.items()}
+
+
+def _checked(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+    """The options by their names in lower case; each of them is one of the known ones."""
+    names = {name.lower(): name for name in known}
+    for name in given:
+        if name.lower() not in names:
+            close = get_close_matches(name.lower(), names, n=1)
+            hint = f"did you mean '{names[close[0]]}'?" if close else f"use {', '.join(known)}"
+            raise BadRequest(f"no such option '{name}'; {hint}")
+    return _lowered(given)
+
+
+def _refuse(
+    given: Mapping[str, str], theirs: tuple[str, ...], ours: tuple[str, ...], what: str
+) -> None:
+    """Options that only the other direction knows are refused, not ignored."""
+    options = _lowered(given)
+    for name in theirs:
+        if name not in ours and name.lower() in options:
+            raise BadRequest(f"option '{name}' is for {what} only")
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def _uri(options: Mapping[str, str]) -> str:
+    uri = options.get("path") or options.get("uri")
+    if not uri:
+        raise BadRequest("say where the graph is: load(path), save(path) or option 'path'")
+    return uri
+
+
+def _need_type(name: str | None) -> str:
+    if name is None:
+        raise BadRequest("say which type the rows are of: option 'type'")
+    return name
+
+
+def _version(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise BadRequest(f"option 'versionAsOf' is the number of a manifest version, not '{text}'")
+    return int(text)
+
+
+def _moment(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadRequest(
+            "option 'timestampAsOf' is a time with its zone, as in '2024-06-01T12:00:00Z', "
+            f"not '{text}'"
+        )
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _query(options: Mapping[str, str]) -> QueryText | None:
+    text = options.get("query")
+    if text is None:
+        for name in ("name", "params"):
+            if name in options:
+                raise BadRequest(f"option '{name}' belongs to option 'query', which is missing")
+        return None
+    try:
+        params = msgspec.json.decode(options.get("params") or "{}", type=dict[str, object])
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"option 'params' is a JSON object: {error}") from error
+    return QueryText(text, options.get("name"), params)
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise BadRequest("option 'columns' names at least one column")
+    return tuple(dict.fromkeys(names))
+
+
+def _mode(text: str | None) -> LoadMode | None:
+    if text is None:
+        return None
+    try:
+        return LoadMode(text.lower())
+    except ValueError:
+        raise BadRequest(f"mode '{text}' is not one of {', '.join(LoadMode)}") from None
+
+
+def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    word = options.get(name, str(default)).lower()
+    if word not in _TRUE | _FALSE:
+        raise BadRequest(f"option '{name}' is true or false, not '{word}'")
+    return word in _TRUE
+
+
+def _count(options: Mapping[str, str], name: str, default: int) -> int:
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise BadRequest(f"option '{name}' is a positive whole number, not '{text}'")
+    return int(text)

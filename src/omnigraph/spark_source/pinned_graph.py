@@ -1,0 +1,91 @@
+"""The graph for processes that Spark starts: opened by address, used once.
+
+Whatever is committed here goes through the same window as every other write: the fence of the
+graph keeps it apart from writers in other processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.errors import BadRequest
+from omnigraph.execution.read.project import output_schema
+from omnigraph.graph import graph as graphs
+from omnigraph.graph.querying import plan_query
+from omnigraph.graph.staged_rows import commit_rows
+from omnigraph.graph.view import View, Views
+from omnigraph.language.source import SourceText
+from omnigraph.pipeline.staged_load import StagedWrite
+from omnigraph.settings import Settings
+from omnigraph.spark_source.options import Pin, QueryText
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+
+
+def settings_here() -> Settings:
+    """What the environment of this process asks for."""
+    return Settings.from_environment(os.environ)
+
+
+def resolve_pin(pin: Pin, settings: Settings) -> Pin:
+    """The same state, named by its commit: what is written later does not change it."""
+    graph = graphs.open(pin.uri, read_only=True, settings=settings)
+    commit = pin.snapshot
+    if pin.at_us is not None:
+        commit = _commit_at(graph, pin.branch, pin.at_us)
+    view = graph.at(snapshot=commit, version=pin.version, branch=pin.branch).view
+    return Pin(pin.uri, pin.branch, view.snapshot.id)
+
+
+def _commit_at(graph: graphs.Graph, branch: str, at_us: int) -> str:
+    """The newest commit of a branch that was made at or before a moment."""
+    commits = graph.commits(branch=branch)
+    for commit in commits:
+        if commit.created_at <= at_us:
+            return commit.commit_id
+    oldest = commits[-1]
+    raise BadRequest(
+        f"branch '{branch}' has no commit at or before the time of option 'timestampAsOf'; the "
+        f"oldest one, {oldest.commit_id}, is of {_moment(oldest.created_at).isoformat()}"
+    )
+
+
+def _moment(at_us: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
+
+
+def read_pinned(pin: Pin, settings: Settings) -> tuple[Snapshot, Catalog]:
+    """The state a read is about, and its schema."""
+    view = _view(pin, settings)
+    return view.snapshot, view.catalog
+
+
+def _view(pin: Pin, settings: Settings) -> View:
+    graph = graphs.open(pin.uri, read_only=True, settings=settings)
+    return graph.at(snapshot=pin.snapshot, branch=pin.branch).view
+
+
+def query_schema(pin: Pin, query: QueryText, settings: Settings) -> pa.Schema:
+    """The columns of a query's result; nothing is read but the schema."""
+    plan = plan_query(_view(pin, settings), SourceText(query.text, "<query>"), query.name)
+    return output_schema(plan.columns)
+
+
+def query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterator[pa.RecordBatch]:
+    """The rows of a query's result, a batch at a time."""
+    graph = graphs.open(pin.uri, read_only=True, settings=settings)
+    view = graph.at(snapshot=pin.snapshot, branch=pin.branch)
+    return view.query(query.text, query.name, query.params).batches()
+
+
+def commit_staged(write: StagedWrite, settings: Settings) -> str | None:
+    """Staged rows as one commit, checked as every load is.
+
+    Gives None, and changes nothing, where the branch has a commit of the same origin already.
+    """
+    return commit_rows(Views(GraphRoot.at(write.uri, settings)), write)

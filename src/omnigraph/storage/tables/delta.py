@@ -1,0 +1,251 @@
+"""What two versions of a table do not share, found from what they are made of.
+
+Versions share fragments: the same data files, and mostly the same deletion file. A row of a
+shared fragment is the same row in both unless one of them has deleted it. Of the fragments only
+one version has, compaction may merely have moved the rows: those are told by their row id and by
+the version that wrote them last. So the cost follows what changed, not the size of the table.
+
+The two versions may be of one lineage, or of a table and its forks, or of two forks. After a fork
+both sides count versions and row ids on their own, so these are compared only as far as the
+history is common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.fragment import FragmentMetadata
+
+from omnigraph.identity import ID_COLUMN
+from omnigraph.storage.tables.deletions import deleted_offsets
+from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.forks import common_version
+from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, UPDATED_AT, Table
+
+ADDRESSES_PER_READ = 8_192
+"""So many rows are named in one request; longer lists cost more to plan."""
+_DENSE_SHARE = 8
+"""A fragment is read through if at least one in so many of its rows is wanted."""
+_OFFSET_BITS = np.uint64(32)
+
+Addresses = npt.NDArray[np.uint64]
+_NONE: Addresses = np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedKeys:
+    """The ids whose rows two versions of a table may not share, each once, ascending."""
+
+    ids: pa.Array
+    before: pa.Array
+    """The address of the row in the old version; null where the id is absent there."""
+    after: pa.Array
+    """The address of the row in the new version; null where the id is absent there."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def slice(self, start: int, length: int) -> ChangedKeys:
+        return ChangedKeys(
+            self.ids.slice(start, length),
+            self.before.slice(start, length),
+            self.after.slice(start, length),
+        )
+
+    def filter(self, mask: pa.Array) -> ChangedKeys:
+        return ChangedKeys(self.ids.filter(mask), self.before.filter(mask), self.after.filter(mask))
+
+
+def changed_keys(before: Table | None, after: Table | None) -> ChangedKeys:
+    """The ids whose rows differ, or may; None stands for a table without rows.
+
+    Rows that are listed with both addresses may still be equal: a write may have put the same
+    values again. Rows that are not listed are equal.
+    """
+    old, new = _unshared(before, after)
+    if before is not None and after is not None and len(old) and len(new):
+        old, new = _without_moved(before, old, after, new)
+    return _joined(_keyed(before, old), _keyed(after, new))
+
+
+# --- fragments ------------------------------------------------------------------------------------
+
+
+def _unshared(before: Table | None, after: Table | None) -> tuple[Addresses, Addresses]:
+    """The addresses of rows that are not in a fragment both versions have, or only in one."""
+    old, new = _by_files(before), _by_files(after)
+    gone = _live(before, [old[files] for files in old.keys() - new.keys()])
+    come = _live(after, [new[files] for files in new.keys() - old.keys()])
+    lost, won = [gone], [come]
+    if before is not None and after is not None:
+        for files in old.keys() & new.keys():
+            if _deletion_id(old[files]) == _deletion_id(new[files]):
+                continue
+            was, now = deleted_offsets(before, old[files]), deleted_offsets(after, new[files])
+            lost.append(_addresses(old[files], np.setdiff1d(now, was, assume_unique=True)))
+            won.append(_addresses(new[files], np.setdiff1d(was, now, assume_unique=True)))
+    return np.concatenate(lost), np.concatenate(won)
+
+
+def _by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMetadata]:
+    """The fragments by the names of their data files, which are never used twice."""
+    if table is None:
+        return {}
+    with translated(f"listing the fragments of {table!r}"):
+        found = [fragment.metadata for fragment in table.native.get_fragments()]
+    return {tuple(file._path for file in one.files): one for one in found}
+
+
+def _deletion_id(fragment: FragmentMetadata) -> tuple[int, int] | None:
+    """What names a deletion file; the number is random, so equal means the same file."""
+    file = fragment.deletion_file
+    return None if file is None else (file.read_version, file.id)
+
+
+def _live(table: Table | None, fragments: Sequence[FragmentMetadata]) -> Addresses:
+    """The addresses of all rows that the fragments still have."""
+    if table is None or not fragments:
+        return _NONE
+    parts = []
+    for fragment in fragments:
+        offsets = np.arange(fragment.physical_rows, dtype=np.uint32)
+        if fragment.deletion_file is not None:
+            offsets = np.delete(offsets, deleted_offsets(table, fragment))
+        parts.append(_addresses(fragment, offsets))
+    return np.concatenate(parts)
+
+
+def _addresses(fragment: FragmentMetadata, offsets: npt.NDArray[np.uint32]) -> Addresses:
+    return offsets.astype(np.uint64) | (np.uint64(fragment.id) << _OFFSET_BITS)
+
+
+# --- rows that only moved -------------------------------------------------------------------------
+
+
+def _without_moved(
+    before: Table, old: Addresses, after: Table, new: Addresses
+) -> tuple[Addresses, Addresses]:
+    """The same without rows that are in both, unchanged since before the histories parted."""
+    common = common_version(before, after)
+    if not common:
+        return old, new
+    was, now = _stamps(before, old, common), _stamps(after, new, common)
+    moved = np.intersect1d(was.stamps, now.stamps, assume_unique=True)
+    if not len(moved):
+        return old, new
+    return was.without(moved), now.without(moved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamped:
+    """Rows with what tells them for as long as nobody writes them."""
+
+    addresses: Addresses
+    stamps: npt.NDArray[np.void]
+    """Row id and version of the last write, of those rows written in the common history."""
+    is_common: npt.NDArray[np.bool_]
+
+    def without(self, moved: npt.NDArray[np.void]) -> Addresses:
+        kept = ~self.is_common
+        kept[np.flatnonzero(self.is_common)] = ~np.isin(self.stamps, moved, assume_unique=True)
+        return self.addresses[kept]
+
+
+_STAMP = np.dtype([("row", np.uint64), ("version", np.uint64)])
+
+
+def _stamps(table: Table, addresses: Addresses, common: int) -> _Stamped:
+    read = _read(table, addresses, [ROW_ID, UPDATED_AT])
+    versions = read.column(UPDATED_AT).to_numpy()
+    is_common = versions <= common
+    stamps = np.empty(int(is_common.sum()), _STAMP)
+    stamps["row"] = read.column(ROW_ID).to_numpy()[is_common]
+    stamps["version"] = versions[is_common]
+    return _Stamped(read.column(ROW_ADDRESS).to_numpy(), stamps, is_common)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def rows_at(
+    table: Table,
+    addresses: pa.Array,
+    columns: Sequence[str],
+    *,
+    batch_rows: int = ADDRESSES_PER_READ,
+    blob_bytes: bool = False,
+) -> Iterator[pa.Table]:
+    """The rows at these addresses of this version, in that order, some at a time.
+
+    Blob columns come as descriptors unless `blob_bytes` is set. Every address must be of a row
+    the version has. At least one table is given, so that the columns can be known.
+    """
+    names = list(dict.fromkeys([*columns, ROW_ADDRESS]))
+    for start in range(0, max(len(addresses), 1), batch_rows):
+        wanted = addresses.slice(start, batch_rows)
+        if not len(wanted):
+            yield table.scan(names, limit=0, blob_bytes=blob_bytes).select(list(columns))
+            return
+        found = table.scan(names, _named(wanted), blob_bytes=blob_bytes)
+        places = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
+        assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
+        yield found.select(list(columns)).take(places)
+
+
+def _named(addresses: pa.Array) -> str:
+    return f"{ROW_ADDRESS} IN ({','.join(map(str, addresses.to_pylist()))})"
+
+
+def _read(table: Table, addresses: Addresses, columns: Sequence[str]) -> pa.Table:
+    """A few columns of all these rows and their addresses, in no particular order.
+
+    Fragments most of whose rows are wanted are read through.
+    """
+    names = [*columns, ROW_ADDRESS]
+    owners = (addresses >> _OFFSET_BITS).astype(np.int64)
+    fragments, counts = np.unique(owners, return_counts=True)
+    sizes = table.fragment_sizes()
+    dense = [
+        int(fragment)
+        for fragment, count in zip(fragments, counts, strict=True)
+        if count * _DENSE_SHARE >= sizes[int(fragment)]
+    ]
+    in_dense = np.isin(owners, dense)
+    parts = []
+    if dense:
+        scanned = table.scan(names, fragments=dense)
+        wanted = np.isin(scanned.column(ROW_ADDRESS).to_numpy(), addresses[in_dense])
+        parts.append(scanned.filter(pa.array(wanted)))
+    if not in_dense.all() or not parts:
+        parts.extend(rows_at(table, pa.array(addresses[~in_dense]), names))
+    return pa.concat_tables(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    ids: pa.Array
+    addresses: pa.Array
+
+
+def _keyed(table: Table | None, addresses: Addresses) -> _Keyed:
+    if table is None or not len(addresses):
+        return _Keyed(pa.array([], pa.string()), pa.array([], pa.uint64()))
+    read = _read(table, addresses, [ID_COLUMN])
+    ids, places = read.column(ID_COLUMN).combine_chunks(), read.column(ROW_ADDRESS).combine_chunks()
+    return _Keyed(ids, places)
+
+
+def _joined(old: _Keyed, new: _Keyed) -> ChangedKeys:
+    ids = pc.unique(pa.concat_arrays([old.ids, new.ids]))
+    ids = ids.take(pc.sort_indices(ids))
+    return ChangedKeys(ids, _found(old, ids), _found(new, ids))
+
+
+def _found(side: _Keyed, ids: pa.Array) -> pa.Array:
+    """The address of each id on one side, null where it is not there."""
+    return side.addresses.take(pc.index_in(ids, value_set=side.ids))

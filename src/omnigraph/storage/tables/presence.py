@@ -1,0 +1,134 @@
+"""Which files a version or a staged transaction is made of, and whether they are there.
+
+Names are relative to the folder of the branch concerned. A fragment may also name files of the
+branch it was forked from; those belong to that branch and are looked for in its folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lance import LanceOperation
+from lance.file import LanceFileSession
+from lance.fragment import FragmentMetadata
+
+from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.probes import version_exists
+from omnigraph.storage.tables.stage import StagedTransaction
+
+_FEW = 8
+"""So many files are asked for one by one on an object store; for more, folders are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFile:
+    """A file that a version of a table names and that is not there."""
+
+    folder: str
+    name: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.folder}/{self.name}"
+
+
+def find_missing_staged(staged: StagedTransaction) -> str | None:
+    """The first file that a staged transaction needs and that is gone; None if all are there."""
+    location = staged.location
+    if location.branch is not None and not version_exists(location, staged.read_version):
+        return f"version {staged.read_version} of branch {location.branch}"
+    missing = _find_missing(location, list(staged_files(staged)))
+    return missing[0] if missing else None
+
+
+def staged_paths(staged: StagedTransaction) -> Iterator[str]:
+    """What a transaction brings in, its fork included, relative to the root of the table."""
+    home = "" if staged.location.branch is None else f"tree/{staged.location.branch}"
+    if home:
+        yield home
+    for name in staged_files(staged):
+        yield f"{home}/{name}" if home else name
+
+
+def staged_files(staged: StagedTransaction) -> Iterator[str]:
+    """The files a transaction brings in, besides those its base has already."""
+    match staged.native.operation:
+        case LanceOperation.Update(new_fragments=added, updated_fragments=changed):
+            yield from _own_files(added)
+            yield from _own_deletions(changed)
+        case LanceOperation.Overwrite(fragments=added) | LanceOperation.Append(fragments=added):
+            yield from _own_files(added)
+        case LanceOperation.Rewrite(groups=groups):
+            for group in groups:
+                yield from _own_files(group.new_fragments)
+        case _:
+            return  # settings and indexes: an index that is gone is built again
+
+
+def find_missing(tables: Iterable[Table]) -> list[MissingFile]:
+    """Every file these versions name that is not there; each folder is listed once."""
+    listed: dict[str, set[str]] = {}
+    missing: dict[MissingFile, None] = {}
+    for table in tables:
+        for location, name in _named_files(table):
+            folder = location.native_uri
+            if folder not in listed:
+                listed[folder] = _list_files(location)
+            if name not in listed[folder]:
+                missing[MissingFile(folder, name, table.version)] = None
+    return list(missing)
+
+
+def _named_files(table: Table) -> Iterator[tuple[TableLocation, str]]:
+    with translated(f"listing the files of {table!r}"):
+        fragments = [fragment.metadata for fragment in table.native.get_fragments()]
+        bases: dict[int | None, TableLocation] = {
+            id: _base_location(table, base.path) for id, base in table.native.base_paths().items()
+        }
+    for fragment in fragments:
+        for file in fragment.files:
+            yield bases.get(file.base_id, table.location), f"data/{file._path}"
+        deletions = fragment.deletion_file
+        if deletions is not None:
+            yield bases.get(deletions.base_id, table.location), deletions.path(fragment.id)
+
+
+def _base_location(table: Table, path: str) -> TableLocation:
+    """The branch a base path leads to: the last part of it, below the same table."""
+    parent, _, name = path.rstrip("/").rpartition("/")
+    return table.location.on_branch(name if parent.endswith("/tree") else None)
+
+
+def _own_files(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
+    for fragment in fragments:
+        yield from (f"data/{file._path}" for file in fragment.files if file.base_id is None)
+
+
+def _own_deletions(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
+    for fragment in fragments:
+        file = fragment.deletion_file
+        if file is not None and file.base_id is None:
+            yield file.path(fragment.id)
+
+
+def _find_missing(location: TableLocation, names: list[str]) -> list[str]:
+    folder = location.local_folder
+    if folder is not None:
+        return [name for name in names if not os.path.lexists(f"{folder}/{name}")]
+    if len(names) > _FEW:
+        there = _list_files(location)
+        return [name for name in names if name not in there]
+    files = LanceFileSession(location.native_uri, storage_options=location.native_options)
+    with translated(f"looking for files of {location}"):
+        return [name for name in names if not files.contains(name)]
+
+
+def _list_files(location: TableLocation) -> set[str]:
+    """The data and deletion files in the folder of a branch."""
+    files = LanceFileSession(location.native_uri, storage_options=location.native_options)
+    with translated(f"listing the files of {location}"):
+        return {str(name) for part in ("data", "_deletions") for name in files.list(part)}

@@ -1,0 +1,145 @@
+"""Tags: names for commits that are to stay, a small object each, made by put-if-absent.
+
+A tag never moves: it is made, read and deleted. Cleanup keeps what its commit shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import msgspec
+
+from omnigraph.errors import AlreadyExists, BadRequest, ManifestCorrupt, StorageError, TagNotFound
+from omnigraph.identity import MAIN, CommitId
+from omnigraph.storage.layout import TAGS, find_name, tag_ref
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.read import read_manifest
+from omnigraph.storage.names import normalize_name
+from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.root import GraphRoot
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for a commit, with where that commit was made."""
+
+    name: str
+    commit_id: CommitId
+    branch: str
+    incarnation: str | None
+    manifest_version: int
+    created_at: int
+    actor_id: str | None = None
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "graph_commit_id": self.commit_id,
+            "graph_branch": self.branch,
+            "actor_id": self.actor_id,
+            "created_at": self.created_at,
+        }
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """The object of a tag as it is kept."""
+
+    version: int
+    name: str
+    commit_id: str
+    branch: str
+    incarnation: str | None
+    manifest_version: int
+    created_at: int
+    actor_id: str | None
+
+
+def normalize_tag(name: str) -> str:
+    """The name of a tag as it is used from here on; `main` always is the branch."""
+    tag = normalize_name(name, "tag")
+    if tag == MAIN:
+        raise BadRequest("a tag cannot be called 'main'")
+    return tag
+
+
+def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None = None) -> Tag:
+    """Name a commit for good.
+
+    Raises:
+        AlreadyExists: the name is taken.
+        HistoricalVersionReclaimed: cleanup has removed what the commit shows.
+    """
+    tag = Tag(
+        name=normalize_tag(name),
+        commit_id=commit.commit_id,
+        branch=commit.branch,
+        incarnation=commit.incarnation,
+        manifest_version=commit.manifest_version,
+        created_at=root.now_us(),
+        actor_id=actor_id,
+    )
+    with root.hold() as hold:
+        # Under the fence nothing more is cleaned away; before, what it shows may have been.
+        read_manifest(root.manifest(commit.incarnation), commit.manifest_version)
+        hold.check()
+        _put(root.store, tag)
+    return tag
+
+
+def _put(store: ObjectStore, tag: Tag) -> None:
+    body = msgspec.json.format(msgspec.json.encode({"version": _FORMAT, **asdict(tag)}))
+    try:
+        is_made = store.put_if_absent(tag_ref(tag.name), body)
+    except StorageError:
+        if find_tag(store, tag.name) != tag:
+            raise
+        return
+    if not is_made:
+        raise AlreadyExists(f"tag '{tag.name}' already exists; tags do not move")
+
+
+def find_tag(store: ObjectStore, name: str) -> Tag | None:
+    path = tag_ref(name)
+    data = store.find(path)
+    return None if data is None else _decode(data, path)
+
+
+def read_tag(store: ObjectStore, name: str) -> Tag:
+    found = find_tag(store, name)
+    if found is None:
+        raise TagNotFound(name)
+    return found
+
+
+def list_tags(store: ObjectStore) -> list[Tag]:
+    """Every tag in the order of names; one deleted while we look is left out."""
+    names = sorted(name for file in store.list(TAGS) if (name := find_name(file)) is not None)
+    found = (find_tag(store, name) for name in names)
+    return [tag for tag in found if tag is not None]
+
+
+def delete_tag(root: GraphRoot, name: str) -> Tag:
+    """Remove a tag; its commit stays as long as anything else keeps it."""
+    with root.hold() as hold:
+        tag = read_tag(root.store, normalize_tag(name))
+        hold.check()
+        try:
+            root.store.delete(tag_ref(tag.name))
+        except StorageError:
+            if find_tag(root.store, tag.name) is not None:
+                raise
+    return tag
+
+
+def _decode(data: bytes, path: str) -> Tag:
+    try:
+        record = msgspec.json.decode(data, type=_Record)
+    except msgspec.DecodeError as error:
+        raise ManifestCorrupt(f"{path} is not the record of a tag: {error}") from error
+    if record.version != _FORMAT:
+        raise ManifestCorrupt(f"{path} has format {record.version}, not {_FORMAT}")
+    members = msgspec.structs.asdict(record)
+    del members["version"]
+    return Tag(**members)

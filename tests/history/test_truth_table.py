@@ -1,0 +1,129 @@
+"""Every pair of what a source and a target may do, for every kind of value."""
+
+from __future__ import annotations
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import MergeConflicts
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+  tags: [String]?
+  place: Vector(2)?
+  photo: Blob?
+}
+edge Knows: Person -> Person {
+  note: String?
+}
+"""
+VALUES = {
+    "age": (30, 31, 32),
+    "tags": (["a"], ["a", "b"], ["b"]),
+    "place": ([0.0, 1.0], [1.0, 1.0], [1.0, 2.0]),
+    "photo": ("base64:YWJj", "base64:YWJk", "base64:YWJl"),
+}
+"""For each property the value at the base, in the source and in the target."""
+OPERATIONS = ["noop", "addNode", "removeNode", "addEdge", "removeEdge", "setProperty", "netZero"]
+CONFLICTS = {
+    ("addNode", "addNode"): "divergent_insert",
+    ("removeNode", "addEdge"): "orphan_edge",
+    ("addEdge", "removeNode"): "orphan_edge",
+    ("removeNode", "setProperty"): "delete_vs_update",
+    ("setProperty", "removeNode"): "delete_vs_update",
+    ("setProperty", "setProperty"): "divergent_update",
+}
+
+
+def person(name: str, **values: object) -> dict[str, object]:
+    return {"type": "Person", "data": {"name": name, **values}}
+
+
+def start(graph, kind: str) -> None:
+    value = VALUES[kind][0]
+    people = [person(name, **{kind: value}) for name in ("Alice", "Bob", "Carol", "Dan")]
+    edge = {"edge": "Knows", "from": "Bob", "to": "Carol", "data": {"id": "bc"}}
+    graph.load([*people, edge], "append")
+
+
+def do(branch, operation: str, kind: str, side: int) -> None:
+    """What one side does; `side` is 1 for the source and 2 for the target."""
+    match operation:
+        case "addNode":
+            branch.load([person("Eve", **{kind: VALUES[kind][side]})], "append")
+        case "removeNode":
+            branch.mutate('query q() { delete Person where name = "Alice" }')
+        case "addEdge":
+            branch.mutate('query q() { insert Knows { from: "Alice", to: "Carol" } }')
+        case "removeEdge":
+            branch.mutate('query q() { delete Knows where from = "Bob" }')
+        case "setProperty":
+            branch.load([person("Alice", **{kind: VALUES[kind][side]})], "merge")
+        case "netZero":
+            branch.mutate('query q() { insert Knows { from: "Dan", to: "Dan" } }')
+            branch.mutate('query q() { delete Knows where from = "Dan" }')
+
+
+def content(branch) -> list[object]:
+    records = [dict(one) for one in branch.export()]
+    for one in records:
+        if "edge" in one and one["data"]["id"] != "bc":
+            one["data"] = {}  # its id was minted
+    return sorted(records, key=str)
+
+
+def expected(graph, operations: list[tuple[str, int]], kind: str) -> list[object]:
+    """What both sides did, one after the other on one branch."""
+    graph.create_branch("both", source="base")
+    both = graph.branch("both")
+    for operation, side in operations:
+        do(both, operation, kind, side)
+    found = content(both)
+    graph.delete_branch("both")
+    return found
+
+
+@pytest.fixture(scope="module", params=sorted(VALUES))
+def table(request, tmp_path_factory):
+    graph = omnigraph.init(tmp_path_factory.mktemp("truth") / "graph", SCHEMA)
+    start(graph, request.param)
+    graph.create_branch("base")
+    return graph, request.param
+
+
+@pytest.mark.parametrize("of_target", OPERATIONS)
+@pytest.mark.parametrize("of_source", OPERATIONS)
+def test_a_cell_of_the_truth_table(table, of_source, of_target):
+    graph, kind = table
+    for name in ("source", "target"):
+        if name in graph.branches():
+            graph.delete_branch(name)
+        graph.create_branch(name, source="base")
+    source, target = graph.branch("source"), graph.branch("target")
+    do(source, of_source, kind, 1)
+    do(target, of_target, kind, 2)
+    before, head = content(target), target.commits()[0]
+    conflict = CONFLICTS.get((of_source, of_target))
+    if conflict is not None:
+        with pytest.raises(MergeConflicts) as raised:
+            graph.branch("source").merge(target.name)
+        assert {one.kind for one in raised.value.conflicts} == {conflict}
+        assert content(target) == before
+        assert target.commits()[0] == head
+        return
+    result = graph.branch("source").merge(target.name)
+    if of_source == "noop":
+        assert result.outcome == "already_up_to_date"
+        assert target.commits()[0] == head
+        return
+    assert result.outcome == ("fast_forward" if of_target == "noop" else "merged")
+    if of_source == of_target and of_source != "addEdge":
+        assert content(target) == before
+    else:
+        doing = [(of_source, 1), (of_target, 2)]
+        assert content(target) == expected(graph, doing, kind)
+    assert result.commit.parent_commit_id == head.commit_id
+    assert result.commit.merged_parent_commit_id == source.commits()[0].commit_id
+    assert graph.branch("source").merge(target.name).outcome == "already_up_to_date"

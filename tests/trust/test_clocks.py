@@ -1,0 +1,134 @@
+"""Clocks that disagree, and are set while things happen: cleanup never takes what is needed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import ConflictError, FilesMissing
+from omnigraph.graph.graph import Graph
+from omnigraph.settings import Settings
+from omnigraph.storage.root import clock_us
+
+SCHEMA = "node Person { name: String @key  age: I32? }"
+NAMES = "query q() { match { $p: Person } return { $p.name } order { $p.name } }"
+DAY_US = 86_400_000_000
+SEEDS = range(12)
+
+
+def with_clock(place: Path, shift_us: int, grace_s: float) -> Graph:
+    """A handle whose clock is off by so much."""
+    graph = omnigraph.open(place, settings=Settings(cleanup_grace_s=grace_s))
+    root = graph._views.root
+    object.__setattr__(root, "now_us", lambda: clock_us() + shift_us)
+    return graph
+
+
+def names(graph: Graph, branch: str = "main") -> set[str]:
+    return {row["p.name"] for row in graph.query(NAMES, branch=branch).rows}
+
+
+class Interrupting:
+    """Records whose reading lets others do something in the middle of a load."""
+
+    def __init__(self, names: list[str], meanwhile) -> None:
+        self.names, self.meanwhile = names, meanwhile
+
+    def __iter__(self):
+        for number, name in enumerate(self.names):
+            if number == len(self.names) // 2:
+                self.meanwhile()
+            yield {"type": "Person", "data": {"name": name}}
+
+
+@pytest.mark.parametrize("shifts", [(-3, 0), (0, 2), (-2, 2), (5, -5), (0.002, 0)])
+def test_cleanups_whose_clocks_disagree_spare_what_is_being_written(tmp_path, shifts):
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        graph.load([{"type": "Person", "data": {"name": "Ada"}}], "append")
+        graph.create_branch("side")
+    first, second = (with_clock(place, int(days * DAY_US), 60.0) for days in shifts)
+
+    def clean_twice() -> None:
+        for cleaner in (first, second):
+            cleaner.cleanup(keep=1, confirm=True)
+
+    writer = with_clock(place, -2 * DAY_US, 60.0)
+    for branch in ("main", "side"):
+        writer.load(Interrupting(["Ben", "Cy"], clean_twice), "append", branch=branch)
+        clean_twice()
+        assert names(with_clock(place, 0, 60.0), branch) == {"Ada", "Ben", "Cy"}
+    assert with_clock(place, 0, 60.0).verify(deep=True).findings == ()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_the_clocks_say_nothing_acknowledged_is_removed(tmp_path, seed):
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    place = tmp_path / "g.omni"
+    omnigraph.init(place, SCHEMA).close()
+    shown: dict[str, set[str]] = {"main": set()}
+
+    def any_handle() -> Graph:
+        shift = chance.choice([0, 0, 1, -1, 3, -3, 30, -30]) * DAY_US + chance.randrange(DAY_US)
+        return with_clock(place, shift, chance.choice([0.0, 60.0, 86_400.0]))
+
+    def clean() -> None:
+        any_handle().cleanup(keep=chance.choice([1, 2, 5]), confirm=True)
+
+    for turn in range(12):
+        branch = chance.choice(sorted(shown))
+        match chance.randrange(5):
+            case 0:
+                clean()
+            case 1 if len(shown) < 4:
+                any_handle().create_branch(f"b{turn}", source=branch)
+                shown[f"b{turn}"] = set(shown[branch])
+            case 2 if branch != "main":
+                try:
+                    any_handle().delete_branch(branch)
+                except ConflictError:
+                    continue  # another one was made from it
+                del shown[branch]
+            case _:
+                fresh = [f"p{turn}-{n}" for n in range(chance.randint(1, 4))]
+                records = Interrupting(fresh, clean if chance.random() < 0.5 else lambda: None)
+                any_handle().load(records, "append", branch=branch)
+                shown[branch] |= set(fresh)
+    graph = with_clock(place, 0, 60.0)
+    assert {branch: names(graph, branch) for branch in shown} == shown
+    assert graph.verify(deep=True).findings == ()
+
+
+@pytest.mark.parametrize("damaged", ["main", "side"])
+def test_cleanup_refuses_while_a_file_that_is_shown_is_missing_and_names_it(tmp_path, damaged):
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        for name in ("Ada", "Ben"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+        graph.create_branch("side")
+        graph.load([{"type": "Person", "data": {"name": "Cy"}}], "append", branch="side")
+    pattern = "nodes/*/data/*.lance" if damaged == "main" else "nodes/*/tree/*/data/*.lance"
+    victim = sorted(place.glob(pattern))[0]
+    victim.unlink()
+    before = sorted(path for path in place.rglob("*") if path.is_file())
+    with omnigraph.open(place) as graph, pytest.raises(FilesMissing, match=victim.name) as caught:
+        graph.cleanup(keep=1, confirm=True)
+    assert set(caught.value.files) == {str(victim)}
+    assert [path for path in before if not path.exists()] == []
+
+
+def test_sightings_of_a_clock_ahead_do_not_wait_for_it(tmp_path):
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        graph.load([{"type": "Person", "data": {"name": "Ada"}}], "append")
+        stray = next((place / "nodes").iterdir()) / "data" / "stray.lance"
+        stray.write_bytes(b"left by a writer that died")
+    ahead = with_clock(place, 30 * DAY_US, 60.0)
+    ahead.cleanup(keep=1, confirm=True)
+    for shift in (0, DAY_US):
+        with_clock(place, shift, 60.0).cleanup(keep=1, confirm=True)
+    assert not stray.exists()
