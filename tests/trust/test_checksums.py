@@ -193,3 +193,14 @@ def test_flipping_any_bit_of_a_manifest_version_never_gives_an_untyped_error(pla
             pass
         finally:
             file.write_bytes(content)
+
+
+def test_a_graph_that_was_moved_is_not_taken_for_damaged(place, tmp_path):
+    """The first writer at an address writes it into the versions of every branch."""
+    moved = tmp_path / "elsewhere"
+    place.rename(moved)
+    with omnigraph.open(moved, settings=Settings(verify_reads=True)) as graph:
+        graph.mutate(insert("Eve"), branch="side")
+        result = graph.verify(deep=True, history=True)
+    assert result.findings == ()
+    assert [one for one in result.notes if one.check == "no_checksum"] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from omnigraph.errors import BranchNotFound, HistoricalVersionReclaimed, OmniError
 from omnigraph.identity import BranchName
 from omnigraph.maintenance.verify_files import FileCheck
@@ -10,8 +12,10 @@ from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.refs import read_ref
+from omnigraph.storage.refs import BranchRef, read_ref
+from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.damage import DamagedFile
 from omnigraph.storage.tables.handle import open_table
 from omnigraph.storage.tables.reclaim import list_versions
 from omnigraph.writer.change import Branches
@@ -35,13 +39,31 @@ def verify_past(branches: Branches, name: str, report: Report, files: FileCheck)
             check_schema(snapshot.contract)
             _verify_manifest(snapshot, report, files)
         except HistoricalVersionReclaimed:
-            continue  # cleaned away since it was listed
+            _verify_reclaimed(root, ref, version, report, files)
+            continue
         except OmniError as error:
             report.wrong("history", f"manifest version {version}: {error.message}", name)
             continue
         report.checked["manifest_versions"] += 1
         for entry in snapshot.entries.values():
             _verify_entry(snapshot, entry, report, files)
+
+
+def _verify_reclaimed(
+    root: GraphRoot, ref: BranchRef, version: int, report: Report, files: FileCheck
+) -> None:
+    """Files of a manifest version that are gone, though no cleanup has removed them.
+
+    One that a branch starts at loses its files to cleanup, and their checksums with them.
+    """
+
+    def complain(found: DamagedFile) -> None:
+        if found.size is not None:
+            message = f"manifest version {version}: {found.name} {found.problem}"
+            report.wrong("missing_file", message, ref.name)
+
+    with suppress(OmniError):  # cleaned away altogether
+        files.check(open_table(root.manifest(ref.incarnation), version), complain)
 
 
 def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> None:

@@ -90,8 +90,8 @@ def find_damaged(
     return [DamagedFile(part, one.name, bad, one.size) for one, bad in found if bad], True
 
 
-_intact: set[tuple[tuple[str, str], str]] = set()
-"""What was compared in this process. Files do not change: once is enough."""
+_intact: set[tuple[tuple[str, str], str, tuple[int, ...]]] = set()
+"""What was compared in this process, as the file system knew it then."""
 
 
 def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
@@ -101,7 +101,7 @@ def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
     """
     logs = ChecksumLogs()
     for part in version_parts(location, native):
-        mark = (location.cache_key, part.place)
+        mark = (location.cache_key, part.place, _identity(part.place))
         if mark in _intact:
             continue
         damaged = [one for one in find_damaged(part, logs)[0] if _is_read(one)]
@@ -113,6 +113,14 @@ def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
                 "`omnigraph verify --deep` names everything that is damaged",
             )
         _intact.add(mark)
+
+
+def _identity(place: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(place)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _is_read(one: DamagedFile) -> bool:
