@@ -79,12 +79,6 @@ class Cache(Generic[K, V]):
         with self._lock:
             self._keep(key, value)
 
-    def set_limit(self, limit: int) -> None:
-        """Allow so much from now on."""
-        with self._lock:
-            self._limit = limit
-            self._make_room()
-
     def clear(self) -> None:
         with self._lock:
             self._kept.clear()

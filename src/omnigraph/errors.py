@@ -36,6 +36,7 @@ Sorted by what the caller can do next:
     ├── DeniedError             ask for the right
     │   └── ActionDenied
     ├── LimitError              ask for less
+    │   ├── InputTooLarge
     │   └── ResourceLimitExceeded
     └── StorageError            call the operator; the outcome may be unknown
         ├── StorageFailure          the substrate failed, with a kind
@@ -617,8 +618,10 @@ class MergeConflicts(ConflictError):
         self.source, self.target, self.conflicts = source, target, tuple(conflicts)
         first = "; ".join(conflict.message for conflict in conflicts[:3])
         rest = f"; +{len(conflicts) - 3} more" if len(conflicts) > 3 else ""
+        count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
         super().__init__(
-            f"merging '{source}' into '{target}' has {len(conflicts)} conflicts: {first}{rest}"
+            f"merging '{source}' into '{target}' has {count}: {first}{rest}. Nothing was changed; "
+            "a dry run lists them, rules (resolve) and decisions settle them"
         )
 
     def details(self) -> Mapping[str, JsonValue]:
@@ -767,6 +770,16 @@ class ResourceLimitExceeded(LimitError):
     def details(self) -> Mapping[str, JsonValue]:
         limit = {"resource": self.resource, "limit": self.limit, "actual": self.actual}
         return {"resource_limit": limit}
+
+
+class InputTooLarge(LimitError):
+    """A compressed file expands to more than a limit allows; `setting` raises the limit."""
+
+    code = "input_too_large"
+
+    def __init__(self, file: str, reason: str, setting: str) -> None:
+        super().__init__(f"{file} {reason}; {setting} raises the limit, and 0 removes it")
+        self.file, self.setting = file, setting
 
 
 # --- call the operator -------------------------------------------------------------------------

@@ -34,6 +34,7 @@ _SEARCH = "search"
 _EMBEDDING = "embedding"
 _S3 = "graphs on S3"
 _SPARK = "work on Spark"
+_LOADS = "loads"
 _COMMAND_LINE = "command line"
 
 
@@ -340,6 +341,27 @@ class SparkSettings(SettingGroup):
 
 
 @dataclass(frozen=True, slots=True)
+class InputSettings(SettingGroup):
+    """What a compressed file may expand to."""
+
+    expanded_bytes: int = setting(
+        "OMNIGRAPH_INPUT_EXPANDED_MIB",
+        1 << 38,
+        MEBIBYTES,
+        "How large a compressed file may be once it is decompressed; `0` sets no limit.",
+        applies=_LOADS,
+    )
+    expansion_ratio: int = setting(
+        "OMNIGRAPH_INPUT_EXPANSION",
+        200,
+        count(),
+        "How many times its size a compressed file may expand to; the first 64 MiB are always "
+        "read, and `0` sets no limit.",
+        applies=_LOADS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings(SettingGroup):
     """What the environment asks for, parsed and checked."""
 
@@ -389,10 +411,9 @@ class Settings(SettingGroup):
         "OMNIGRAPH_CLEANUP_GRACE",
         86_400.0,
         seconds(),
-        "How long a small write may take to prepare, the same for all processes. Cleanup leaves "
-        "files and forks alone that nothing refers to for so long, at least a minute, and a write "
-        "that took longer is refused. `0` says that nobody else writes. Bulk loads and `optimize` "
-        "may take days.",
+        "How long cleanup leaves files and forks alone that nothing refers to, at least a minute. "
+        "A small write that takes longer to prepare may have to start over. `0` says that nobody "
+        "else writes. Bulk loads and `optimize` may take days.",
         applies=f"{_WRITES}, {_MAINTENANCE}",
     )
     maintenance_concurrency: int = setting(
@@ -417,21 +438,22 @@ class Settings(SettingGroup):
         "OMNIGRAPH_TEXT_CACHE_MIB",
         1 << 30,
         MEBIBYTES,
-        "Memory for the words of searched text columns. A column that needs more is read again "
-        "for each search.",
+        "Memory of each open graph for the words of searched text columns. A column that needs "
+        "more is read again for each search.",
         applies=_SEARCH,
     )
     vector_cache_bytes: int = setting(
         "OMNIGRAPH_VECTOR_CACHE_MIB",
         1 << 29,
         MEBIBYTES,
-        "Memory for searched vector columns. A column that needs more is searched by its index, "
-        "and without one read again for each search.",
+        "Memory of each open graph for searched vector columns. A column that needs more is "
+        "searched by its index, and without one read again for each search.",
         applies=_SEARCH,
     )
     embed: EmbedSettings = EmbedSettings()
     aws: AwsSettings = AwsSettings()
     spark: SparkSettings = SparkSettings()
+    input: InputSettings = InputSettings()
     load_engine: Engine = setting(
         "OMNIGRAPH_LOAD_ENGINE",
         Engine.SPARK,

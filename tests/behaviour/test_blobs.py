@@ -342,9 +342,13 @@ def test_the_command_refuses_bad_ranges(command, place: Path, flags, code: int) 
 def test_a_failure_leaves_the_file_that_was_there(command, place: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.bin"
     out.write_bytes(b"before")
-    done = command("get", "node", "Page", "null", "body", str(place), "--out", str(out))
-    assert (done.returncode, out.read_bytes()) == (1, b"before")
     done = command("get", "node", "Page", "large", "body", str(place), "--out", str(out))
+    assert (done.returncode, out.read_bytes()) == (1, b"before")
+    assert b"exists; give --force to replace it" in done.stderr
+    forced = ("--force", "--out", str(out))
+    done = command("get", "node", "Page", "null", "body", str(place), *forced)
+    assert (done.returncode, out.read_bytes()) == (1, b"before")
+    done = command("get", "node", "Page", "large", "body", str(place), *forced)
     assert (done.returncode, done.stdout, out.read_bytes()) == (0, b"", LARGE)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "pages.omni"]
 

@@ -22,12 +22,13 @@ SPEC = {"dimension": 2, "types": {"Artist": {"target": "feel", "fields": ["name"
 LOCAL = {
     *("alias", "login", "logout", "config path", "config show", "config token"),
     *("profile list", "profile show", "completion", "version", "shell", "ingest"),
-    *("schema get", "schema lint"),
+    *("schema get", "schema lint", "config settings", "fmt"),
 }
 """Commands about the operator, the terminal or a file alone, and other names of commands."""
 
 METHODS = {
     "init": "omnigraph.init",
+    "clone": "omnigraph.clone",
     "query": "Graph.query",
     "mutate": "Graph.mutate",
     "load": "Graph.load",
@@ -37,6 +38,7 @@ METHODS = {
     "blob stat": "Graph.read_blob",
     "branch create": "Graph.create_branch",
     "branch list": "Graph.branches",
+    "branch merge": "Graph.merge",
     "branch rename": "Graph.rename_branch",
     "branch delete": "Graph.delete_branch",
     "tag create": "Graph.tag",

@@ -133,7 +133,7 @@ def _takes_engine() -> bool:
 
 def test_a_file_is_written_whole_or_not_at_all(template: Path, tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
-    command = ("query", str(template), "-e", ALL, "--format", "csv", "--out", str(out))
+    command = ("query", str(template), "-e", ALL, "--format", "csv", "--force", "--out", str(out))
     whole = seconds_to_run(*command, cwd=tmp_path)
     expected = out.read_bytes()
     for delay in moments(whole):

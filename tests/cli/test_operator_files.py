@@ -240,8 +240,8 @@ def test_fish_keeps_the_commas_of_a_description(command) -> None:
     [
         (
             ["omnigraph", "bra"],
-            "plain\nbranch\nCreate, list and delete branches.\n",
-            "plain,branch\tCreate, list and delete branches.\n",
+            "plain\nbranch\nCreate, merge, rename and delete branches.\n",
+            "plain,branch\tCreate, merge, rename and delete branches.\n",
         ),
         (["omnigraph", "snapshot", "gra"], "dir\ngra\n_\n", "dir,gra\n"),
         (["omnigraph", "lint", "--schema", "no"], "file\nno\n_\n", "file,no\n"),
@@ -265,7 +265,7 @@ def test_zsh_and_fish_are_answered_in_their_own_way(
     [
         ("omnigraph bra", "branch"),
         ("omnigraph branch cr", "create"),
-        ("omnigraph query --f", "--format"),
+        ("omnigraph query --form", "--format"),
     ],
 )
 def test_words_are_completed(command, words: str, expected: str) -> None:

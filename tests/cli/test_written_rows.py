@@ -62,8 +62,41 @@ def test_a_query_that_fails_leaves_the_file_alone(omnigraph, place, tmp_path: Pa
     out.write_text("before")
     bad = "query q() { match { $a: Nobody } return { $a.slug } }"
     for kind in ("csv", "parquet"):
-        outcome = omnigraph("query", str(place), "-e", bad, "--format", kind, "--out", str(out))
-        assert (outcome.code, out.read_text()) == (1, "before")
+        command = ("query", str(place), "-e", bad, "--format", kind, "--force", "--out", str(out))
+        assert (omnigraph(*command).code, out.read_text()) == (1, "before")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("query", "-e", ROWS, "--format", "csv", "--out", "rows"),
+        ("query", "-e", ROWS, "--format", "parquet", "--out", "rows"),
+        ("export", "--out", "rows"),
+        ("load", "--data", "in.jsonl", "--mode", "merge", "--engine", "local", "--on-error",
+         "skip", "--rejects", "rows"),
+    ],
+    ids=lambda command: " ".join(command[:1] + command[-2:]),
+)  # fmt: skip
+def test_a_file_is_replaced_only_if_that_is_asked_for(
+    omnigraph, place, tmp_path, monkeypatch, command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.jsonl").write_text('{"type": "Artist", "data": {"slug": "cy"}}\nno record\n')
+    Path("rows").write_text("before")
+    outcome = omnigraph(*command, "--store", str(place))
+    assert (outcome.code, outcome.err) == (1, "error: rows exists; give --force to replace it\n")
+    assert Path("rows").read_text() == "before"
+    assert len(library.open(place).commits()) == 2, "the work was not begun"
+    assert omnigraph(*command, "--force", "--store", str(place)).code == 0
+    assert Path("rows").read_bytes() != b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g.omni", "in.jsonl", "rows"]
+
+
+def test_a_folder_is_never_replaced(omnigraph, place: Path, tmp_path: Path) -> None:
+    command = ("export", str(place), "--format", "jsonl", "--out", str(tmp_path / "new"), "--force")
+    outcome = omnigraph(*command)
+    assert outcome.code == 2
+    assert "--force replaces a file; a folder must be new" in outcome.err
 
 
 def test_a_folder_that_is_not_there_is_one_error(omnigraph, place: Path) -> None:

@@ -56,6 +56,7 @@ CALLS = {
     ("commit", "list", *STORE): "commit list",
     ("commit", "show", "{head}", *STORE): "commit show",
     ("init", "other.omni", "--schema", "s.pg"): "init",
+    ("clone", "g.omni", "copy.omni"): "clone",
     ("schema", "show", *STORE): "schema show",
     ("schema", "plan", *STORE, "--schema", "s.pg"): "schema plan",
     ("schema", "plan", "--from", "s.pg", "--schema", "s.pg"): "schema plan",

@@ -37,15 +37,6 @@ def test_what_is_too_large_is_handed_out_and_not_kept():
     assert cache.size == 0
 
 
-def test_a_smaller_limit_drops_what_no_longer_fits():
-    cache = sized(10)
-    cache.value("a", lambda: b"1234")
-    cache.value("b", lambda: b"1234")
-    cache.set_limit(5)
-    assert cache.size == 4
-    assert cache.value("b", lambda: b"") == b"1234"
-
-
 def test_a_failure_is_not_remembered():
     cache = sized(3)
     with pytest.raises(ZeroDivisionError):

@@ -9,6 +9,7 @@ import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -289,7 +290,7 @@ def test_a_spark_worker_that_is_used_again_reads_the_graph_that_is_there(tmp_pat
 GRADES = "query q() { match { $p: Person  $p.grade > 4 } return { $p.name as name } }"
 
 
-def frames_of(graph: omnigraph.Graph, spark) -> list:
+def frames_of(graph: Any, spark) -> list:
     """The same people, by every way to a frame of them."""
     register(spark)
     reader = spark.read.format("omnigraph").option("type", "Person").option("where", "grade > 4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,7 +184,7 @@ def test_the_wire_form_of_a_change(tmp_path: Path) -> None:
         {"edge": "E", "from": "a", "to": "b", "data": {"id": "e", "w": 0.5}},
     ]
     commit = graph.load(rows, "merge", actor="maria").commit
-    body = graph.commit_changes(commit.commit_id).wire()
+    body: dict[str, Any] = graph.commit_changes(commit.commit_id).wire()
     node, edge = body["changes"]
     assert body["cause"] == {
         "graph_commit_id": commit.commit_id,

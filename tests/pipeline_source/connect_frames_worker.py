@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import omnigraph
 from omnigraph.pipeline import spark
@@ -57,11 +58,12 @@ def make_frames(session, growing: Growing) -> dict:
         f"options (path '{graph.uri}', type 'Person')"
     )
     head = graph.commits()[0].commit_id
+    result: Any = graph.query(QUERY, engine="spark", session=session)
     return {
         "load": reader.load(graph.uri),
         "load of a commit": reader.option("commit", head).load(graph.uri),
         "to_spark": graph.nodes("Person").to_spark(session),
-        "query": graph.query(QUERY, engine="spark", session=session).to_spark(),
+        "query": result.to_spark(),
         "view": session.table("people"),
         "SQL view": session.table("people_in_sql"),
     }

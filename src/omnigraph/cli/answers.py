@@ -18,16 +18,23 @@ BINARY_FORMATS = ("arrow", "parquet")
 FORMATS = (*OUTPUT_FORMATS, *BINARY_FORMATS)
 
 
-def write_answer(result: QueryResult, chosen: str, out: str | None, config: OperatorConfig) -> None:
+def write_answer(
+    result: QueryResult,
+    chosen: str,
+    out: str | None,
+    config: OperatorConfig,
+    *,
+    force: bool = False,
+) -> None:
     """Write the rows to a file, whole or not at all, or to stdout."""
     if chosen in BINARY_FORMATS:
         write = result.write_arrow if chosen == "arrow" else result.write_parquet
-        with open_output(out) as file:
+        with open_output(out, force=force) as file:
             write(file)
         return
     lines = answer_lines(result, chosen, config)
     first = next(lines)  # what goes wrong while reading goes wrong before anything is written
-    with open_output(out) as file:
+    with open_output(out, force=force) as file:
         for line in (first, *lines):
             file.write(line.encode("utf-8", "backslashreplace") + b"\n")
 

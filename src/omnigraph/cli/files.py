@@ -123,12 +123,29 @@ def on_disk(source: str | None, target: str | None) -> Iterator[tuple[str | None
                 write_whole(None, iter(lambda: file.read(_BLOCK_BYTES), b""))
 
 
+force_option = click.option("--force", is_flag=True, help="Replace a file that exists.")
+"""For every command that writes a file of the caller's; it is asked with `require_free`."""
+
+
+def require_free(out: str | None, *, force: bool) -> None:
+    """Refuse to replace a file, before any work is done for it."""
+    if force or out is None or out == "-":
+        return
+    target = Path(out)
+    if target.is_file() or (target.is_symlink() and not target.exists()):
+        raise _taken(out)
+
+
+def _taken(out: str) -> click.ClickException:
+    return click.ClickException(f"{out} exists; give --force to replace it")
+
+
 @contextmanager
-def open_output(out: str | None) -> Iterator[BinaryIO]:
+def open_output(out: str | None, *, force: bool) -> Iterator[BinaryIO]:
     """A file to write to or, without one, stdout.
 
     A file appears whole or not at all: whatever goes wrong on the way, one that was there stays
-    as it was.
+    as it was. Without `force` it stays in any case.
     """
     if out is None or out == "-":
         if sys.stdout is None:
@@ -146,7 +163,9 @@ def open_output(out: str | None) -> Iterator[BinaryIO]:
             return
         with scratch.open("xb") as file:
             yield file
-        scratch.replace(target)
+        _put(scratch, target, force=force)
+    except FileExistsError as error:
+        raise _taken(out) from error
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from error
     finally:
@@ -196,8 +215,23 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_whole(out: str | None, blocks: Iterable[bytes]) -> None:
+def _put(made: Path, target: Path, *, force: bool) -> None:
+    """Give a file its name, which nothing has yet unless it may be replaced."""
+    if not force:
+        try:
+            target.hardlink_to(made)  # unlike a move, it fails where there is a file
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            if target.exists():
+                raise FileExistsError from None
+        else:
+            return
+    made.replace(target)
+
+
+def write_whole(out: str | None, blocks: Iterable[bytes], *, force: bool = False) -> None:
     """Write blocks to a file, whole or not at all, or to stdout."""
-    with open_output(out) as file:
+    with open_output(out, force=force) as file:
         for block in blocks:
             file.write(block)

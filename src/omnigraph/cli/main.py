@@ -35,7 +35,7 @@ ENTRIES = {
     "export": Entry(f"{_COMMANDS}.export", "export", "Write a branch as JSON lines."),
     "blob": Entry(f"{_COMMANDS}.blob", "blob", "Read blobs, which no query returns."),
     "snapshot": Entry(f"{_COMMANDS}.snapshot", "snapshot", "Show what makes up a branch."),
-    "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, list, rename and delete branches."),
+    "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, merge, rename and delete branches."),
     "tag": Entry(f"{_COMMANDS}.tag", "tag", "Name commits that are to stay."),
     "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
     "diff": Entry(f"{_COMMANDS}.diff", "diff", "Show what is different between two places."),

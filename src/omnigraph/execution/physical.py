@@ -9,11 +9,15 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.errors import ExternalBlobPolicy
+from omnigraph.execution.read.arrays import Longs
 from omnigraph.storage.tables.blobs import blob_array, blob_field, read_blobs
 from omnigraph.storage.tables.handle import ROW_ID, Table
 from omnigraph.types.arrow import BLOB, entity_schema
 
 EntityTypes = NodeType | EdgeType
+
+_ROWS_PER_TAKE = 100_000
+"""More at once would only raise the peak of memory."""
 
 
 @lru_cache(maxsize=1024)
@@ -83,15 +87,29 @@ def _read_blobs(values: pa.ChunkedArray) -> pa.Array:
 
 def read_by_id(table: Table, ids: pa.Array, type_: EntityTypes) -> pa.Table:
     """The whole rows with these ids, blobs included."""
+    return _with_blobs(table, table.lookup("id", ids, _columns_to_read(type_)), type_)
+
+
+def read_by_row_id(table: Table, row_ids: Longs, type_: EntityTypes) -> pa.Table:
+    """The same by row ids, which costs no look-up."""
+    names = _columns_to_read(type_)
+    starts = range(0, max(len(row_ids), 1), _ROWS_PER_TAKE)
+    pieces = (pa.array(row_ids[start : start + _ROWS_PER_TAKE], pa.uint64()) for start in starts)
+    parts = [table.take_row_ids(piece, names) for piece in pieces]
+    return _with_blobs(table, pa.concat_tables(parts), type_)
+
+
+def _columns_to_read(type_: EntityTypes) -> list[str]:
+    """All but the blobs, and what is needed to find them."""
     wanted = logical_schema(type_)
     plain = [field.name for field in wanted if field.type != BLOB]
-    if len(plain) == len(wanted):
-        return from_stored(table.lookup("id", ids, plain), type_)
-    found = table.lookup("id", ids, [*plain, ROW_ID])
-    row_ids = found.column(ROW_ID).to_pylist()
-    for field in wanted:
+    return plain if len(plain) == len(wanted) else [*plain, ROW_ID]
+
+
+def _with_blobs(table: Table, found: pa.Table, type_: EntityTypes) -> pa.Table:
+    for field in logical_schema(type_):
         if field.type == BLOB:
-            values = read_blobs(table, field.name, row_ids)
+            values = read_blobs(table, field.name, found.column(ROW_ID).to_pylist())
             found = found.append_column(field.name, pa.array(values, pa.large_binary()))
     return from_stored(found, type_)
 

@@ -2,6 +2,7 @@
 
 A row named by its key is looked up. Everything else goes through the scan that queries use: it
 checks what it can while it reads, and only what it cannot check is read into memory, in pieces.
+Everything else is fetched for the rows that were found.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,10 +20,11 @@ from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.constraints.model import NO_IDS, column, without
 from omnigraph.execution.assign import key_ids
 from omnigraph.execution.committed import CommittedRows
-from omnigraph.execution.physical import read_by_id
+from omnigraph.execution.physical import read_by_id, read_by_row_id
 from omnigraph.execution.predicates import Scope, keeps, scalar
+from omnigraph.execution.read.arrays import Longs, as_longs
 from omnigraph.execution.read.pushdown import split
-from omnigraph.execution.read.reader import ID, Found
+from omnigraph.execution.read.reader import ID, Found, Reader
 from omnigraph.execution.read.resolve import Given
 from omnigraph.plan.expressions import (
     Comparator,
@@ -38,6 +41,9 @@ from omnigraph.types.arrow import arrow_type
 from omnigraph.types.property import FLOATS, PropertyType, Scalar
 
 _ID_TYPE = PropertyType(Scalar.STRING)
+_NO_ROWS: Longs = np.empty(0, np.int64)
+_TAKEN_SHARE = 0.05
+"""The ids of more rows than this share are read faster with those of all others."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Selector:
         """The ids of committed rows the condition is true for."""
         named = self._named_id(type_, where)
         if named is None:
-            return self._scanned_ids(type_, where)
+            return _ids(self.committed.reader(type_), self._scan(type_, where))
         names = sorted({ID, *_columns(where)})
         found = self.committed.find(type_.table_key, ID, named, names)
         return column(found.filter(self.mask(found, where)), ID)
@@ -62,14 +68,14 @@ class Selector:
     ) -> pa.Table:
         """Whole rows the condition is true for, pending ones in place of committed ones."""
         # Of a row named by its key all is read at once; else what the condition needs, then more.
-        named = self._named_id(type_, where)
-        ids = self.matching_ids(type_, where) if named is None else named
-        ids = ids.filter(without(ids, column(pending, ID)))
-        found = read_by_id(self.committed.table(type_.table_key), ids, type_)
+        table, named = self.committed.table(type_.table_key), self._named_id(type_, where)
         if named is not None:
+            found = read_by_id(table, named, type_)
             found = found.filter(self.mask(found, where))
-        changed = pending.filter(self.mask(pending, where))
-        return pa.concat_tables([found, changed])
+        else:
+            found = read_by_row_id(table, self._scan(type_, where), type_)
+        found = found.filter(without(column(found, ID), column(pending, ID)))
+        return pa.concat_tables([found, pending.filter(self.mask(pending, where))])
 
     def mask(self, rows: pa.Table, where: Predicate) -> pa.Array:
         def values(_variable: str, name: str) -> pa.Array:
@@ -77,23 +83,25 @@ class Selector:
 
         return keeps(where, Scope(rows.num_rows, values, self.parameters, self.now))
 
-    def _scanned_ids(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array:
+    def _scan(self, type_: NodeType | EdgeType, where: Predicate) -> Longs:
+        """The row ids of committed rows the condition is true for, in the order of the table."""
         reader = self.committed.reader(type_)
         parts = split([where], reader, Given(self.parameters, self.now))
-        names = sorted({ID, *(name for part in parts.rest for name in _columns(part))})
+        names = sorted({name for part in parts.rest for name in _columns(part)})
         batches = reader.batches(names, parts.filter)
-        return pa.concat_arrays([NO_IDS, *(self._ids_kept(found, parts.rest) for found in batches)])
+        return np.concatenate([_NO_ROWS, *(self._kept(batch, parts.rest) for batch in batches)])
 
-    def _ids_kept(self, found: Found, conditions: Sequence[Predicate]) -> pa.Array:
-        """The ids of the rows for which all of these conditions are true."""
+    def _kept(self, found: Found, conditions: Sequence[Predicate]) -> Longs:
+        """The rows for which all of these conditions are true."""
 
         def values(_variable: str, name: str) -> pa.Array:
             return found.column(name)
 
         scope = Scope(found.size, values, self.parameters, self.now)
         masks = [keeps(condition, scope) for condition in conditions]
-        ids = found.column(ID)
-        return ids.filter(reduce(pc.and_, masks)) if masks else ids
+        if not masks:
+            return found.row_ids
+        return found.row_ids[as_longs(pc.indices_nonzero(reduce(pc.and_, masks)))]
 
     def _named_id(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array | None:
         """The one id a row can have if the condition fixes its id or every member of its key."""
@@ -138,7 +146,18 @@ class Selector:
         return (name, value) if exact and value.is_valid else None
 
 
+def _ids(reader: Reader, row_ids: Longs) -> pa.Array:
+    """The ids of these rows, in that order; of many, by reading the ids of all, in pieces."""
+    if len(row_ids) <= reader.row_count * _TAKEN_SHARE:
+        return reader.take(row_ids, [ID]).column(ID)
+    batches = reader.batches([ID])
+    kept = (batch.column(ID).filter(np.isin(batch.row_ids, row_ids)) for batch in batches)
+    return pa.concat_arrays([NO_IDS, *kept])
+
+
 def _columns(where: Predicate) -> Iterator[str]:
     for operand in operands_of(where):
         if isinstance(operand, PropertyValue):
             yield operand.property
+        elif isinstance(operand, EntityId):
+            yield ID

@@ -18,8 +18,7 @@ from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.load import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.read.topology import Topology
-from omnigraph.execution.search.segments import limit_memory
-from omnigraph.execution.search.vectors import limit_vector_memory
+from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.graph import (
     blobs,
     changing,
@@ -201,14 +200,15 @@ class Graph:
         opening.require_whole(root)
         self._views = Views(root)
         self.read_only, self.actor = read_only, actor
-        embedder = LazyEmbedder(root.settings.embed)
+        settings = root.settings
+        embedder = LazyEmbedder(settings.embed)
         self._settings = QuerySettings(
-            Topology(), query_embedder(embedder), root.settings.traversal
+            Topology(search=SearchMemory(settings.text_cache_bytes, settings.vector_cache_bytes)),
+            query_embedder(embedder),
+            settings.traversal,
         )
-        limit_memory(root.settings.text_cache_bytes)
-        limit_vector_memory(root.settings.vector_cache_bytes)
         self._keys = RecentKeys()
-        self._autopilot = Autopilot(self._views, root.settings.autopilot)
+        self._autopilot = Autopilot(self._views, settings.autopilot)
         self._writer = Writer(self._views, self._autopilot.wrote)
         self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)

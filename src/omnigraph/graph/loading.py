@@ -42,6 +42,8 @@ MANY_BYTES = 8 << 20
 COSTLY_BYTES = 1 << 20
 """More input than this takes long to prepare, and is not prepared while others wait."""
 
+_NOT_ENCODED = (RecursionError, OverflowError, TypeError, ValueError)
+
 Records = str | Path | bytes | Iterable[Mapping[str, object]]
 """A file of JSON lines, its content, or the records themselves."""
 Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
@@ -150,7 +152,24 @@ def read_records(records: Records) -> tuple[bytes, str | None]:
             return Path(records).read_bytes(), str(records)
         except OSError as error:
             raise BadRequest(f"cannot read {records}: {error.strerror or error}") from error
-    return msgspec.json.Encoder().encode_lines(list(records)), None
+    return _encode(list(records)), None
+
+
+def _encode(records: Sequence[object]) -> bytes:
+    """Records as JSON lines."""
+    encoder = msgspec.json.Encoder()
+    try:
+        return encoder.encode_lines(records)
+    except _NOT_ENCODED:
+        for number, record in enumerate(records, 1):
+            try:
+                encoder.encode(record)
+            except RecursionError:
+                raise BadRequest(f"record {number} contains itself or is nested too deep") from None
+            except _NOT_ENCODED as error:
+                reason = str(error).partition(";")[0]  # after it stands advice for Python itself
+                raise BadRequest(f"record {number} cannot be written as JSON: {reason}") from error
+        raise
 
 
 def load(writer: Writer, request: LoadRequest) -> LoadResult:

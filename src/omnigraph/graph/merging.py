@@ -149,9 +149,9 @@ class BranchMerge:
             merging=Merging(plan.source, plan.history),
         )
 
-    def may_retry(self, cause: ReadSetChanged) -> bool:
-        """It is computed anew on the target as it is then, but never from another branch."""
-        return not cause.member.startswith("branch_identifier:")
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        """It is computed anew on both branches as they are then."""
+        return True
 
 
 def _details(plan: MergePlan, message: str | None) -> dict[str, object]:

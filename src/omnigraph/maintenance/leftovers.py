@@ -18,7 +18,6 @@ from omnigraph.storage.layout import MANIFEST, STAGING
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.recovery.settle import settle_all
 from omnigraph.storage.residue import find_residue, remove_residue
-from omnigraph.storage.staged import SHORTEST_GRACE_S
 from omnigraph.storage.tables.branches import (
     TableBranch,
     delete_branch,
@@ -35,6 +34,8 @@ from omnigraph.storage.tables.reclaim import (
 )
 from omnigraph.storage.unreferenced import Sightings
 
+SHORTEST_GRACE_S = 60.0
+"""However short the time is that unreferenced files are spared, a write may take this long."""
 _AT_A_TIME = 64
 """So many branches are removed before other writers get their turn."""
 _FILES_AT_A_TIME = 256

@@ -220,6 +220,7 @@ class LoadJob:
             locations=locations,
             aws=self._root.settings.aws,
             options=self._options,
+            input=self._root.settings.input,
             rejects=rejects,
         )
         origins = self._read(spec, catalog)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from omnigraph.storage.tables.location import is_flat_name
 
 BEAT_S = 20.0
 """So often the author of a note changes it."""
+LONGEST_S = 6 * 86_400.0
+"""However long files are spared by us, the substrate removes them after a week."""
 SILENCE_S = 300.0
 """The author of a note that does not change for so long is dead, or has slept and will be told."""
 
@@ -114,6 +117,15 @@ def _shared_note(root: GraphRoot, pointer: str) -> _BeatingNote:
     return _BeatingNote(root.store, found.decode(), BEAT_S)
 
 
+def _require_short(began_s: float) -> None:
+    taken_s = time.monotonic() - began_s
+    if taken_s > LONGEST_S:
+        raise ConflictError(
+            f"the write took {taken_s / 86_400:.1f} days to prepare, but files without a reference "
+            f"may be removed after {LONGEST_S / 86_400:.0f}; nothing was changed, redo it"
+        )
+
+
 def _taken_for_dead() -> ConflictError:
     return ConflictError(
         "cleanup has taken this write for dead, because it gave no sign of life for too long, and "
@@ -125,12 +137,13 @@ class _LockedNote:
     """An empty file that is locked by its author."""
 
     def __init__(self, place: Path) -> None:
-        self._place = place
+        self._place, self._began_s = place, time.monotonic()
         with translated_os_errors("lock", str(place)):
             place.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor: int | None = _locked(place)
 
     def check(self) -> None:
+        _require_short(self._began_s)
         with translated_os_errors("look for", str(self._place)):
             if self._descriptor is None or not is_at(self._descriptor, self._place):
                 raise _taken_for_dead()
@@ -160,7 +173,7 @@ class _BeatingNote:
     def __init__(self, store: ObjectStore, path: str, beat_s: float) -> None:
         self._store, self._path, self._beat_s = store, path, beat_s
         self._holder = str(Holder.of_this_process())
-        self._beats = 0
+        self._beats, self._began_s = 0, time.monotonic()
         self._over = threading.Event()
         # A daemon: it must not keep a process alive that has nothing else to do.
         self._heart = threading.Thread(target=self._go_on, name="omnigraph-at-work", daemon=True)
@@ -188,6 +201,7 @@ class _BeatingNote:
                 self._store.put_if_match(self._path, body, found.tag)
 
     def check(self) -> None:
+        _require_short(self._began_s)
         if self._over.is_set() or self._store.find(self._path) is None:
             raise _taken_for_dead()
 

@@ -17,9 +17,6 @@ from omnigraph.storage.tables.branches import create_branch, delete_branch
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.stage import StagedTransaction
 
-SHORTEST_GRACE_S = 60.0
-"""However short the time is that unreferenced files are spared, a write may take this long."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ticket:

@@ -29,7 +29,7 @@ from execution.search.corpora import (
     text_rows,
 )
 from omnigraph.execution.search.bm25 import scores
-from omnigraph.execution.search.segments import forget_segments
+from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.execution.search.text import matching_ids, matching_rows
 from omnigraph.plan.expressions import TextMode
 from omnigraph.storage.tables.branches import create_branch
@@ -45,6 +45,10 @@ ALBUMS = {
 }
 
 
+MEMORY = SearchMemory()
+"""Shared by all tests: what it keeps is named by the files of their tables."""
+
+
 def search(table, query):
     return matched(table, TextMode.ANY_TERM, query)
 
@@ -58,14 +62,14 @@ def fuzzy(table, query, distance=None):
 
 
 def matched(table, mode, query, distance=None):
-    ids = matching_ids(table, "text", mode, query, distance).to_pylist()
+    ids = matching_ids(MEMORY, table, "text", mode, query, distance).to_pylist()
     assert len(set(ids)) == len(ids), "an id twice"
-    assert ids_of(table, matching_rows(table, "text", mode, query, distance)) == ids
+    assert ids_of(table, matching_rows(MEMORY, table, "text", mode, query, distance)) == ids
     return set(ids)
 
 
 def scored(table, query):
-    found = scores(table, "text", query)
+    found = scores(MEMORY, table, "text", query)
     assert found.values.dtype == np.float64
     ids = ids_of(table, found.row_ids)
     assert len(set(ids)) == len(ids), "an id twice"
@@ -241,7 +245,7 @@ def test_random_histories_give_the_naive_answer(data):
             table, texts = changed_somehow(data, table, texts, some_texts)
             query, distance = data.draw(queries), data.draw(st.integers(0, 3))
             warm = assert_naive_answers(table, texts, query, distance)
-            forget_segments()
+            MEMORY.clear()
             assert scored(table, query) == warm
 
 

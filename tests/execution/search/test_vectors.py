@@ -23,7 +23,8 @@ from execution.search.corpora import (
     vector_rows,
 )
 from omnigraph.errors import BadRequest
-from omnigraph.execution.search.vectors import MATRIX_BYTES, limit_vector_memory, nearest
+from omnigraph.execution.search import vectors as search
+from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.handle import open_table
 from omnigraph.storage.tables.indices import IndexKind
@@ -59,12 +60,18 @@ def naive(vectors, query, within=None, keep=None):
     return [(id, pytest.approx(distance, rel=1e-12)) for distance, id in sorted(measured)[:keep]]
 
 
-@pytest.fixture(autouse=True, params=["in memory", "too large for memory"])
+MEMORIES = {"in memory": SearchMemory(), "too large for memory": SearchMemory(vector_bytes=0)}
+chosen = [SearchMemory()]
+
+
+@pytest.fixture(autouse=True, params=MEMORIES)
 def _memory(request):
     """Every test with a column that is kept in memory, and with one that never is."""
-    limit_vector_memory(MATRIX_BYTES if request.param == "in memory" else 0)
-    yield
-    limit_vector_memory(MATRIX_BYTES)
+    chosen[:] = [MEMORIES[request.param]]
+
+
+def nearest(table, column, query, among, keep):
+    return search.nearest(chosen[0], table, column, query, among, keep)
 
 
 @pytest.fixture(params=["no index", "full index", "partial index"])

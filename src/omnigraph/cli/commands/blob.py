@@ -10,7 +10,7 @@ import click
 
 from omnigraph.cli.completing import FILE
 from omnigraph.cli.examples import examples
-from omnigraph.cli.files import write_whole
+from omnigraph.cli.files import force_option, require_free, write_whole
 from omnigraph.cli.output import print_json
 from omnigraph.cli.places import place_options, view_at
 from omnigraph.cli.scope import Scope, graph_options
@@ -50,6 +50,7 @@ def blob() -> None:
 @click.option("--length", type=click.IntRange(min=1), metavar="N", help="At most so many bytes.")
 @click.option("--range", "span", metavar="A-B", help="Bytes A to B, both read; A- or -N besides.")
 @click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
+@force_option
 def get(
     scope: Scope,
     entity: str,
@@ -63,6 +64,7 @@ def get(
     length: int | None,
     span: str | None,
     out: str | None,
+    force: bool,
 ) -> None:
     """Write the bytes of a blob, or a range of them, as they are.
 
@@ -70,6 +72,7 @@ def get(
     """
     if span is not None and (offset is not None or length is not None):
         raise click.UsageError("give the range once: with --range, or with --offset and --length")
+    require_free(out, force=force)
     cell = (entity, type_name, entity_id, property_name)
     first, last, final = _parse_span(span)
     if first is not None:
@@ -78,7 +81,7 @@ def get(
     if final is not None:
         start = max(0, (found.size or 0) - final)
         found = _find(scope, cell, (None, None, found.stat.snapshot_id), start, None)
-    write_whole(out, found.chunks())
+    write_whole(out, found.chunks(), force=force)
 
 
 @blob.command("stat", epilog=examples("blob stat"))

@@ -18,7 +18,7 @@ SHOWN_CONFLICTS = 20
 
 @click.group()
 def branch() -> None:
-    """Create, list, merge, rename and delete branches."""
+    """Create, merge, rename and delete branches."""
 
 
 @branch.command("create", epilog=examples("branch create"))

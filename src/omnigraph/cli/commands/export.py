@@ -12,7 +12,7 @@ import click
 from omnigraph.cli.completing import FILE
 from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
-from omnigraph.cli.files import write_whole
+from omnigraph.cli.files import force_option, require_free, write_whole
 from omnigraph.cli.output import print_json
 from omnigraph.cli.places import check_place, place_options, view_at
 from omnigraph.cli.scope import Scope, graph_options
@@ -27,6 +27,7 @@ from omnigraph.settings import ENGINES
 @click.option(
     "--out", type=FILE, metavar="PATH", help="Write to a file or folder instead of stdout."
 )
+@force_option
 @click.option(
     "--format", "format_", type=click.Choice(("jsonl", "parquet")), help="A folder of such files."
 )
@@ -41,6 +42,7 @@ def export(
     snapshot: str | None,
     types: tuple[str, ...],
     out: str | None,
+    force: bool,
     format_: str | None,
     engine: str | None,
     spark_conf: tuple[str, ...],
@@ -54,10 +56,13 @@ def export(
     check_place(branch, at, snapshot)
     if as_json and out in (None, "-"):
         raise click.UsageError("the records are printed: --json needs --out PATH")
+    require_free(out, force=force)
     view = view_at(scope, branch, at, snapshot)
     if format_ is not None or engine is not None:
         if out is None or out == "-":
             raise click.UsageError("files are written to a folder: give it with --out")
+        if force:
+            raise click.UsageError("--force replaces a file; a folder must be new")
         engine = engine or "local"
         with stage_log(engine, quiet=scope.quiet or as_json):
             result = view.export_files(
@@ -83,7 +88,7 @@ def export(
     are_seen = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
     told = nullcontext() if are_seen else working("exporting", total=total, unit="records")
     with told as work:
-        write_whole(out, written.counting(view.export_jsonl(types or None), work))
+        write_whole(out, written.counting(view.export_jsonl(types or None), work), force=force)
     if as_json:
         rows, size = written.rows, written.size
         print_json({"out": out, "format": "jsonl", "rows": rows, "bytes": size})

@@ -28,7 +28,7 @@ def fmt(paths: tuple[str, ...], check: bool, as_json: bool) -> int:
     if not check:
         for path in changed:
             mode = Path(path).stat().st_mode
-            write_whole(path, [texts[path][1].encode()])
+            write_whole(path, [texts[path][1].encode()], force=True)
             Path(path).chmod(mode)
     if as_json:
         print_json({"files": [{"path": path, "changed": path in changed} for path in texts]})

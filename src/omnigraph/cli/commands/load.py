@@ -10,7 +10,7 @@ import click
 from omnigraph.cli.completing import FILE
 from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
-from omnigraph.cli.files import read_stdin
+from omnigraph.cli.files import force_option, read_stdin, require_free
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
 from omnigraph.settings import ENGINES
@@ -78,6 +78,7 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
 @click.option(
     "--rejects", type=FILE, metavar="PATH", help="Write every refused record to this file."
 )
+@force_option
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--yes", is_flag=True, help="Overwrite a graph elsewhere without being asked.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -95,6 +96,7 @@ def load(
     partial: bool,
     on_error: str,
     rejects: str | None,
+    force: bool,
     spark_conf: tuple[str, ...],
     yes: bool,
     as_json: bool,
@@ -104,6 +106,7 @@ def load(
     Records of any types may be mixed in files of JSON lines, also compressed (.gz, .zst). Parquet
     and CSV hold the rows of one type.
     """
+    require_free(rejects, force=force)
     if mode == "overwrite":
         consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)

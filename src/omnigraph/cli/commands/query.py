@@ -10,7 +10,7 @@ from omnigraph.cli.answers import BINARY_FORMATS, FORMATS, write_answer
 from omnigraph.cli.completing import FILE
 from omnigraph.cli.engines import spark_options, starting
 from omnigraph.cli.examples import examples
-from omnigraph.cli.files import read_parameters, read_query
+from omnigraph.cli.files import force_option, read_parameters, read_query, require_free
 from omnigraph.cli.places import check_place, place_options, view_at
 from omnigraph.cli.scope import Scope, graph_options
 from omnigraph.settings import ENGINES
@@ -31,6 +31,7 @@ from omnigraph.settings import ENGINES
 @click.option("--format", "chosen", type=click.Choice(FORMATS), help="How to write rows.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
+@force_option
 def query(
     scope: Scope,
     name: str | None,
@@ -46,6 +47,7 @@ def query(
     chosen: str | None,
     as_json: bool,
     out: str | None,
+    force: bool,
 ) -> None:
     """Run read query NAME; a text with one query needs no name.
 
@@ -56,6 +58,7 @@ def query(
         raise click.UsageError("give --format or --json, not both")
     if chosen in BINARY_FORMATS and out is None and sys.stdout is not None and sys.stdout.isatty():
         raise click.UsageError(f"--format {chosen} is not for a terminal; give --out PATH")
+    require_free(out, force=force)
     source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)
     view = view_at(scope, branch, at, snapshot)
@@ -63,4 +66,4 @@ def query(
     with starting(engine):
         result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
     shape = "json" if as_json else chosen or scope.config.output
-    write_answer(result, shape, out, scope.config)
+    write_answer(result, shape, out, scope.config, force=force)

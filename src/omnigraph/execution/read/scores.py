@@ -148,7 +148,15 @@ def _matching(
         return None
     assert isinstance(query, str), "the binder lets only strings through"
     distance = None if condition.distance is None else _distance(context, condition)
-    found = partial(search, reader.table, column.name, condition.mode, query, distance)
+    found = partial(
+        search,
+        context.topology.search,
+        reader.table,
+        column.name,
+        condition.mode,
+        query,
+        distance,
+    )
     return _remembered(context, (search, condition, reader.key), found)
 
 
@@ -231,13 +239,21 @@ def _hits(
         return Hits.together([])
     if isinstance(operand, TextScore):
         assert isinstance(query, str), "the binder lets only strings through"
-        search = partial(bm25.scores, reader.table, column.name, query)
+        search = partial(bm25.scores, context.topology.search, reader.table, column.name, query)
         return _remembered(context, (operand, reader.key), search)
     vector = _vector(context, operand, query)
     among = None if candidates.are_all else candidates.row_ids
     if keep is None and len(candidates.row_ids) >= _MOST_CANDIDATES:
         among = None
-    measure = partial(vectors.nearest, reader.table, column.name, vector, among, keep)
+    measure = partial(
+        vectors.nearest,
+        context.topology.search,
+        reader.table,
+        column.name,
+        vector,
+        among,
+        keep,
+    )
     return _remembered(context, (operand, keep, reader.key) if among is None else None, measure)
 
 

@@ -1,4 +1,4 @@
-"""The cache that makes reads warm: numberings, adjacencies and columns, bounded in bytes.
+"""What makes reads warm: numberings, adjacencies, columns and searched columns, bounded in bytes.
 
 Everything in it is a pure function of one physical version of some tables, so entries are never
 wrong, only old; snapshots and branches that show the same table version share them.
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from omnigraph.cache import Cache
+from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.location import TableLocation
 
@@ -31,9 +32,12 @@ Key = tuple[Hashable, ...]
 
 
 class Topology:
-    """What the reads of a graph share; safe to share between threads."""
+    """What the reads of one graph handle share; safe to share between threads."""
 
-    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    def __init__(
+        self, limit_bytes: int = DEFAULT_LIMIT_BYTES, search: SearchMemory | None = None
+    ) -> None:
+        self.search = SearchMemory() if search is None else search
         self._entries: Cache[Key, Cached] = Cache(
             limit_bytes, lambda entry: entry.nbytes, largest=limit_bytes // _LARGEST_SHARE
         )
@@ -80,3 +84,4 @@ class Topology:
     def clear(self) -> None:
         for cache in (self._entries, self._tables, self._spent):
             cache.clear()
+        self.search.clear()

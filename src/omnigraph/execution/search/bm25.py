@@ -10,6 +10,7 @@ import numpy as np
 
 from omnigraph.execution.search.analysis import query_terms
 from omnigraph.execution.search.hits import Doubles, Hits, Integers
+from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.execution.search.segment import Counts, Places
 from omnigraph.execution.search.segments import LiveSegment, live_segments
 from omnigraph.storage.tables.handle import Table
@@ -29,14 +30,14 @@ class _Counted:
     row_ids: Integers
 
 
-def scores(table: Table, column: str, query: str) -> Hits:
+def scores(memory: SearchMemory, table: Table, column: str, query: str) -> Hits:
     """The BM25 score of each row with at least one term of the query.
 
     What counts as rare or long is judged by all rows of the table that have a text.
     """
     terms = query_terms(query)
     documents, length, pieces = 0, 0, []
-    for found in live_segments(table, column) if terms else ():
+    for found in live_segments(memory, table, column) if terms else ():
         documents += found.document_count
         length += found.term_count
         pieces.append(_counted(found, terms))

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from omnigraph.cache import Cache
 from omnigraph.execution.search.hits import Integers
+from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.search import ColumnPiece, row_ids
 
-_ROW_ID_BYTES = 256 << 20
 
-_row_ids: Cache[tuple[object, ...], Integers] = Cache(_ROW_ID_BYTES, lambda ids: ids.nbytes)
-
-
-def piece_row_ids(table: Table, piece: ColumnPiece) -> Integers:
+def piece_row_ids(memory: SearchMemory, table: Table, piece: ColumnPiece) -> Integers:
     """The row id of every row of a piece; -1 for those this version of the table has not."""
     # Row ids are given on a branch, so what two branches share is looked up on each.
     key = (table.location.cache_key, piece.content, piece.deletions)
-    return _row_ids.value(key, partial(row_ids, table, piece))
-
-
-def forget_row_ids() -> None:
-    """Give the memory back."""
-    _row_ids.clear()
+    return memory.row_ids.value(key, partial(row_ids, table, piece))

@@ -1,4 +1,4 @@
-"""The segments of a text column at one version of a table, kept in memory between queries.
+"""The segments of a text column at one version of a table, kept in memory between searches.
 
 They are made from the files of the table, which never change, so that after a write only the new
 files have to be read, and branches share what they have in common. Which rows are deleted is
@@ -14,19 +14,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.cache import Cache
 from omnigraph.execution.search.hits import Integers
-from omnigraph.execution.search.rows import forget_row_ids, piece_row_ids
+from omnigraph.execution.search.memory import SearchMemory
+from omnigraph.execution.search.rows import piece_row_ids
 from omnigraph.execution.search.segment import Flags, Segment, build_segment
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.search import DELETED, ColumnPiece, column_pieces, read_piece
-
-SEGMENT_BYTES = 1 << 30
-"""Room for some millions of short texts; what does not fit is read again for each query."""
-
-_segments: Cache[tuple[object, ...], Segment] = Cache(
-    SEGMENT_BYTES, lambda segment: segment.size_bytes
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +48,13 @@ class LiveSegment:
         return int(self.segment.lengths.sum(where=self.live))
 
 
-def live_segments(table: Table, column: str) -> Iterator[LiveSegment]:
+def live_segments(memory: SearchMemory, table: Table, column: str) -> Iterator[LiveSegment]:
     """The whole column, a piece at a time, so that a large table need not fit in memory."""
     for piece in column_pieces(table, ["id", column]):
-        segment = _segments.value(piece.content, partial(_read, table, column, piece))
-        row_ids = piece_row_ids(table, piece)
+        segment = memory.segments.value(piece.content, partial(_read, table, column, piece))
+        row_ids = piece_row_ids(memory, table, piece)
         live = None if piece.deletions is None else row_ids != DELETED
         yield LiveSegment(segment, row_ids, live)
-
-
-def limit_memory(most_bytes: int) -> None:
-    """Keep no more than so many bytes of segments from now on, in this process."""
-    _segments.set_limit(most_bytes)
-
-
-def forget_segments() -> None:
-    """Give the memory back."""
-    _segments.clear()
-    forget_row_ids()
 
 
 def _read(table: Table, column: str, piece: ColumnPiece) -> Segment:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from omnigraph.execution.search.analysis import QueryWord, query_words
 from omnigraph.execution.search.distance import within_distance
 from omnigraph.execution.search.hits import Integers
+from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.execution.search.segment import Flags, Places, Segment
 from omnigraph.execution.search.segments import LiveSegment, live_segments
 from omnigraph.plan.expressions import TextMode
@@ -23,34 +24,49 @@ Matcher = Callable[[Segment], Iterable[Places]]
 
 
 def matching_rows(
-    table: Table, column: str, mode: TextMode, query: str, distance: int | None
+    memory: SearchMemory,
+    table: Table,
+    column: str,
+    mode: TextMode,
+    query: str,
+    distance: int | None,
 ) -> Integers:
     """The row ids of the rows whose text matches, in no particular order.
 
     `distance` counts for fuzzy matches only. A query without a term matches nothing.
     """
-    found = _matching(table, column, mode, query, distance)
+    found = _matching(memory, table, column, mode, query, distance)
     return np.concatenate([np.empty(0, np.int64), *(piece.row_ids[rows] for piece, rows in found)])
 
 
 def matching_ids(
-    table: Table, column: str, mode: TextMode, query: str, distance: int | None
+    memory: SearchMemory,
+    table: Table,
+    column: str,
+    mode: TextMode,
+    query: str,
+    distance: int | None,
 ) -> pa.Array:
     """The ids of the same rows."""
-    found = _matching(table, column, mode, query, distance)
+    found = _matching(memory, table, column, mode, query, distance)
     parts = [piece.segment.ids.take(pa.array(rows)) for piece, rows in found]
     return pa.chunked_array(parts, pa.string()).combine_chunks()
 
 
 def _matching(
-    table: Table, column: str, mode: TextMode, query: str, distance: int | None
+    memory: SearchMemory,
+    table: Table,
+    column: str,
+    mode: TextMode,
+    query: str,
+    distance: int | None,
 ) -> Iterator[tuple[LiveSegment, Integers]]:
     """Each piece of the column with the numbers of its rows that match."""
     words = query_words(query)
     if not words:
         return
     matcher = _matcher(mode, words, DEFAULT_DISTANCE if distance is None else distance)
-    for piece in live_segments(table, column):
+    for piece in live_segments(memory, table, column):
         yield piece, _matching_rows(piece, matcher)
 
 

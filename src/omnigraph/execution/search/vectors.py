@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.cache import Cache
 from omnigraph.errors import BadRequest
 from omnigraph.execution.search.hits import Hits, Integers, smallest
 from omnigraph.execution.search.matrix import (
@@ -24,6 +23,7 @@ from omnigraph.execution.search.matrix import (
     distances,
     nearest_places,
 )
+from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.execution.search.rows import piece_row_ids
 from omnigraph.storage.tables.handle import ROW_ID, Table
 from omnigraph.storage.tables.search import (
@@ -35,9 +35,6 @@ from omnigraph.storage.tables.search import (
     read_piece,
 )
 
-MATRIX_BYTES = 512 << 20
-"""Room for a million vectors of a hundred dimensions."""
-
 _BYTES_PER_ITEM = 6
 """Four for the number itself, and what stands beside it to find it faster."""
 _FEW = 1_000
@@ -47,21 +44,14 @@ _MOST_RANKED_SHARE = 0.1
 """Ranking a larger share of the rows costs more than measuring all of them."""
 _BATCH_BYTES = 32 << 20
 
-_matrices: Cache[tuple[object, ...], Matrix] = Cache(MATRIX_BYTES, lambda matrix: matrix.size_bytes)
-
-
-def limit_vector_memory(most_bytes: int) -> None:
-    """Keep no more than so many bytes of vectors from now on, in this process."""
-    _matrices.set_limit(most_bytes)
-
-
-def forget_vectors() -> None:
-    """Give the memory back."""
-    _matrices.clear()
-
 
 def nearest(
-    table: Table, column: str, query: Sequence[float], among: Integers | None, keep: int | None
+    memory: SearchMemory,
+    table: Table,
+    column: str,
+    query: Sequence[float],
+    among: Integers | None,
+    keep: int | None,
 ) -> Hits:
     """The distances of the `keep` nearest rows, and of rows as far away as the last of them.
 
@@ -77,10 +67,10 @@ def nearest(
         return Hits.together([])
     pieces = column_pieces(table, [column])
     is_few = among is not None and len(among) <= max(_FEW, rows * _FEW_SHARE)
-    if among is not None and is_few and not all(_matrices.holds(p.content) for p in pieces):
+    if among is not None and is_few and not all(memory.matrices.holds(p.content) for p in pieces):
         return _measured([_fetched(table, column, among)], column, wanted, keep)
-    if sum(p.rows for p in pieces) * len(wanted) * _BYTES_PER_ITEM <= _matrices.limit:
-        return _in_memory(table, column, pieces, wanted, among, keep)
+    if sum(p.rows for p in pieces) * len(wanted) * _BYTES_PER_ITEM <= memory.matrices.limit:
+        return _in_memory(memory, table, column, pieces, wanted, among, keep)
     if keep is not None:
         found = _ranked(table, column, wanted, among, keep, rows)
         if found is not None:
@@ -92,6 +82,7 @@ def nearest(
 
 
 def _in_memory(
+    memory: SearchMemory,
     table: Table,
     column: str,
     pieces: Iterable[ColumnPiece],
@@ -101,8 +92,8 @@ def _in_memory(
 ) -> Hits:
     parts = []
     for piece in pieces:
-        matrix = _matrices.value(piece.content, partial(_read, table, column, piece))
-        row_ids = piece_row_ids(table, piece)
+        matrix = memory.matrices.value(piece.content, partial(_read, table, column, piece))
+        row_ids = piece_row_ids(memory, table, piece)
         row_ids = row_ids if matrix.rows is None else row_ids[matrix.rows]
         places = _places(row_ids, among, all_live=piece.deletions is None)
         places, measured = nearest_places(matrix, places, query, keep)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -18,22 +17,24 @@ from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import (
     ColumnMapping,
     Format,
+    InputFile,
     Split,
     open_filesystem,
     store_path,
 )
 from omnigraph.pipeline.kernels.completing import whole_rows
+from omnigraph.pipeline.kernels.decompress import open_whole
+from omnigraph.pipeline.kernels.line_blocks import BLOCK_BYTES, lines_between, stream_lines
 from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.tabular import resolve_columns, table_rows
 from omnigraph.pipeline.staging import REJECTS, catalog_of, position
-from omnigraph.settings import AwsSettings
+from omnigraph.settings import AwsSettings, InputSettings
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.types.jsonl import ParsedLines, parse_lines
 from omnigraph.types.jsonl_types import ReadOptions, TypeSpec
 
-BLOCK_BYTES = 32 << 20
 ROWS_AT_ONCE = 1 << 17
 SHOWN_BYTES = 2000
 
@@ -46,6 +47,7 @@ class StageSpec:
     locations: Mapping[TableKey, TableLocation]
     aws: AwsSettings = field(repr=False)
     options: LoadOptions
+    input: InputSettings = field(default_factory=InputSettings)
     limit: int = 100
     rejects: TableLocation | None = None
     """Where all refused records go, if they are wanted."""
@@ -203,7 +205,7 @@ def _record(records: list[bytes] | None, place: int) -> str | None:
 
 
 def _stage_lines(stager: _Stager, split: Split) -> None:
-    for data, is_start in _blocks(split, stager.spec.aws):
+    for data, is_start in _blocks(split, stager.spec, stager.options.limits.line_bytes):
         parsed = parse_lines(
             data,
             stager.types,
@@ -216,54 +218,18 @@ def _stage_lines(stager: _Stager, split: Split) -> None:
         stager.add(parsed, data.split(b"\n") if wants_records else None)
 
 
-def _blocks(split: Split, aws: AwsSettings) -> Iterator[tuple[bytes, bool]]:
+def _blocks(split: Split, spec: StageSpec, longest: int) -> Iterator[tuple[bytes, bool]]:
     """Whole lines, and whether they start the file."""
-    store = open_filesystem(split.file.place, aws)
-    path = store_path(split.file.place)
     try:
         if split.file.compression is None:
-            with store.open_input_file(path) as stream:
-                yield _lines_between(stream, split.start, split.end), split.start == 0
+            store = open_filesystem(split.file.place, spec.aws)
+            with store.open_input_file(store_path(split.file.place)) as stream:
+                yield lines_between(stream, split.start, split.end, longest), split.start == 0
             return
-        with store.open_input_stream(path, compression=split.file.compression) as stream:
-            yield from _streamed(stream)
+        with open_whole(split.file, spec.aws, spec.input) as stream:
+            yield from stream_lines(stream, longest)
     except (OSError, pa.ArrowInvalid) as error:
         raise BadRequest(f"cannot read {split.file.name}: {error}") from error
-
-
-def _lines_between(stream: BinaryIO, start: int, end: int) -> bytes:
-    """The lines that start in this range; the last one is read to its end."""
-    stream.seek(max(0, start - 1))
-    data = stream.read(end - max(0, start - 1))
-    if start:
-        first = data.find(b"\n") + 1
-        if first == 0:
-            return b""  # the whole range is the inside of a line that started before it
-        data = data[first:]
-    if not data or data.endswith(b"\n"):
-        return data
-    pieces = [data]
-    while piece := stream.read(1 << 16):
-        line_end = piece.find(b"\n")
-        if line_end >= 0:
-            pieces.append(piece[: line_end + 1])
-            break
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _streamed(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Blocks of whole lines from a stream that cannot be cut."""
-    rest, is_start = b"", True
-    while block := stream.read(BLOCK_BYTES):
-        end = block.rfind(b"\n") + 1
-        if end == 0:
-            rest += block
-            continue
-        yield rest + block[:end], is_start
-        rest, is_start = block[end:], False
-    if rest:
-        yield rest, is_start
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -293,12 +259,9 @@ def _stage_csv(stager: _Stager, split: Split) -> None:
     import pyarrow.csv as csv  # noqa: PLC0415 - only where a CSV file is given
 
     assert split.file.mapping is not None
-    store = open_filesystem(split.file.place, stager.spec.aws)
-    path = store_path(split.file.place)
-    options = {"compression": split.file.compression} if split.file.compression else {}
     try:
-        with store.open_input_stream(path, **options) as stream:
-            names = _csv_names(store, path, options)
+        with open_whole(split.file, stager.spec.aws, stager.spec.input) as stream:
+            names = _csv_names(split.file, stager.spec)
             convert = csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
                 strings_can_be_null=True,
@@ -317,11 +280,11 @@ def _stage_csv(stager: _Stager, split: Split) -> None:
     stager.result.bytes = split.file.size
 
 
-def _csv_names(store: object, path: str, options: dict[str, str]) -> list[str]:
+def _csv_names(file: InputFile, spec: StageSpec) -> list[str]:
     """The names in the header, by which every column is declared to be text."""
     import pyarrow.csv as csv  # noqa: PLC0415 - only where a CSV file is given
 
-    with store.open_input_stream(path, **options) as stream:  # type: ignore[attr-defined]
+    with open_whole(file, spec.aws, spec.input) as stream:
         names: list[str] = csv.open_csv(stream).schema.names
     return names
 

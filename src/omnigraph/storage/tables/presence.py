@@ -60,7 +60,7 @@ def staged_files(staged: StagedTransaction) -> Iterator[str]:
         case LanceOperation.Update(new_fragments=added, updated_fragments=changed):
             yield from _own_files(added)
             yield from _own_deletions(changed)
-        case LanceOperation.Overwrite(fragments=added) | LanceOperation.Append(fragments=added):
+        case LanceOperation.Overwrite(fragments=added):
             yield from _own_files(added)
         case LanceOperation.Rewrite(groups=groups):
             for group in groups:
