@@ -342,7 +342,7 @@ class SparkSettings(SettingGroup):
 
 @dataclass(frozen=True, slots=True)
 class InputSettings(SettingGroup):
-    """What a compressed file may expand to."""
+    """What a compressed file, or one of Parquet, may expand to."""
 
     expanded_bytes: int = setting(
         "OMNIGRAPH_INPUT_EXPANDED_MIB",

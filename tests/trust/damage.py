@@ -157,6 +157,11 @@ class Damaged:
     """Relative to the root."""
     before: bytes
 
+    @property
+    def is_changed(self) -> bool:
+        """Cutting an empty file, or flipping a bit of one, does nothing to it."""
+        return not self.file.exists() or self.file.read_bytes() != self.before
+
     def undo(self) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_bytes(self.before)

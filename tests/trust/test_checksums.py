@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -204,3 +205,66 @@ def test_a_graph_that_was_moved_is_not_taken_for_damaged(place, tmp_path):
         result = graph.verify(deep=True, history=True)
     assert result.findings == ()
     assert [one for one in result.notes if one.check == "no_checksum"] == []
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shallow", [False, True])
+def test_every_file_of_a_clone_has_a_checksum(place, tmp_path, shallow):
+    with omnigraph.open(place) as graph:
+        graph.optimize()
+    omnigraph.clone(place, tmp_path / "clone", shallow=shallow)
+    with omnigraph.open(tmp_path / "clone", read_only=True) as graph:
+        result = graph.verify(deep=True, history=True)
+    assert result.findings == ()
+    assert {one.check for one in result.notes} <= {"index"}
+    assert result.checked["files"] > 5
+    flip(data_file(tmp_path / "clone"), 40)
+    finding(tmp_path / "clone", "damaged_file", deep=True)
+
+
+def test_damage_is_not_cloned(place, tmp_path):
+    file = data_file(place)
+    flip(file, 40)
+    with pytest.raises(ManifestCorrupt, match=f"{file.name} is not what was written"):
+        omnigraph.clone(place, tmp_path / "clone")
+    flip(file, 40)
+    omnigraph.clone(place, tmp_path / "clone", force=True)
+    assert omnigraph.open(tmp_path / "clone").verify(deep=True, history=True).is_sound
+
+
+def test_a_copy_that_was_made_while_the_graph_was_written_says_what_to_do(place, tmp_path):
+    """Its log was copied later than its versions, and knows of one that is not there."""
+    copy = tmp_path / "copy"
+    shutil.copytree(place, copy)
+    with omnigraph.open(place) as graph:
+        graph.mutate(insert("Eve"))
+    log = copy / "__manifest" / "_checksums.log"
+    log.write_bytes((place / "__manifest" / "_checksums.log").read_bytes())
+    with pytest.raises(ManifestCorrupt, match="make another with `omnigraph clone`") as caught:
+        omnigraph.open(copy)
+    assert f"remove {log}" in caught.value.message
+    log.unlink()
+    with omnigraph.open(copy) as graph:
+        assert graph.query(COUNT).rows == [{"n": 3}]
+        graph.mutate(insert("Fay"))
+        assert graph.verify(deep=True, history=True).is_sound
+
+
+def test_a_damaged_list_of_what_nothing_refers_to_only_delays_its_removal(place):
+    (table,) = place.glob("nodes/*")
+    (table / "data" / "left.lance").write_bytes(b"left behind")
+    settings = Settings(cleanup_grace_s=0.0)
+    with omnigraph.open(place, settings=settings) as graph:
+        graph.cleanup(keep=9, confirm=True)
+        flip(place / "__maintenance" / "unreferenced.json", 40)
+        assert {"unreferenced_list"} <= {one.check for one in graph.verify().notes}
+        assert graph.cleanup(keep=9, confirm=True).reclaimed == ()
+        assert len(graph.cleanup(keep=9, confirm=True).reclaimed) == 1
+        assert {one.check for one in graph.verify().notes} <= {"index"}
+
+
+def test_a_fresh_graph_has_all_its_small_files(tmp_path):
+    with omnigraph.init(tmp_path / "fresh", SCHEMA) as graph:
+        assert graph.verify(deep=True, history=True).notes == ()

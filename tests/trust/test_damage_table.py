@@ -32,8 +32,6 @@ from trust.damage import (
     restore,
 )
 
-CARRIES_NOTHING = {"lock", "unreferenced list"}
-"""A graph is whole without them: who held a lock, and since when garbage is known as such."""
 SEEDS = {"delete": 4, "cut": 4, "flip": 12}
 SAMPLE = 20
 EVERY = [Case(kind, way, seed) for kind in KINDS for way in WAYS for seed in range(SEEDS[way])]
@@ -82,11 +80,6 @@ def people(place: Path) -> Rows:
         return {branch: rows_of(graph, branch) for branch in BRANCHES}
 
 
-def main_of(place: Path) -> list[tuple[object, ...]]:
-    with omnigraph.open(place, read_only=True, settings=CHECKED) as graph:
-        return rows_of(graph, "main")
-
-
 def rows_of(graph: omnigraph.Graph, branch: str) -> list[tuple[object, ...]]:
     rows = graph.query(PEOPLE, branch=branch).rows
     return sorted((tuple(row.values()) for row in rows), key=str)
@@ -129,7 +122,7 @@ def test_verify_finds_it(ground, case):
         found = told(verify(ground.place)) - ground.known
     except OmniError:
         return
-    assert found or case.kind in CARRIES_NOTHING, f"{damaged.name} was damaged"
+    assert found or not damaged.is_changed, f"{damaged.name} was damaged"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -140,10 +133,6 @@ def test_cleanup_costs_nothing(ground, case):
     with suppress(OmniError), omnigraph.open(ground.place, settings=CHECKED) as graph:
         graph.cleanup(keep=1, confirm=True)
         is_done = True
-    if (case.kind, case.way) == ("graph branch ref", "delete"):
-        # A branch without a record was deleted, as far as anybody can tell, and goes for good.
-        assert main_of(ground.place) in (ground.people["main"], ground.settled["main"])
-        return
     if not is_done or damaged.name in ground.survivors:
         damaged.undo()
     gone = ground.survivors - files_of_tables(ground.place)

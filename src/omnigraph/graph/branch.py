@@ -26,6 +26,7 @@ from omnigraph.history.feed import CommitChanges, FeedPage
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.model import OptimizeResult, PendingIndex
+from omnigraph.output_files import OutputFile
 from omnigraph.plan.lint import LintReport
 from omnigraph.storage.consumers import Consumer
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
@@ -160,7 +161,7 @@ class Branch:
         columns: Mapping[str, str] | None = None,
         partial: bool = False,
         on_error: str = "fail",
-        rejects: str | Path | None = None,
+        rejects: str | Path | OutputFile | None = None,
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> LoadResult:

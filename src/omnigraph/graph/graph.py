@@ -68,6 +68,7 @@ from omnigraph.maintenance.quarantine import quarantine as set_aside
 from omnigraph.maintenance.repair import repair
 from omnigraph.maintenance.retention import Retention
 from omnigraph.maintenance.verify import verify
+from omnigraph.output_files import OutputFile, output_file
 from omnigraph.plan.lint import LintReport
 from omnigraph.settings import Settings
 from omnigraph.storage import branches as graph_branches
@@ -401,7 +402,7 @@ class Graph:
         columns: Mapping[str, str] | None = None,
         partial: bool = False,
         on_error: str = "fail",
-        rejects: str | Path | None = None,
+        rejects: str | Path | OutputFile | None = None,
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> LoadResult:
@@ -423,7 +424,8 @@ class Graph:
                 `from` and `to`.
             partial: A merge keeps what a record leaves out.
             on_error: `fail` refuses bad rows, `skip` goes on without them.
-            rejects: A file for the records that were refused.
+            rejects: A file for the records that were refused; one that appears while the load runs
+                is not replaced.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
 
@@ -446,7 +448,7 @@ class Graph:
             columns=columns or {},
             partial=partial,
             on_error=on_error,
-            rejects=rejects,
+            rejects=output_file(rejects),
         )
         request = loading.LoadRequest(
             options=options,

@@ -8,7 +8,7 @@ forks, folders and files that nothing refers to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,13 +16,14 @@ from functools import partial
 from typing import TypeVar
 
 from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError, StorageFailure
+from omnigraph.identity import EntityKind
 from omnigraph.maintenance.leftovers import Leftovers
-from omnigraph.maintenance.mark import Mark, Marker
+from omnigraph.maintenance.mark import Mark, Marker, Place
 from omnigraph.maintenance.model import MANIFEST_KEY, CleanedTable, CleanupResult
 from omnigraph.maintenance.retention import Retention
 from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.layout import MANIFEST, table_path
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.recovery.revoke import revoke_late_effects
@@ -87,7 +88,7 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     with root.hold() as hold:
         # Files shared with a branch that has another address for them would count as unneeded.
         relocate(root, hold)
-        settle_all(root, hold)
+        _settle(root, hold, marker, rows)
         _require_no_drift(root, hold)
         mark = marker.mark()
         if before is None:
@@ -99,6 +100,41 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     _clean_tables(root, mark, rows, remove_versions)
     _reclaim(root, leftovers, rows)
     return _result(retention, mark, rows, leftovers.reclaimed, confirm=True)
+
+
+def _settle(root: GraphRoot, hold: Hold, marker: Marker, rows: Mapping[str, _Row]) -> None:
+    """Settle interrupted writes; on a full disk, make room for that first.
+
+    Whether they are finished or undone, versions that no retained commit shows are not needed for
+    it. What has no reference at all stays: an interrupted write may give it one.
+    """
+    try:
+        settle_all(root, hold)
+        return
+    except StorageFailure as failure:
+        if not failure.is_disk_full:
+            raise
+        full = failure
+    try:
+        mark = marker.mark()
+        _require_whole(root, mark)
+        hold.check()
+        _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
+        kept = marker.remaining(mark).also_keeping(_announced(root))
+        _clean_tables(root, kept, rows, remove_versions)
+    except OmniError as error:
+        raise full from error
+    settle_all(root, hold)
+
+
+def _announced(root: GraphRoot) -> Iterator[tuple[Place, int]]:
+    """The table versions that interrupted writes start from or come to show."""
+    for intent in pending_intents(root.store):
+        for table in intent.tables:
+            yield (table.path, table.branch), table.base_version
+        for change in intent.adopted:
+            kind = EntityKind(change.table_key.partition(":")[0])
+            yield (table_path(kind, change.identity), change.owner_branch), change.version
 
 
 def _require_whole(root: GraphRoot, mark: Mark) -> None:

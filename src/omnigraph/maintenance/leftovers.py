@@ -15,8 +15,10 @@ from omnigraph.maintenance.mark import Mark, Marker
 from omnigraph.storage.at_work import SILENCE_S, Note, bury, notes
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST, STAGING
+from omnigraph.storage.lost_branches import list_marked, unmark_deleted
 from omnigraph.storage.recovery.intent import pending_intents
 from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.refs import list_refs
 from omnigraph.storage.residue import find_residue, remove_residue
 from omnigraph.storage.tables.branches import (
     TableBranch,
@@ -81,6 +83,7 @@ class Leftovers:
         while True:
             found = [one for one in self._unwanted(paths, errors) if one not in tried]
             if not found:
+                self._drop_marks()
                 return errors
             with self._root.hold() as hold:
                 still = set(self._unwanted({path for path, _ in found}, errors))
@@ -149,6 +152,19 @@ class Leftovers:
             return
         self._sightings.forget([f"{path}/tree/{name}"])
         self.reclaimed.append(f"{path}/tree/{name}")
+
+    def _drop_marks(self) -> None:
+        """Remove the marks of deleted branches of which nothing is left, or that live after all."""
+        store, manifest = self._root.store, self._root.location(MANIFEST)
+        if not list_marked(store):
+            return
+        with self._root.hold() as hold:
+            left = set(list_branches(manifest)) | set(tree_names(manifest))
+            alive = {ref.incarnation for ref in list_refs(store)}
+            for incarnation in list_marked(store):
+                if incarnation in alive or incarnation not in left:
+                    hold.check()
+                    unmark_deleted(store, incarnation)
 
     # --- files ------------------------------------------------------------------------------------
 

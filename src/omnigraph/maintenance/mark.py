@@ -19,6 +19,7 @@ from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
 from omnigraph.storage.consumers import list_consumers, needed_by
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.lost_branches import require_none_lost
 from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.manifest.read import (
     History,
@@ -80,6 +81,13 @@ class Mark:
         limit = min(self.floors.get(place, max(pins)), max(pins))
         return [version for version in versions if version < limit and version not in pins]
 
+    def also_keeping(self, versions: Iterable[tuple[Place, int]]) -> Mark:
+        """The same with more table versions to keep."""
+        pins = {place: set(all_) for place, all_ in self.pins.items()}
+        for place, version in versions:
+            pins.setdefault(place, set()).add(version)
+        return replace(self, pins={place: frozenset(all_) for place, all_ in pins.items()})
+
     def unneeded_manifests(self, branch: str | None, versions: Iterable[int]) -> list[int]:
         kept = self.manifests[branch]
         limit = min(self.manifest_floors.get(branch, max(kept)), max(kept))
@@ -135,6 +143,7 @@ class Marker:
 
     def _mark(self) -> Mark:
         refs = tuple(list_refs(self.root.store))
+        require_none_lost(self.root, refs)
         newest = {ref.incarnation: self._newest(ref) for ref in refs}
         self._preflight(newest.values())
         commits = {ref.incarnation: self._own_commits(ref, newest) for ref in refs}

@@ -11,9 +11,11 @@ from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import History, read_manifest
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.checksums import Damage
 from omnigraph.storage.tables.damage import ChecksumLogs, DamagedFile, find_damaged
 from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.parts import Part, version_parts
+from omnigraph.storage.tables.presence import find_missing
 
 TableVersion = tuple[str, str | None, int]
 """The path of a table, its physical branch and the version."""
@@ -32,7 +34,18 @@ class FileCheck:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self, table: Table, complain: Callable[[DamagedFile], None]) -> None:
-        for part in version_parts(table.location, table.native):
+        """Tell `complain` of every file of a version that is not as it was written.
+
+        On an object store nothing is noted: there a file can only be missing.
+        """
+        parts = version_parts(table.location, table.native)
+        if table.location.local_folder is None:
+            missing = {str(one) for one in find_missing([table])}
+            gone = [part for part in parts if part.place in missing]
+            for part in gone:
+                complain(DamagedFile(part, part.name, Damage.MISSING))
+            return
+        for part in parts:
             for damaged in self._damaged(part):
                 complain(damaged)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from omnigraph.errors import OmniError
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.lost_branches import find_lost
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
 from omnigraph.storage.refs import BranchRef, find_ref, list_names
@@ -50,6 +51,7 @@ def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
         manifest = newest.get(ref.incarnation)
         if manifest is not None:
             found += [("missing_fork", ref.name, m) for m in _missing_forks(root, manifest)]
+    found += [("lost_branch", one.name, str(one)) for one in find_lost(root, refs)]
     found += [("lost_version", None, message) for message in _later_known(refs, newest)]
     return found
 
@@ -89,8 +91,8 @@ def _against(
             f"its record says it starts at version {ref.fork_version} of {_called(ref.parent)}, "
             f"the manifest at version {known.parent_version} of {known.parent_branch or 'main'}"
         )
-    parent = next((one for one in refs if one.name == ref.parent), None)
-    if parent is None or parent.incarnation != ref.parent_incarnation:
+    # By what it is and not by its name, which may be another by now.
+    if all(one.incarnation != ref.parent_incarnation for one in refs):
         problems.append(f"it was made from {_called(ref.parent)}, of which there is no such branch")
     return problems
 

@@ -6,12 +6,12 @@ So what is wrong with one is a note.
 
 from __future__ import annotations
 
-import json
-
 from omnigraph.errors import OmniError
 from omnigraph.maintenance.verify_report import Report
+from omnigraph.settings import FenceMode
+from omnigraph.storage.fence.lock_record import find_lock_damage
 from omnigraph.storage.initialize import mirror_files
-from omnigraph.storage.layout import MANIFEST, SIGHTINGS, WRITER_LOCK, WRITER_QUEUE_LOCK
+from omnigraph.storage.layout import MANIFEST, SIGHTINGS
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.refs import MAIN_REF
@@ -20,6 +20,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.branches import list_branches
 from omnigraph.storage.tables.damage import small_file_problems
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.unreferenced import find_list_damage
 
 
 def verify_small_files(root: GraphRoot, report: Report) -> None:
@@ -50,27 +51,20 @@ def _verify_mirror(root: GraphRoot, report: Report) -> None:
 
 def _verify_sightings(root: GraphRoot, report: Report) -> None:
     """Damaged, it delays what cleanup removes."""
-    data = root.store.find(SIGHTINGS)
-    if data is None:
-        return
-    if not _is_object(data):
-        report.note("unreferenced_list", f"{SIGHTINGS} cannot be read; cleanup starts it anew")
-
-
-def _is_object(data: bytes) -> bool:
-    try:
-        return isinstance(json.loads(data), dict)
-    except (ValueError, RecursionError):
-        return False
+    problem = find_list_damage(root.store)
+    if problem is not None:
+        report.note("unreferenced_list", f"{SIGHTINGS} {problem}")
 
 
 def _verify_locks(root: GraphRoot, report: Report) -> None:
     """The lock counts and not what is written in its file, which the next writer replaces."""
-    for name in (WRITER_LOCK, WRITER_QUEUE_LOCK):
-        content = root.store.find(name) or b""
-        is_whole = not content or (name == WRITER_LOCK and _is_object(content))
-        if not is_whole:
-            report.note("lock_file", f"{name} is not what a writer leaves")
+    if root.settings.writer_fence is FenceMode.OFF:
+        return
+    damaged = find_lock_damage(root.store)
+    again = find_lock_damage(root.store) if damaged else {}  # a writer may be at it
+    for name, problem in damaged.items():
+        if again.get(name) == problem:
+            report.note("lock_file", f"{name} {problem}")
 
 
 def _verify_notes(location: TableLocation, report: Report) -> None:

@@ -45,13 +45,14 @@ from omnigraph.storage.manifest.read import ManifestVersion, read_manifest
 from omnigraph.storage.manifest.rows import COLUMNS, PRIMARY_KEY, STAMP_KEY, to_arrow
 from omnigraph.storage.manifest.state import ManifestState, SchemaContract, encode_state
 from omnigraph.storage.objects.probe import require_create_if_absent
-from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.relocate import address_note
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.ledger import stage_ledger
 from omnigraph.storage.tables.schemas import with_primary_key
 from omnigraph.storage.tables.stage import stage_create
+from omnigraph.storage.unreferenced import write_empty_list
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 GENESIS_VERSION = 1
@@ -196,6 +197,14 @@ def mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
     )
 
 
+def write_control_files(root: GraphRoot) -> None:
+    """Write what stands beside the tables of every graph, so that what is missing is noticed."""
+    root.store.put(ADDRESS, address_note(root.store.uri))
+    write_empty_list(root.store)
+    if root.store.kind is StoreKind.LOCAL:
+        root.hold().release()  # makes the files of the locks
+
+
 def _create(
     root: GraphRoot, tables: Sequence[NewTable], contract: SchemaContract, genesis: NewCommit
 ) -> ManifestVersion:
@@ -260,7 +269,7 @@ def _probe_genesis(root: GraphRoot, genesis: NewCommit, error: OmniError) -> Man
 def _finish(root: GraphRoot, created: ManifestVersion) -> None:
     assert created.version == GENESIS_VERSION
     try:
-        root.store.put(ADDRESS, address_note(root.store.uri))
+        write_control_files(root)
         root.store.delete(INIT_CLAIM)
     except OmniError as error:
         raise InitializationCommitted(root.uri, str(error)) from error

@@ -16,7 +16,7 @@ from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, Sto
 from omnigraph.identity import MAIN, BranchName, CommitId
 from omnigraph.storage.layout import BRANCHES, branch_ref, find_branch
 from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.storage.sealed import require_seal, sealed
+from omnigraph.storage.sealed_json import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
 
 _FORMAT = 1
@@ -67,7 +67,7 @@ def encode_ref(ref: BranchRef) -> bytes:
     }
     if ref.renamed_from is not None:
         body["renamed_from"] = ref.renamed_from
-    return json.dumps(sealed(body), indent=2).encode()
+    return json.dumps(seal(body), indent=2).encode()
 
 
 def decode_ref(data: bytes, path: str) -> BranchRef:

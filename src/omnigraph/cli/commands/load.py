@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from omnigraph.cli.completing import FILE
 from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
-from omnigraph.cli.files import force_option, read_stdin, require_free
+from omnigraph.cli.files import force_option, require_free, take_stdin
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.scope import Scope, consent, graph_options
+from omnigraph.output_files import output_file
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def load(
     and CSV hold the rows of one type.
     """
     require_free(rejects, force=force)
+    refused = output_file(rejects)
     if mode == "overwrite":
         consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
@@ -125,7 +127,7 @@ def load(
             columns=_columns(columns),
             partial=partial,
             on_error=on_error,
-            rejects=rejects,
+            rejects=refused,
             spark_conf=spark_options(spark_conf),
         )
     if as_json:
@@ -143,12 +145,12 @@ ingest = click.Command(
 )
 
 
-def _records(places: tuple[str, ...]) -> bytes | str | list[str]:
+def _records(places: tuple[str, ...]) -> BinaryIO | str | list[str]:
     if "-" not in places:
         return places[0] if len(places) == 1 else list(places)
     if len(places) > 1:
         raise click.UsageError("stdin cannot be loaded together with files")
-    return read_stdin()
+    return take_stdin()
 
 
 def _columns(given: tuple[str, ...]) -> dict[str, str]:

@@ -129,8 +129,9 @@ def _require_newest(table: Table) -> None:
     if lost is not None:
         raise ManifestCorrupt(
             f"version {lost} of {table.location} was written and is gone, and with it what it "
-            f"published; restore its file from a backup, or remove {table.location}/{LOG} to go on "
-            f"from version {table.version}"
+            "published; restore its file from a backup. If this is a copy that was made while the "
+            "graph was written, make another with `omnigraph clone`. To go on from version "
+            f"{table.version} instead, remove {table.location}/{LOG}"
         )
 
 

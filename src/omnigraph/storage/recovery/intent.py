@@ -22,7 +22,7 @@ from omnigraph.storage.layout import RECOVERY, find_operation, intent_path, tabl
 from omnigraph.storage.manifest.changes import NewCommit, SetVersion
 from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.storage.sealed import require_seal, sealed
+from omnigraph.storage.sealed_json import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
 
 FORMAT = 2
@@ -124,7 +124,7 @@ class Intent:
 
 def encode_intent(intent: Intent) -> bytes:
     body = {"schema_version": intent.format, **msgspec.to_builtins(intent)}
-    return msgspec.json.format(msgspec.json.encode(sealed(body)), indent=2)
+    return msgspec.json.format(msgspec.json.encode(seal(body)), indent=2)
 
 
 def decode_intent(data: bytes, path: str) -> Intent:

@@ -122,6 +122,8 @@ def drop_zombie_tree(location: TableLocation, name: str) -> bool:
     """Remove the folder of a branch that has no ref; tells whether there was one."""
     require_flat_name(name)
     if not probes.branch_files(location, name):
+        if not probes.branch_exists(location, name):
+            probes.remove_empty_folders(location, name)
         return False
     if probes.branch_exists(location, name):
         raise ConflictError(f"branch {name} of {location.uri} is alive")
@@ -133,6 +135,7 @@ def drop_zombie_tree(location: TableLocation, name: str) -> bool:
                 LanceDataset.drop(tree.native_uri, tree.native_options, ignore_not_found=True)
     # What a crash left before the first version was written is no table for `drop`.
     probes.remove_files(location, probes.branch_files(location, name))
+    probes.remove_empty_folders(location, name)
     return True
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,7 +27,6 @@ from omnigraph.storage.objects.small_files import read_small_file
 
 LOG = "_checksums.log"
 _NEW_LOG = "_checksums.log.new"
-_FORGOTTEN = b"-"
 _SMALL_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 12
@@ -85,11 +84,31 @@ def add_checksums(folder: str, sums: Iterable[Checksum]) -> None:
 
 
 def forget_files(folder: str, names: Collection[str]) -> None:
-    """Note that these files are about to be removed, so that nobody takes them for lost."""
+    """Blank the lines of files that are about to be removed, so that nobody takes them for lost.
+
+    The log does not grow by it: files are removed to make room on a full disk. It is synced,
+    because a removal that survives a power cut must not do so alone.
+    """
+    if not names:
+        return
     with suppress(FileNotFoundError):
-        if names and os.stat(f"{folder}/{LOG}").st_size:
-            lines = b"".join(_checked(b"%b %b" % (_FORGOTTEN, name.encode())) for name in names)
-            _append(f"{folder}/{LOG}", lines)
+        descriptor = open_file(f"{folder}/{LOG}", os.O_RDWR)
+        try:
+            content = read_small_file(f"{folder}/{LOG}")
+            for start, line in _lines_of(content, {name.encode() for name in names}):
+                os.pwrite(descriptor, b"\n" * len(line), start)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _lines_of(content: bytes, names: Collection[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Where the lines about these files start, and the lines."""
+    start = 0
+    for line in content.split(b"\n"):
+        if line.rpartition(b" ")[2] in names:
+            yield start, line
+        start += len(line) + 1
 
 
 def read_log(folder: str) -> ChecksumLog:
@@ -178,10 +197,7 @@ def _write(place: str, content: bytes, flags: int) -> None:
 
 def _line(one: Checksum) -> bytes:
     version = -1 if one.version is None else one.version
-    return _checked(b"%d %08x %d %b" % (one.size, one.crc, version, one.name.encode()))
-
-
-def _checked(line: bytes) -> bytes:
+    line = b"%d %08x %d %b" % (one.size, one.crc, version, one.name.encode())
     return b"%08x %b\n" % (zlib.crc32(line), line)
 
 
@@ -195,16 +211,10 @@ def _parse(data: bytes) -> ChecksumLog:
         if check != b"%08x" % zlib.crc32(body):
             damaged += 1
             continue
-        _take(files, body.decode().split(" "))
+        match body.decode().split(" "):
+            case [size, crc, version, name]:
+                about = None if version == "-1" else int(version)
+                files[name] = Checksum(name, int(size), int(crc, 16), about)
+            case _:
+                continue  # of a later format
     return ChecksumLog(files, damaged)
-
-
-def _take(files: dict[str, Checksum], words: list[str]) -> None:
-    match words:
-        case ["-", name]:
-            files.pop(name, None)
-        case [size, crc, version, name]:
-            about = None if version == "-1" else int(version)
-            files[name] = Checksum(name, int(size), int(crc, 16), about)
-        case _:
-            return  # of a later format

@@ -76,10 +76,8 @@ class Part:
 
 
 def version_parts(location: TableLocation, native: lance.LanceDataset) -> list[Part]:
-    """Everything this version is made of; nothing where files are on an object store."""
-    folder = location.local_folder
-    if folder is None:
-        return []
+    """Everything this version is made of."""
+    folder = _folder(location)
     with translated(f"listing the files of version {native.version} of {location}"):
         return list(_parts(location, native, folder))
 
@@ -123,8 +121,11 @@ def _deletion_parts(
 
 
 def _branch_part(location: TableLocation, branch: str) -> Part:
-    root = location.on_branch(None).local_folder or ""
-    return Part(PartKind.BRANCH, root, branch_file(branch))
+    return Part(PartKind.BRANCH, _folder(location.on_branch(None)), branch_file(branch))
+
+
+def _folder(location: TableLocation) -> str:
+    return location.local_folder or location.native_uri
 
 
 # --- noting checksums -----------------------------------------------------------------------------
@@ -164,11 +165,24 @@ def note_version(
         note_files(folder, files, version)
 
 
+def note_version_file(location: TableLocation, version: int) -> None:
+    """Note the file of a version that was copied here, without its transaction."""
+    folder = location.local_folder
+    if folder is not None:
+        note_files(folder, (version_file(version),), version)
+
+
 def note_branch(location: TableLocation, branch: str, version: int) -> None:
     """Note the ref of a branch that was just made, and the version it starts at."""
-    root, folder = location.on_branch(None).local_folder, location.on_branch(branch).local_folder
-    if root is not None and folder is not None:
+    folder = location.on_branch(branch).local_folder
+    if folder is not None:
         note_files(folder, [version_file(version), *_files_in(folder, "_transactions")], version)
+        note_branch_ref(location, branch)
+
+
+def note_branch_ref(location: TableLocation, branch: str) -> None:
+    root = location.on_branch(None).local_folder
+    if root is not None:
         note_files(root, [branch_file(branch)])
 
 
@@ -182,7 +196,7 @@ def _base_folder(location: TableLocation, path: str) -> str:
     """The folder a base path leads to: the root of the same table, or another of its branches."""
     parent, _, name = path.rstrip("/").rpartition("/")
     branch = name if parent.endswith("/tree") and is_flat_name(name) else None
-    return location.on_branch(branch).local_folder or ""
+    return _folder(location.on_branch(branch))
 
 
 def _listed(fragments: tuple[int, ...]) -> str:

@@ -106,7 +106,7 @@ def _drop_outdated_note(table: Table) -> None:
         return
     note = Path(folder) / probes.NEWEST_NOTE
     with translated(f"reading {note}"), suppress(FileNotFoundError):
-        if note.read_bytes() != b'{"version":%d}' % table.version:
+        if note.read_bytes() != probes.encode_newest_note(table.version):
             note.unlink()
 
 

@@ -17,9 +17,14 @@ from omnigraph.errors import ManifestCorrupt
 SEAL = "crc32"
 
 
-def sealed(body: Mapping[str, Any]) -> dict[str, Any]:
+def seal(body: Mapping[str, Any]) -> dict[str, Any]:
     """The object with its checksum as the last member."""
     return {**body, SEAL: _crc(body)}
+
+
+def is_sealed(body: Mapping[str, Any]) -> bool:
+    """Whether the object has the checksum it was written with, or is of an earlier build."""
+    return SEAL not in body or body[SEAL] == _crc({k: v for k, v in body.items() if k != SEAL})
 
 
 def require_seal(body: Mapping[str, Any], path: str, members: Collection[str]) -> None:
@@ -27,7 +32,7 @@ def require_seal(body: Mapping[str, Any], path: str, members: Collection[str]) -
     unknown = sorted(body.keys() - {SEAL, *members})
     if unknown:
         raise ManifestCorrupt(f"{path} has members nobody writes: {', '.join(unknown)}")
-    if SEAL in body and body[SEAL] != _crc({k: v for k, v in body.items() if k != SEAL}):
+    if not is_sealed(body):
         raise ManifestCorrupt(
             f"{path} is not what was written: its checksum differs; restore it from a backup"
         )
