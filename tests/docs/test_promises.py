@@ -16,7 +16,7 @@ NAMED = re.findall(r"`(tests/[^`]+)`", PAGE)
 
 
 @cache
-def tests_in(file: str) -> set[str]:
+def functions_of(file: str) -> set[str]:
     found = ast.walk(ast.parse((ROOT / file).read_text()))
     return {node.name for node in found if isinstance(node, ast.FunctionDef)}
 
@@ -31,7 +31,7 @@ def test_a_promise_stands_beside_a_test(row: str) -> None:
 @pytest.mark.parametrize("named", NAMED)
 def test_a_test_that_is_named_exists(named: str) -> None:
     file, _, name = named.partition("::")
-    assert name in tests_in(file)
+    assert name in functions_of(file)
 
 
 def test_there_are_promises() -> None:

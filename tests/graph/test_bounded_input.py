@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import re
-import threading
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +17,11 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import AlreadyExists, BadRequest, InputTooLarge, RowsRejected
+from omnigraph.execution.embed.files import EmbedRequest, embed_file
+from omnigraph.execution.embed.mock import MockEmbedder
+from omnigraph.execution.embed.spec import parse_spec
+from omnigraph.pipeline.inputs import Format, InputFile, Split
+from omnigraph.pipeline.kernels.parquet_batches import ParquetRows
 from omnigraph.settings import InputSettings, Settings
 
 SCHEMA = "node Doc { slug: String @key  body: String? }"
@@ -196,11 +199,14 @@ def test_repeated_texts_of_a_parquet_file_are_loaded_whole(tmp_path, use_diction
     assert found == dict(enumerate(texts))
 
 
-def test_rows_that_are_long_once_written_out_are_loaded_in_pieces(tmp_path):
-    """More than is decoded at once, within limits that allow it."""
-    graph = graph_with(tmp_path, UNLIMITED)
+def test_rows_that_are_long_once_written_out_come_in_pieces(tmp_path):
     path = parquet(tmp_path / "long.parquet", repeated("z" * MIB, 300))
-    assert graph.load(path, "append", type="Doc").nodes == {"Doc": 300}
+    file = InputFile("long.parquet", str(path), path.stat().st_size, Format.PARQUET)
+    with pa.OSFile(str(path)) as stream:
+        rows = ParquetRows(stream, Split(0, file, 0, 1), UNLIMITED)
+        sizes = [(batch.num_rows, batch.nbytes) for batch in rows.batches(["body", "slug"])]
+    assert sum(rows for rows, _ in sizes) == 300
+    assert all(size <= 257 * MIB for _, size in sizes)
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -257,20 +263,24 @@ def run_on_tasks(graph, records, rejects: Path) -> None:
     graph.load(records, "append", on_error="skip", rejects=rejects)
 
 
+class Meanwhile:
+    """Embeds, and lets somebody else write a file."""
+
+    model = "mock"
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._mock = file, MockEmbedder()
+
+    def embed(self, text, dimension, role):
+        self._file.write_text("precious")
+        return self._mock.embed(text, dimension, role)
+
+
 def test_embedding_does_not_replace_a_file_that_appeared_meanwhile(tmp_path):
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    os.mkfifo(source)
-
-    def feed() -> None:
-        with source.open("wb") as pipe:
-            output.write_text("precious")
-            pipe.write(LINE % (1, b"short"))
-
-    feeder = threading.Thread(target=feed, daemon=True)
-    feeder.start()
-    spec = {"dimension": 3, "types": {"Doc": {"target": "v", "fields": ["body"]}}}
-    settings = Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"})
+    source.write_bytes(LINE % (1, b"short"))
+    spec = parse_spec({"dimension": 3, "types": {"Doc": {"target": "v", "fields": ["body"]}}})
     with pytest.raises(AlreadyExists, match=r"out\.jsonl was written by somebody else"):
-        omnigraph.embed(input=source, output=output, spec=spec, settings=settings)
-    feeder.join(60)
+        embed_file(EmbedRequest(source, output, spec), Meanwhile(output))
     assert output.read_text() == "precious"
+    assert {file.name for file in tmp_path.iterdir()} == {"in.jsonl", "out.jsonl"}

@@ -440,7 +440,6 @@ class Graph:
         ({'Person': 1}, {'Knows': 1}, 'maria')
         """
         self._require_writable()
-        given = loading.as_input(records)
         options = LoadOptions(
             mode=_mode(mode),
             format=format,
@@ -450,6 +449,7 @@ class Graph:
             on_error=on_error,
             rejects=output_file(rejects),
         )
+        given = loading.as_input(records)
         request = loading.LoadRequest(
             options=options,
             branch=branch,

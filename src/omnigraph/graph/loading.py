@@ -184,7 +184,7 @@ def read_records(records: Records) -> tuple[bytes, str | None]:
             return Path(records).read_bytes(), str(records)
         except OSError as error:
             raise BadRequest(f"cannot read {records}: {error.strerror or error}") from error
-    return _encode(list(records)), None  # type: ignore[arg-type]  # streams were read before
+    return _encode(list(records)), None
 
 
 def _encode(records: Sequence[object]) -> bytes:
