@@ -52,11 +52,11 @@ class Outlook:
     """What the manifest says about an intent."""
 
     is_branch_alive: bool
-    is_branch_lost: bool = False
-    """Whether its record is gone though nobody deleted it."""
     is_published: bool = False
     is_rolled_back: bool = False
     is_authority_unchanged: bool = True
+    is_branch_lost: bool = False
+    """Whether the record of its branch is gone though nobody deleted it."""
 
 
 @dataclass(frozen=True, slots=True)
