@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import omnigraph
-from crash.checks import content_of
-from crash.cramped import ROOMY, outcome, remount
-from crash.town import create, run
+from crash.crash_checks import content_of
+from crash.crash_scenario import create, run
+from crash.resource_limits import ROOMY, outcome, remount
 from crash.windows import MANIFEST, At, Stopped, stop, watched
 from omnigraph.settings import Settings
 

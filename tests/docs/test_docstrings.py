@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.graph import blobs, branch, embedding, graph, pinned, query_result, type_rows
+from omnigraph.graph import blobs, branch, embedding, graph, graph_view, query_result, type_rows
 
 SCHEMA = "node Person { name: String @key  age: I32?  photo: Blob? }\nedge Knows: Person -> Person"
 RECORDS = [
@@ -19,7 +19,7 @@ RECORDS = [
 ]
 EXAMPLES = [
     found
-    for module in (graph, branch, pinned, query_result, blobs, embedding, type_rows)
+    for module in (graph, branch, graph_view, query_result, blobs, embedding, type_rows)
     for found in doctest.DocTestFinder().find(module, module.__name__)
     if found.examples
 ]
@@ -55,7 +55,7 @@ def verbs(kind: type) -> list[str]:
 
 @pytest.mark.parametrize(
     "kind",
-    [graph.Graph, pinned.GraphView, query_result.QueryResult, blobs.Blob],
+    [graph.Graph, graph_view.GraphView, query_result.QueryResult, blobs.Blob],
     ids=lambda kind: kind.__name__,
 )
 def test_every_verb_is_shown_by_an_example(kind: type) -> None:

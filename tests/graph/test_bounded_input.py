@@ -17,10 +17,10 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import AlreadyExists, BadRequest, InputTooLarge, RowsRejected
-from omnigraph.execution.embed.files import EmbedRequest, embed_file
+from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
 from omnigraph.execution.embed.mock import MockEmbedder
 from omnigraph.execution.embed.spec import parse_spec
-from omnigraph.pipeline.inputs import Format, InputFile, Split
+from omnigraph.pipeline.inputs import Format, InputFile, InputSplit
 from omnigraph.pipeline.kernels.parquet_batches import ParquetRows
 from omnigraph.settings import InputSettings, Settings
 
@@ -203,7 +203,7 @@ def test_rows_that_are_long_once_written_out_come_in_pieces(tmp_path):
     path = parquet(tmp_path / "long.parquet", repeated("z" * MIB, 300))
     file = InputFile("long.parquet", str(path), path.stat().st_size, Format.PARQUET)
     with pa.OSFile(str(path)) as stream:
-        rows = ParquetRows(stream, Split(0, file, 0, 1), UNLIMITED)
+        rows = ParquetRows(stream, InputSplit(0, file, 0, 1), UNLIMITED)
         sizes = [(batch.num_rows, batch.nbytes) for batch in rows.batches(["body", "slug"])]
     assert sum(rows for rows, _ in sizes) == 300
     assert all(size <= 257 * MIB for _, size in sizes)

@@ -17,7 +17,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import OmniError
-from omnigraph.maintenance.model import VerifyResult
+from omnigraph.maintenance.maintenance_results import VerifyResult
 from trust.damage import (
     BRANCHES,
     CHECKED,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.output_files import OutputFile
 
 ON_ERROR = ("fail", "skip")

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.execution.load import LoadMode
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.graph import blobs, loading
+from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.merging import MergeResult
-from omnigraph.graph.pinned import GraphView
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import DeletedBranch, LoadResult, MutationResult, SnapshotInfo
 from omnigraph.graph.type_rows import TypeRows
@@ -25,9 +25,9 @@ from omnigraph.history.entity_history import EntityHistory
 from omnigraph.history.feed import CommitChanges, FeedPage
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
-from omnigraph.maintenance.model import OptimizeResult, PendingIndex
+from omnigraph.maintenance.maintenance_results import OptimizeResult, PendingIndex
 from omnigraph.output_files import OutputFile
-from omnigraph.plan.lint import LintReport
+from omnigraph.plan.query_lint import LintReport
 from omnigraph.storage.consumers import Consumer
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit
 from omnigraph.storage.refs import BranchRef

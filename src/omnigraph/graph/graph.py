@@ -10,15 +10,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
-from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest, StorageFailure, StorageKind
-from omnigraph.execution.embed.model import query_embedder
-from omnigraph.execution.embed.open import LazyEmbedder
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.embed.embedder import make_query_embedder
+from omnigraph.execution.embed.open_embedder import LazyEmbedder
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.read.topology import Topology
-from omnigraph.execution.search.memory import SearchMemory
+from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.graph import (
     blobs,
     changing,
@@ -26,15 +26,16 @@ from omnigraph.graph import (
     merging,
     mutating,
     opening,
-    places,
+    place_lookup,
     recovering,
 )
 from omnigraph.graph.branch import Branch as Branch
-from omnigraph.graph.changing import RecentKeys, change_filter
+from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
+from omnigraph.graph.changing import RecentKeys, make_change_filter
 from omnigraph.graph.engines import require_engine
+from omnigraph.graph.graph_view import GraphView as GraphView
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.merging import MergeResult
-from omnigraph.graph.pinned import GraphView as GraphView
-from omnigraph.graph.pinned import source_text
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import (
@@ -44,19 +45,18 @@ from omnigraph.graph.results import (
     PendingWrite,
     RecoveredWrite,
     SnapshotInfo,
-    types_html,
+    render_types_html,
 )
 from omnigraph.graph.type_rows import TypeRows
-from omnigraph.graph.view import View, Views
 from omnigraph.history.baseline import Baseline
 from omnigraph.history.diff import Diff
 from omnigraph.history.entity_history import EntityHistory
 from omnigraph.history.feed import CommitChanges, FeedPage, PageLimits
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
-from omnigraph.maintenance.autopilot import Autopilot, MaintainResult, take_turn
-from omnigraph.maintenance.cleanup import cleanup, preview
-from omnigraph.maintenance.model import (
+from omnigraph.maintenance.autopilot import Autopilot, MaintainResult, run_once
+from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
+from omnigraph.maintenance.maintenance_results import (
     CleanupResult,
     OptimizeResult,
     PendingIndex,
@@ -64,14 +64,14 @@ from omnigraph.maintenance.model import (
     VerifyResult,
 )
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize
-from omnigraph.maintenance.quarantine import quarantine as set_aside
+from omnigraph.maintenance.quarantine import quarantine_intent as set_aside
 from omnigraph.maintenance.repair import repair
 from omnigraph.maintenance.retention import Retention
 from omnigraph.maintenance.verify import verify
 from omnigraph.output_files import OutputFile, output_file
-from omnigraph.plan.lint import LintReport
+from omnigraph.plan.query_lint import LintReport
 from omnigraph.settings import Settings
-from omnigraph.storage import branches as graph_branches
+from omnigraph.storage import graph_branches as graph_branches
 from omnigraph.storage.clone.copy import CloneResult
 from omnigraph.storage.clone.copy import clone as copy_graph
 from omnigraph.storage.consumers import Consumer, delete_consumer, list_consumers
@@ -84,7 +84,7 @@ from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
-    from omnigraph.maintenance.workers import Workers
+    from omnigraph.maintenance.workers import CompactionWorkers
 
 
 def init(
@@ -108,7 +108,7 @@ def init(
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.create_graph(root, source_text(schema, "<schema>"), force=force)
+    opening.create_graph(root, as_source_text(schema, "<schema>"), force=force)
     return Graph(root, actor=actor)
 
 
@@ -199,20 +199,20 @@ class Graph:
         self, root: GraphRoot, *, read_only: bool = False, actor: str | None = None
     ) -> None:
         opening.require_whole(root)
-        self._views = Views(root)
+        self._views = BranchSnapshots(root)
         self.read_only, self.actor = read_only, actor
         settings = root.settings
         embedder = LazyEmbedder(settings.embed)
         self._settings = QuerySettings(
             Topology(search=SearchMemory(settings.text_cache_bytes, settings.vector_cache_bytes)),
-            query_embedder(embedder),
+            make_query_embedder(embedder),
             settings.traversal,
         )
         self._keys = RecentKeys()
         self._autopilot = Autopilot(self._views, settings.autopilot)
         self._writer = Writer(self._views, self._autopilot.wrote)
         self.recovered_on_open: list[RecoveredWrite] = []
-        opened = self._views.newest(MAIN)
+        opened = self._views.read_newest(MAIN)
         if not read_only:
             settled = opening.make_ready(root, opened.snapshot.contract)
             self.recovered_on_open = [recovering.describe_settled(one) for one in settled]
@@ -237,12 +237,12 @@ class Graph:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process opens the graph for itself, with the same settings."""
-        return _reopened, (self.uri, self.read_only, self.actor, self.settings)
+        return _reopen, (self.uri, self.read_only, self.actor, self.settings)
 
     def _repr_html_(self) -> str:
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
-        return types_html(self.snapshot(), note)
+        return render_types_html(self.snapshot(), note)
 
     @property
     def uri(self) -> str:
@@ -262,7 +262,7 @@ class Graph:
         >>> graph.schema.splitlines()[-1]
         'edge Knows: Person -> Person'
         """
-        return self._views.newest(MAIN).snapshot.contract.source
+        return self._views.read_newest(MAIN).snapshot.contract.source
 
     @property
     def catalog(self) -> Catalog:
@@ -271,7 +271,7 @@ class Graph:
         >>> [property.name for property in graph.catalog.nodes["Person"].properties]
         ['age', 'name', 'photo']
         """
-        return self._views.newest(MAIN).catalog
+        return self._views.read_newest(MAIN).catalog
 
     def plan_schema(
         self, schema: str | SourceText, *, allow_data_loss: bool = False
@@ -282,7 +282,7 @@ class Graph:
         >>> [step.describe() for step in graph.plan_schema(wanted).steps]
         ['add property Person.nick: String?']
         """
-        desired = compile_schema(source_text(schema, "<schema>"))
+        desired = compile_schema(as_source_text(schema, "<schema>"))
         return plan_migration(self.catalog, desired, allow_data_loss=allow_data_loss)
 
     # --- reading ---------------------------------------------------------------------------------
@@ -383,9 +383,14 @@ class Graph:
         """
         self._require_writable()
         request = mutating.MutationRequest(
-            source_text(query, "<query>"), name, params, branch, actor or self.actor, expected_head
+            as_source_text(query, "<query>"),
+            name,
+            params,
+            branch,
+            actor or self.actor,
+            expected_head,
         )
-        return mutating.mutate(self._writer, request)
+        return mutating.commit_mutation(self._writer, request)
 
     def load(
         self,
@@ -505,7 +510,7 @@ class Graph:
         request = graph_embedding.GraphEmbedRequest(
             branch=branch,
             types=tuple(types),
-            spec=graph_embedding.spec_of(spec),
+            spec=graph_embedding.parse_embed_spec(spec),
             reembed_all=reembed_all,
             per_minute=per_minute,
             actor=actor or self.actor,
@@ -610,7 +615,11 @@ class Graph:
         """
         if not dry_run:
             self._require_writable()
-        given = merging.decisions_in(decisions) if isinstance(decisions, str | Path) else decisions
+        given = (
+            merging.read_decision_file(decisions)
+            if isinstance(decisions, str | Path)
+            else decisions
+        )
         request = merging.MergeRequest(
             source=source,
             target=into,
@@ -659,7 +668,7 @@ class Graph:
         >>> {table.table_key: table.row_count for table in graph.snapshot().tables}
         {'edge:Knows': 1, 'node:Person': 2}
         """
-        return self._pinned(self._views.newest(branch)).info()
+        return self._pinned(self._views.read_newest(branch)).info()
 
     def at(
         self,
@@ -685,16 +694,16 @@ class Graph:
         if len(given) > 1:
             raise BadRequest("give one of place, commit, snapshot and version")
         if place is not None:
-            found = places.find_place(self._views, place, branch)
+            found = place_lookup.find_place(self._views, place, branch)
         elif version is not None:
-            found = places.at_version(self._views, version, branch)
+            found = place_lookup.find_version(self._views, version, branch)
         elif commit is not None or snapshot is not None:
-            found = places.at_snapshot(self._views, commit or snapshot or "", branch)
+            found = place_lookup.find_snapshot(self._views, commit or snapshot or "", branch)
         else:
-            found = places.Place(self._views.newest(branch), None)
+            found = place_lookup.Place(self._views.read_newest(branch), None)
         return self._pinned(found.view, found.snapshot)
 
-    def _pinned(self, view: View, snapshot: str | None = None) -> GraphView:
+    def _pinned(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self._settings, snapshot)
 
     # --- tags ------------------------------------------------------------------------------------
@@ -717,7 +726,7 @@ class Graph:
         2
         """
         self._require_writable()
-        commit = places.find_commit(self._views, at or f"branch:{branch}", branch)
+        commit = place_lookup.find_commit(self._views, at or f"branch:{branch}", branch)
         return create_tag(self._views.root, name, commit, actor or self.actor)
 
     def tags(self) -> list[Tag]:
@@ -766,8 +775,10 @@ class Graph:
         >>> [str(change.op) for change in graph.diff("1")]
         ['insert', 'insert', 'insert']
         """
-        wanted = change_filter(kinds, types, ops)
-        sides = [changing.state_of(self.at(place, branch=branch).view) for place in (before, after)]
+        wanted = make_change_filter(kinds, types, ops)
+        sides = [
+            changing.make_state(self.at(place, branch=branch).view) for place in (before, after)
+        ]
         return Diff(*sides, images=images, wanted=wanted)
 
     def commit_changes(
@@ -790,8 +801,8 @@ class Graph:
         >>> [(change.op.value, change.after.endpoints.wire()) for change in page.changes]
         [('insert', {'from': 'Ada', 'to': 'Ben'})]
         """
-        found = places.find_commit(self._views, commit, branch)
-        wanted = change_filter(kinds, types, ops)
+        found = place_lookup.find_commit(self._views, commit, branch)
+        wanted = make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes)
         return changing.read_commit(self._views, found, wanted, limits, page_token, self._keys)
 
@@ -826,7 +837,7 @@ class Graph:
         >>> graph.changes(page.position).blocks
         ()
         """
-        wanted = change_filter(kinds, types, ops)
+        wanted = make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes, max_commits)
         return changing.read_feed(self._views, branch, position, wanted, limits, self._keys)
 
@@ -844,7 +855,7 @@ class Graph:
         >>> next(baseline.records())
         {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
         """
-        return changing.read_baseline(self._views, branch, change_filter(kinds, types, ops))
+        return changing.read_baseline(self._views, branch, make_change_filter(kinds, types, ops))
 
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str = MAIN
@@ -908,7 +919,7 @@ class Graph:
         >>> graph.nodes("Person").to_arrow().select(["name", "age"]).sort_by("name").to_pylist()
         [{'name': 'Ada', 'age': 36}, {'name': 'Ben', 'age': None}]
         """
-        return self._pinned(self._views.newest(branch)).nodes(type_name)
+        return self._pinned(self._views.read_newest(branch)).nodes(type_name)
 
     def edges(self, type_name: str, *, branch: str = MAIN) -> TypeRows:
         """The edges of a type as a branch is now: `.to_arrow()`, `.to_spark()`.
@@ -916,7 +927,7 @@ class Graph:
         >>> graph.edges("Knows").to_arrow().select(["src", "dst"]).to_pylist()
         [{'src': 'Ada', 'dst': 'Ben'}]
         """
-        return self._pinned(self._views.newest(branch)).edges(type_name)
+        return self._pinned(self._views.read_newest(branch)).edges(type_name)
 
     def export(
         self, types: Sequence[str] | None = None, *, branch: str = MAIN
@@ -926,7 +937,7 @@ class Graph:
         >>> next(graph.export(["Knows"]))
         {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
         """
-        return self._pinned(self._views.newest(branch)).export(types)
+        return self._pinned(self._views.read_newest(branch)).export(types)
 
     # --- maintenance -----------------------------------------------------------------------------
 
@@ -980,15 +991,15 @@ class Graph:
 
     def _workers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
-    ) -> Workers | None:
+    ) -> CompactionWorkers | None:
         """Who writes the files of maintenance; None for threads of this process."""
         if engine == "local":
             return None
         require_engine(engine)
-        from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
-        from omnigraph.pipeline.upkeep import TaskWorkers  # noqa: PLC0415
+        from omnigraph.graph.bulk_loading import open_tasks  # noqa: PLC0415 - loads the pipeline
+        from omnigraph.pipeline.bulk_compaction import CompactionTasks  # noqa: PLC0415
 
-        return TaskWorkers(lambda: tasks_of(engine, self.settings, session, spark_conf))
+        return CompactionTasks(lambda: open_tasks(engine, self.settings, session, spark_conf))
 
     def repair(self, *, confirm: bool = False, force: bool = False) -> RepairResult:
         """Look for tables that somebody moved ahead of the graph; with `confirm`, accept them.
@@ -1018,7 +1029,7 @@ class Graph:
         """
         self._require_writable()
         age = None if older_than is None else older_than.total_seconds()
-        clean = cleanup if confirm else preview
+        clean = run_cleanup if confirm else preview_cleanup
         return clean(self._views.root, Retention(keep, age))
 
     def verify(self, *, deep: bool = False, history: bool = False) -> VerifyResult:
@@ -1039,7 +1050,7 @@ class Graph:
         False
         """
         self._require_writable()
-        return take_turn(self._views, self._views.root.settings.autopilot)
+        return run_once(self._views, self._views.root.settings.autopilot)
 
     # --- recovery --------------------------------------------------------------------------------
 
@@ -1066,7 +1077,7 @@ class Graph:
         >>> graph.recovery_pending()
         []
         """
-        return recovering.pending(self._views.root)
+        return recovering.list_pending(self._views.root)
 
     def recovery_list(self, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:
         """Writes that were recovered, as a branch remembers them.
@@ -1074,14 +1085,14 @@ class Graph:
         >>> graph.recovery_list()
         ()
         """
-        return recovering.recoveries(self._views, branch)
+        return recovering.list_recoveries(self._views, branch)
 
     def _require_writable(self) -> None:
         if self.read_only:
             raise BadRequest("the graph is open read-only; open it again without read_only")
 
 
-def _reopened(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
+def _reopen(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
     return open(uri, read_only=read_only, actor=actor, settings=settings)
 
 

@@ -16,12 +16,12 @@ from omnigraph.storage.refs import BranchRef, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.damage import DamagedFile
-from omnigraph.storage.tables.handle import open_table
-from omnigraph.storage.tables.reclaim import list_versions
-from omnigraph.writer.change import Branches
+from omnigraph.storage.tables.remove_versions import list_versions
+from omnigraph.storage.tables.table import open_table
+from omnigraph.writer.change import BranchReader
 
 
-def verify_past(branches: Branches, name: str, report: Report, files: FileCheck) -> None:
+def verify_past(branches: BranchReader, name: str, report: Report, files: FileCheck) -> None:
     """Every manifest version of a branch folds, and what it shows opens and is all there."""
     root = branches.root
     try:

@@ -14,11 +14,11 @@ from omnigraph.maintenance.verify_report import Report
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.lost_branches import find_lost
 from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
+from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
 from omnigraph.storage.refs import BranchRef, find_ref, list_names
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.branches import TableBranch, list_branches
 from omnigraph.storage.tables.damage import require_branch_ref
+from omnigraph.storage.tables.lance_branches import LanceBranch, list_branches
 
 _LOOKS = 3
 """So often is looked again what branches that come and go may explain."""
@@ -69,7 +69,7 @@ def _readable(root: GraphRoot) -> list[BranchRef]:
     return refs
 
 
-def _newest(root: GraphRoot, ref: BranchRef) -> ManifestVersion | None:
+def _newest(root: GraphRoot, ref: BranchRef) -> ManifestSnapshot | None:
     try:
         return read_newest(root.manifest(ref.incarnation))
     except OmniError:
@@ -77,7 +77,7 @@ def _newest(root: GraphRoot, ref: BranchRef) -> ManifestVersion | None:
 
 
 def _against(
-    ref: BranchRef, refs: list[BranchRef], physical: Mapping[str, TableBranch]
+    ref: BranchRef, refs: list[BranchRef], physical: Mapping[str, LanceBranch]
 ) -> list[str]:
     """Where the record of a branch differs from the manifest's ref and from its parent."""
     if ref.incarnation is None:
@@ -101,7 +101,7 @@ def _called(name: str | None) -> str:
     return f"'{name}'"
 
 
-def _missing_forks(root: GraphRoot, manifest: ManifestVersion) -> list[str]:
+def _missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str]:
     """The forks of tables that a branch shows and their tables no longer know."""
     places = {(MANIFEST, manifest.location.branch)} | {
         (entry.path, entry.owner_branch) for entry in manifest.state.entries.values()
@@ -116,7 +116,7 @@ def _missing_forks(root: GraphRoot, manifest: ManifestVersion) -> list[str]:
     return problems
 
 
-def _later_known(refs: list[BranchRef], newest: Mapping[str | None, ManifestVersion]) -> list[str]:
+def _later_known(refs: list[BranchRef], newest: Mapping[str | None, ManifestSnapshot]) -> list[str]:
     """Manifest versions that somebody knows of and that are newer than the newest there is."""
     names = {ref.incarnation: ref.name for ref in refs}
     latest: dict[str | None, tuple[int, str]] = {}
@@ -141,7 +141,7 @@ def _later_known(refs: list[BranchRef], newest: Mapping[str | None, ManifestVers
     ]
 
 
-def _commits(manifest: ManifestVersion) -> tuple[Commit, ...]:
+def _commits(manifest: ManifestSnapshot) -> tuple[Commit, ...]:
     try:
         return History().commits(manifest)
     except OmniError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from omnigraph.maintenance.model import Finding
+from omnigraph.maintenance.maintenance_results import VerifyFinding
 from omnigraph.maintenance.verify_files import Concerned
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.checksums import Damage
@@ -19,8 +19,8 @@ class Report:
     """What was found so far; tables are looked at side by side, and lists take that."""
 
     concerned: Concerned
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[Finding] = field(default_factory=list)
+    findings: list[VerifyFinding] = field(default_factory=list)
+    notes: list[VerifyFinding] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
     tables: set[tuple[str, str | None, int]] = field(default_factory=set)
     """The table versions that other branches showed as well and that were looked at."""
@@ -37,18 +37,20 @@ class Report:
         message = f"{file} {found.problem}; it says {found.part.holds}{shown}{more}"
         check = "missing_file" if found.damage is Damage.MISSING else "damaged_file"
         self.findings.append(
-            Finding(check, message, snapshot.branch, table_key, file, found.part.rows, commits)
+            VerifyFinding(
+                check, message, snapshot.branch, table_key, file, found.part.rows, commits
+            )
         )
 
     def wrong(
         self, check: str, message: str, branch: str | None = None, table_key: str | None = None
     ) -> None:
-        self.findings.append(Finding(check, message, branch, table_key))
+        self.findings.append(VerifyFinding(check, message, branch, table_key))
 
     def note(
         self, check: str, message: str, branch: str | None = None, table_key: str | None = None
     ) -> None:
-        self.notes.append(Finding(check, message, branch, table_key))
+        self.notes.append(VerifyFinding(check, message, branch, table_key))
 
     def take(self, other: Report) -> None:
         """Add what was found about one branch."""

@@ -10,17 +10,17 @@ from omnigraph.errors import OmniError
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.settings import FenceMode
 from omnigraph.storage.fence.lock_record import find_lock_damage
-from omnigraph.storage.initialize import mirror_files
+from omnigraph.storage.first_seen import find_list_damage
+from omnigraph.storage.initialize import list_mirror_files
 from omnigraph.storage.layout import MANIFEST, SIGHTINGS
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.branches import list_branches
 from omnigraph.storage.tables.damage import small_file_problems
+from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.unreferenced import find_list_damage
 
 
 def verify_small_files(root: GraphRoot, report: Report) -> None:
@@ -42,7 +42,9 @@ def _verify_mirror(root: GraphRoot, report: Report) -> None:
     """The schema files say what the manifest says; opening the graph to write rewrites them."""
     try:
         contract = Snapshot(root, MAIN_REF, read_newest(root.manifest())).contract
-        wrong = [p for p, text in mirror_files(contract) if root.store.find(p) != text.encode()]
+        wrong = [
+            p for p, text in list_mirror_files(contract) if root.store.find(p) != text.encode()
+        ]
     except OmniError:
         return  # the branch says so itself
     for path in wrong:

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from omnigraph.storage.layout import staging_path
+from omnigraph.storage.layout import make_staging_path
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.root import GraphRoot
 
 
 @contextmanager
-def spooled(root: GraphRoot, data: Iterable[bytes] | None) -> Iterator[str | None]:
+def spool_input(root: GraphRoot, data: Iterable[bytes] | None) -> Iterator[str | None]:
     """A file with these bytes, which come in pieces.
 
     It is beside the graph where that is shared, and a temporary one elsewhere.
@@ -23,7 +23,7 @@ def spooled(root: GraphRoot, data: Iterable[bytes] | None) -> Iterator[str | Non
         yield None
         return
     if root.store.kind is StoreKind.S3:
-        path = f"{staging_path(uuid4().hex)}/input.jsonl"
+        path = f"{make_staging_path(uuid4().hex)}/input.jsonl"
         root.store.put_chunks(path, data)
         try:
             yield root.store.uri_of(path)

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from omnigraph.errors import ManifestCorrupt, OmniError
 from omnigraph.identity import BranchName
-from omnigraph.storage.layout import DELETED, MANIFEST, branch_ref, deletion_mark
+from omnigraph.storage.layout import DELETED, MANIFEST, deletion_mark, make_ref_path
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.branches import has_own_versions
+from omnigraph.storage.tables.lance_branches import has_own_versions
 from omnigraph.storage.tables.location import is_flat_name
-from omnigraph.storage.tables.probes import branch_exists, branch_file
+from omnigraph.storage.tables.probes import is_lance_branch, name_branch_file
 
 _JSON = ".json"
 
@@ -34,7 +34,7 @@ class LostBranch:
     name: BranchName | None
 
     def __str__(self) -> str:
-        record = branch_ref(self.name) if self.name else "its record"
+        record = make_ref_path(self.name) if self.name else "its record"
         called = f"'{self.name}'" if self.name else "a branch"
         return (
             f"the record of {called} is gone, and nobody deleted the branch: restore {record} from "
@@ -61,17 +61,17 @@ def list_marked(store: ObjectStore) -> frozenset[str]:
 def is_lost(root: GraphRoot, incarnation: str) -> bool:
     """Whether a branch that has no record was not deleted."""
     return (
-        branch_exists(root.manifest(), incarnation)
+        is_lance_branch(root.manifest(), incarnation)
         and has_own_versions(root.manifest(incarnation))
         and not root.store.exists(deletion_mark(incarnation))
         # Looked at last: a deletion removes the branch and then its mark.
-        and branch_exists(root.manifest(), incarnation)
+        and is_lance_branch(root.manifest(), incarnation)
     )
 
 
 def find_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> list[LostBranch]:
     """The branches that lost their record, given all records that are there."""
-    files = root.store.list(f"{MANIFEST}/{branch_file('x').rpartition('/')[0]}")
+    files = root.store.list(f"{MANIFEST}/{name_branch_file('x').rpartition('/')[0]}")
     unnamed = _incarnations(files) - {ref.incarnation for ref in refs}
     return [LostBranch(one, _name_of(root, one)) for one in sorted(unnamed) if is_lost(root, one)]
 

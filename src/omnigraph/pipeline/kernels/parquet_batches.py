@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from omnigraph.pipeline.inputs import Split
+from omnigraph.pipeline.inputs import InputSplit
 from omnigraph.pipeline.kernels.decompress import require_allowed
 from omnigraph.settings import InputSettings
 
@@ -25,7 +25,7 @@ _BYTES_AT_ONCE = 256 << 20
 class ParquetRows:
     """The rows of some row groups of a file."""
 
-    def __init__(self, stream: BinaryIO, split: Split, limits: InputSettings) -> None:
+    def __init__(self, stream: BinaryIO, split: InputSplit, limits: InputSettings) -> None:
         self._stream, self._split, self._limits = stream, split, limits
         self._metadata = pq.ParquetFile(stream).metadata
         self._schema = self._metadata.schema.to_arrow_schema()

@@ -29,10 +29,10 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.parts import Part, version_parts
 from omnigraph.storage.tables.probes import (
     NEWEST_NOTE,
-    branch_exists,
-    branch_file,
+    is_lance_branch,
     is_newest_noted,
-    version_file,
+    name_branch_file,
+    name_version_file,
 )
 
 
@@ -155,7 +155,7 @@ def lost_after(location: TableLocation, version: int) -> int | None:
 
 def _lost(folder: str, log: ChecksumLog) -> list[int]:
     versions = {one.version for one in log.files.values() if one.version is not None}
-    return sorted(v for v in versions if not os.path.lexists(f"{folder}/{version_file(v)}"))
+    return sorted(v for v in versions if not os.path.lexists(f"{folder}/{name_version_file(v)}"))
 
 
 class Forgetting:
@@ -211,7 +211,7 @@ def require_version_file(location: TableLocation, version: int, logs: ChecksumLo
 
     What the file does not name passes for garbage.
     """
-    folder, name = location.local_folder, version_file(version)
+    folder, name = location.local_folder, name_version_file(version)
     noted = None if folder is None else logs.of(folder).files.get(name)
     if folder is None or noted is None or not os.path.lexists(f"{folder}/{name}"):
         return
@@ -227,13 +227,13 @@ def require_branch_ref(location: TableLocation, branch: str) -> None:
 
     The substrate spares the files of the parent for the sake of its refs alone.
     """
-    if not branch_exists(location, branch):
+    if not is_lance_branch(location, branch):
         raise ManifestCorrupt(
-            f"{location.uri}/{branch_file(branch)} is gone, so nothing keeps the files that "
+            f"{location.uri}/{name_branch_file(branch)} is gone, so nothing keeps the files that "
             f"branch {branch} shares with its parent; restore the file from a backup"
         )
     root = location.on_branch(None).local_folder
-    noted = None if root is None else read_log(root).files.get(branch_file(branch))
+    noted = None if root is None else read_log(root).files.get(name_branch_file(branch))
     if root is not None and noted is not None and find_damage(root, noted) is not None:
         raise ManifestCorrupt(
             f"{root}/{noted.name} is not what was written; restore the file from a backup"

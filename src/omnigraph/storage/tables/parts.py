@@ -16,9 +16,9 @@ import lance
 from lance.fragment import FragmentMetadata
 
 from omnigraph.storage.tables.checksums import Checksum, ChecksumLog, note_files
-from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
-from omnigraph.storage.tables.probes import branch_file, version_file
+from omnigraph.storage.tables.probes import name_branch_file, name_version_file
 
 _DATA_SUFFIX = ".lance"
 _SHOWN_FRAGMENTS = 8
@@ -78,7 +78,7 @@ class Part:
 def version_parts(location: TableLocation, native: lance.LanceDataset) -> list[Part]:
     """Everything this version is made of."""
     folder = _folder(location)
-    with translated(f"listing the files of version {native.version} of {location}"):
+    with translate_errors(f"listing the files of version {native.version} of {location}"):
         return list(_parts(location, native, folder))
 
 
@@ -86,7 +86,7 @@ def _parts(location: TableLocation, native: lance.LanceDataset, folder: str) -> 
     fragments = [fragment.metadata for fragment in native.get_fragments()]
     rows_of = {fragment.id: fragment.num_rows for fragment in fragments}
     version, rows = int(native.version), sum(rows_of.values())
-    yield Part(PartKind.VERSION, folder, version_file(version), rows=rows, version=version)
+    yield Part(PartKind.VERSION, folder, name_version_file(version), rows=rows, version=version)
     if location.branch is not None:
         yield _branch_part(location, location.branch)
     bases: dict[int | None, str] = {
@@ -121,7 +121,7 @@ def _deletion_parts(
 
 
 def _branch_part(location: TableLocation, branch: str) -> Part:
-    return Part(PartKind.BRANCH, _folder(location.on_branch(None)), branch_file(branch))
+    return Part(PartKind.BRANCH, _folder(location.on_branch(None)), name_branch_file(branch))
 
 
 def _folder(location: TableLocation) -> str:
@@ -161,7 +161,7 @@ def note_version(
     """Note the file of a version that was just committed, and that of its transaction."""
     folder = location.local_folder
     if folder is not None:
-        files = (version_file(version), f"_transactions/{read_version}-{transaction}.txn")
+        files = (name_version_file(version), f"_transactions/{read_version}-{transaction}.txn")
         note_files(folder, files, version)
 
 
@@ -169,21 +169,23 @@ def note_version_file(location: TableLocation, version: int) -> None:
     """Note the file of a version that was copied here, without its transaction."""
     folder = location.local_folder
     if folder is not None:
-        note_files(folder, (version_file(version),), version)
+        note_files(folder, (name_version_file(version),), version)
 
 
 def note_branch(location: TableLocation, branch: str, version: int) -> None:
     """Note the ref of a branch that was just made, and the version it starts at."""
     folder = location.on_branch(branch).local_folder
     if folder is not None:
-        note_files(folder, [version_file(version), *_files_in(folder, "_transactions")], version)
+        note_files(
+            folder, [name_version_file(version), *_files_in(folder, "_transactions")], version
+        )
         note_branch_ref(location, branch)
 
 
 def note_branch_ref(location: TableLocation, branch: str) -> None:
     root = location.on_branch(None).local_folder
     if root is not None:
-        note_files(root, [branch_file(branch)])
+        note_files(root, [name_branch_file(branch)])
 
 
 def _files_in(folder: str, name: str) -> list[str]:
