@@ -23,7 +23,7 @@ from omnigraph.maintenance.verify_report import Report
 from omnigraph.maintenance.verify_rows import count_dangling_ends, verify_rows
 from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.maintenance.verify_small_files import verify_small_files
-from omnigraph.progress import working
+from omnigraph.progress import report_progress
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import History
@@ -54,7 +54,7 @@ def verify(branches: BranchReader, *, deep: bool = False, history: bool = False)
     verify_small_files(branches.root, report)
     verify_refs(branches.root, report)
     names = [str(name) for name in list_names(branches.root.store)]
-    with working("verifying", total=len(names), unit="branches") as work:
+    with report_progress("verifying", total=len(names), unit="branches") as work:
         for name in names:
             _verify_branch(branches, name, report, files, deep=deep)
             if history:

@@ -61,10 +61,19 @@ class GraphRoot:
             self.store.uri_of(path),
             branch,
             self.store.storage_options,
-            generation or get_known_generation(self.store.uri_of(MANIFEST)),
+            generation or self.generation,
             folder,
             self.settings.verify_reads,
         )
+
+    @property
+    def generation(self) -> Generation | None:
+        """That of the graph that was seen here last; None if none was seen."""
+        return get_known_generation(self._manifest_uri)
+
+    @cached_property
+    def _manifest_uri(self) -> str:
+        return self.store.uri_of(MANIFEST)
 
     def table_paths(self) -> list[str]:
         """The folders of all tables, whether the graph knows them or not."""
