@@ -58,9 +58,9 @@ class OutputFile:
         self._seen = _identity(self.path)
 
 
-def output_file(given: str | Path | OutputFile | None) -> OutputFile | None:
+def output_file(given: str | Path | OutputFile) -> OutputFile:
     """The file a caller named, as it is now unless the caller looked before."""
-    return OutputFile(given) if isinstance(given, str | Path) else given
+    return given if isinstance(given, OutputFile) else OutputFile(given)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

@@ -116,7 +116,7 @@ class WritingVerbs(BranchVerbs):
             columns=columns or {},
             partial=partial,
             on_error=on_error,
-            rejects=output_file(rejects),
+            rejects=None if rejects is None else output_file(rejects),
         )
         given = loading.as_input(records)
         request = loading.LoadRequest(

@@ -13,7 +13,7 @@ from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, require_free, take_stdin
 from omnigraph.cli.output import note, print_json
-from omnigraph.output_files import output_file
+from omnigraph.output_files import OutputFile
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def load(
     and CSV hold the rows of one type.
     """
     require_free(rejects, force=force)
-    refused = output_file(rejects)
+    refused = None if rejects is None else OutputFile(rejects)
     if mode == "overwrite":
         ask_consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
