@@ -15,9 +15,9 @@ from omnigraph.cli.output import print_json
 @click.option("--history", is_flag=True, help="Look at every commit that can still be read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def verify(scope: CommandTarget, deep: bool, history: bool, as_json: bool) -> int:
-    """Look whether everything is in order on every branch; changes nothing.
+    """Check the integrity of every branch; changes nothing.
 
-    Exits with 1 if something is wrong. What is merely worth knowing is shown and changes nothing.
+    Exits with 1 if something is wrong. Notes are shown and do not affect the exit code.
     """
     graph = scope.open(read_only=True)
     result = graph.verify(deep=deep, history=history)

@@ -24,7 +24,7 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import BranchName, EntityKind
-from omnigraph.progress import Work, report_progress
+from omnigraph.progress import Work, working
 from omnigraph.storage.clone.copied_checksums import CopiedChecksums
 from omnigraph.storage.clone.cut import take_cut
 from omnigraph.storage.clone.plan import Place, Plan, make_plan
@@ -143,7 +143,7 @@ class _Copying:
 
     def run(self, branches: Collection[BranchName], *, shallow: bool) -> CloneResult:
         with (
-            report_progress("copying", unit="files") as work,
+            working("copying", unit="files") as work,
             ThreadPoolExecutor(self._target.settings.maintenance_concurrency) as pool,
         ):
             plan = self._copy_all(branches, work, pool, shallow=shallow)

@@ -68,7 +68,7 @@ def stage_ledger(
     """A new ledger, of which exactly one creator wins. `schema` is that of its rows."""
     assert state.num_rows, "a ledger needs state rows: replacing them is what makes writers collide"
     if is_table(location):
-        raise AlreadyExists(f"there is already a table at {location}")
+        raise AlreadyExists(f"a table already exists at {location}")
     marked = schema.append(MARK)
     rows = _add_marks(state, lineage).cast(marked)
     written = write_uncommitted(location, rows)
