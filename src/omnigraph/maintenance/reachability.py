@@ -103,6 +103,7 @@ class ReachabilityScan:
         self._warm: dict[str | None, ManifestSnapshot] = {}
         self._histories: dict[str | None, History] = defaultdict(History)
         self._trusted: set[tuple[str, str | None, int]] = set()
+        self._known_refs: set[Place] = set()
         self._merges: dict[str | None, list[Commit]] = {}
 
     def mark(self) -> Reachable:
@@ -192,8 +193,9 @@ class ReachabilityScan:
         places = {**{(MANIFEST, branch): all_ for branch, all_ in manifests.items()}, **pins}
         for (path, branch), versions in places.items():
             location = self.root.location(path, branch)
-            if branch is not None:
-                require_branch_ref(location, branch)
+            if branch is not None and (path, branch) not in self._known_refs:
+                require_branch_ref(location, branch, logs)
+                self._known_refs.add((path, branch))
             for version in sorted(versions):
                 if (path, branch, version) not in self._trusted:
                     require_version_file(location, version, logs)
@@ -248,8 +250,10 @@ class ReachabilityScan:
         self, manifests: Mapping[str | None, frozenset[int]]
     ) -> dict[Place, frozenset[int]]:
         wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
+        fresh = [one for one in wanted if one not in self._shown]
         with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
-            shown = list(pool.map(lambda one: self._read_shown_entries(*one), wanted))
+            shown = list(pool.map(lambda one: self._read_shown_entries(*one), fresh))
+        shown += [self._shown[one] for one in set(wanted).difference(fresh)]
         pins: dict[Place, set[int]] = defaultdict(set)
         for entries in shown:
             for entry in entries:

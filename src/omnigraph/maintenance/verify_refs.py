@@ -17,7 +17,7 @@ from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
 from omnigraph.storage.refs import BranchRef, find_ref, list_names
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.damage import require_branch_ref
+from omnigraph.storage.tables.damage import ChecksumLogs, require_branch_ref
 from omnigraph.storage.tables.lance_branches import LanceBranch, list_branches
 
 _LOOKS = 3
@@ -106,11 +106,11 @@ def _missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str]:
     places = {(MANIFEST, manifest.location.branch)} | {
         (entry.path, entry.owner_branch) for entry in manifest.state.entries.values()
     }
-    problems = []
+    problems, logs = [], ChecksumLogs()
     for path, branch in sorted(places, key=str):
         if branch is not None:
             try:
-                require_branch_ref(root.location(path), branch)
+                require_branch_ref(root.location(path), branch, logs)
             except OmniError as error:
                 problems.append(error.message)
     return problems
