@@ -121,12 +121,15 @@ def _require_files(request: WriteRequest) -> None:
     Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
     now stays until the write has announced it.
     """
-    if request.ticket.write_note is not None:
-        request.ticket.write_note.check()
+    note = request.ticket.write_note
+    if note is not None:
+        note.check()
     # Where the fence is a lease, a cleanup that lost it may still be about to remove what it has
-    # listed. What is not listed it will never touch.
+    # listed. What is not listed, or only beside our note, it will never touch.
     store = request.snapshot.root.store
-    listed = frozenset() if store.kind is StoreKind.LOCAL else list_removable_paths(store)
+    listed: frozenset[str] = frozenset()
+    if store.kind is not StoreKind.LOCAL:
+        listed = list_removable_paths(store, None if note is None else note.path)
     for table in request.tables:
         missing = find_missing_staged(table.transaction)
         if missing is None:
