@@ -354,7 +354,7 @@ class MissingPackage(InputError):
     code = "missing_package"
 
     def __init__(self, package: str, what: str, install: str | None = None) -> None:
-        help_ = "" if install is None else f"; install what it needs with `{install}`"
+        help_ = "" if install is None else f"; install it with `{install}`"
         super().__init__(f"{what} needs the package '{package}', which is not installed{help_}")
         self.package, self.what, self.install = package, what, install
 
@@ -531,7 +531,7 @@ class ReadSetChanged(ConflictError):
     def __init__(self, member: str, expected: str | None, actual: str | None) -> None:
         super().__init__(
             f"{member} changed from {expected or 'nothing'} to {actual or 'nothing'} "
-            "while the operation was prepared; read again and redo it"
+            "while the operation was being prepared; read it again and retry"
         )
         self.member, self.expected, self.actual = member, expected, actual
 
@@ -629,7 +629,7 @@ class MergeConflicts(ConflictError):
         count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
         super().__init__(
             f"{doing} has {count}: {first}{rest}. Nothing was changed; "
-            "a dry run lists them, rules (resolve) and decisions settle them"
+            "a dry run lists them; resolve rules and decisions settle them"
         )
 
     def details(self) -> Mapping[str, JsonValue]:
@@ -825,7 +825,7 @@ class OutcomeUnknown(StorageError):
 
     def __init__(self, what: str, source: str) -> None:
         super().__init__(
-            f"{what}: the outcome is unknown ({source}); look at the graph before trying again"
+            f"{what}: the outcome is unknown ({source}); inspect the graph before trying again"
         )
         self.what, self.source = what, source
 

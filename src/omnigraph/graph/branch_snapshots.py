@@ -129,8 +129,8 @@ class BranchSnapshots:
         head = manifest.state.head_of(commit.branch, commit.incarnation)
         if head is None or head.commit_id != commit.commit_id:
             raise BadRequest(
-                f"manifest version {commit.manifest_version} of branch '{commit.branch}' is no "
-                f"witness of commit {commit.commit_id}"
+                f"manifest version {commit.manifest_version} of branch '{commit.branch}' does "
+                f"not contain commit {commit.commit_id}"
             )
         return self._make_view(Snapshot(self.root, ref, manifest))
 

@@ -127,7 +127,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
 
     >>> omnigraph.quarantine("people.omni", "01J9Z3N8Q4X7Y2K5M6P0R1S3T8")
     Traceback (most recent call last):
-    omnigraph.errors.NotFoundError: there is no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
+    omnigraph.errors.NotFoundError: no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
     """
     from omnigraph.maintenance.quarantine import quarantine_intent as set_aside
 

@@ -224,7 +224,9 @@ def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
         raise BadRequest(f"cannot read decisions from {path}: {error}") from error
     listed = body.get("conflicts") if isinstance(body, dict) else body
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise BadRequest(f"{path} holds no list of conflicts, as a preview with --json writes it")
+        raise BadRequest(
+            f"{path} does not hold a list of conflicts, as written by a preview with --json"
+        )
     return listed
 
 
@@ -237,7 +239,7 @@ def read_decisions(given: Iterable[Mapping[str, object]], catalog: Catalog) -> D
             continue
         key = TableKey(f"{one.get('entity_kind')}:{one.get('type_name')}")
         if key not in catalog.by_table_key:
-            raise BadRequest(f"a decision is about {key}, and there is no such type")
+            raise BadRequest(f"a decision refers to {key}: no such type")
         id = one.get("entity_id")
         if not isinstance(id, str):
             raise BadRequest(f"a decision about {key} has no entity_id")

@@ -24,7 +24,7 @@ def branch() -> None:
 @click.argument("branch_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
-@click.option("--commit", metavar="ID", help="Start at this commit instead of the head.")
+@click.option("--commit", metavar="ID", help="Start at this commit instead of at the head.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def create(
     scope: CommandTarget, branch_name: str, source: str, commit: str | None, as_json: bool
@@ -72,10 +72,10 @@ def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool)
 @branch.command("delete", epilog=render_examples("branch delete"))
 @click.argument("branch_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True)
-@click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
-    """Delete branch NAME; what only it could reach is gone."""
+    """Delete branch NAME and the commits that only it contains."""
     ask_consent(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo("branch delete")

@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 @click.group()
 def commit() -> None:
-    """Look at the history."""
+    """List commits and show what they changed."""
 
 
 @commit.command("list", epilog=render_examples("commit list"))
 @add_graph_options(positional=True, writes=False)
-@click.option("--branch", default="main", show_default=True, help="The branch to look at.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many.")
+@click.option("--branch", default="main", show_default=True, help="The branch to read.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help="The maximum number of commits."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(scope: CommandTarget, branch: str, limit: int | None, as_json: bool) -> None:
-    """List the commits a branch can see, newest first."""
+    """List the commits of a branch, newest first."""
     commits = scope.open(read_only=True).commits(branch)[:limit]
     if as_json:
         print_json({"commits": [one.wire() for one in commits]})
@@ -58,9 +60,12 @@ def show(scope: CommandTarget, commit_id: str, as_json: bool) -> None:
 @click.argument("commit_id")
 @add_graph_options(positional=True, writes=False)
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many changes a page."
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The maximum number of changes on a page.",
 )
-@click.option("--page-token", metavar="T", help="Print the page that follows, and no other.")
+@click.option("--page-token", metavar="T", help="Print only the page this token leads to.")
 @filter_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def changes(
@@ -73,7 +78,7 @@ def changes(
     ops: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Show what a commit changed against its first parent, page after page."""
+    """Show what a commit changed relative to its first parent."""
     graph = scope.open(read_only=True)
     is_one_page = limit is not None or page_token is not None
     read = partial(
@@ -91,7 +96,7 @@ def changes(
             return
         _print_changes(iter([page]))
         if page.next_page_token is not None:
-            note(f"there is more: --page-token {page.next_page_token}")
+            note(f"more: --page-token {page.next_page_token}")
     elif as_json:
         _print_document(_pages(read))
     else:
