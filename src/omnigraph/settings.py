@@ -72,6 +72,8 @@ class Engine(StrEnum):
 
 
 ENGINES = tuple(str(engine) for engine in Engine)
+MERGE_ENGINES = (*ENGINES, "auto")
+"""A merge may also choose by how much changed."""
 
 
 @dataclass(frozen=True, slots=True)

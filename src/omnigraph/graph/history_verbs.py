@@ -61,6 +61,9 @@ class HistoryVerbs(ReadingVerbs):
         expected_head: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
     ) -> MergeResult:
         """Bring what a branch has into another one, as one commit or not at all.
 
@@ -76,6 +79,10 @@ class HistoryVerbs(ReadingVerbs):
             expected_head: Only if `into` is at this commit.
             actor: Who the commit is recorded for.
             message: Kept with the commit.
+            engine: Where rows are compared: `local`, in this process, `spark`, or `auto`, on Spark
+                where many rows changed.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
 
         Raises:
             MergeConflicts: the branches contradict each other and nothing decides.
@@ -99,6 +106,9 @@ class HistoryVerbs(ReadingVerbs):
             dry_run=dry_run,
             delete_branch=delete_branch,
             message=message,
+            engine=engine,
+            session=session,
+            spark_conf=spark_conf,
         )
         return merging.merge(self._open.views, self._open.writer, request)
 

@@ -18,6 +18,7 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.merge_engine import MergeEngine
 from omnigraph.history.conflict_resolution import Take
 from omnigraph.history.conflict_rules import Given, parse_rules
 from omnigraph.history.conflicts import build_conflict_table
@@ -47,6 +48,10 @@ class MergeRequest:
     dry_run: bool = False
     delete_branch: bool = False
     message: str | None = None
+    engine: str = "local"
+    session: object | None = None
+    """A Spark session of the caller's."""
+    spark_conf: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,8 @@ class MergeResult:
     """How many conflicts each rule decided."""
     actor_id: str | None
     dry_run: bool
+    engine: str = "local"
+    """Where rows were compared."""
     commit: Commit | None = None
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
@@ -85,6 +92,7 @@ class MergeResult:
             "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
             "resolved": dict(self.resolved),
             "actor_id": self.actor_id,
+            "engine": self.engine,
             "commit": self.commit.wire() if self.commit else None,
         }
         if self.branch_deleted is not None:
@@ -106,12 +114,13 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     change = BranchMerge(views, request)
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
-        return _make_result(request, plan, None)
+        return _make_result(request, plan, change.engine, None)
     published = writer.write(
         change, branch=target, actor=request.actor, expected_head=request.expected_head
     )
     assert change.plan is not None, "a write that returns was prepared"
-    result = _make_result(request, change.plan, published.commit if published else None)
+    commit = published.commit if published else None
+    result = _make_result(request, change.plan, change.engine, commit)
     return _delete_source_branch(views, result) if request.delete_branch else result
 
 
@@ -123,6 +132,9 @@ class BranchMerge:
 
     def __init__(self, views: BranchSnapshots, request: MergeRequest) -> None:
         self._views, self._request = views, request
+        self.engine = MergeEngine(
+            request.engine, views.root.settings, request.session, request.spark_conf
+        )
         self.plan: MergePlan | None = None
         """What the newest preparation came to."""
 
@@ -132,7 +144,7 @@ class BranchMerge:
         rules = parse_rules(request.resolve, target.catalog)
         decided = read_decisions(request.decisions, target.catalog)
         commits = _list_commits(self._views, source, target)
-        self.plan = plan_merge(source, target, commits, rules, decided)
+        self.plan = plan_merge(source, target, commits, rules, decided, self.engine.run)
         return self.plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
@@ -178,7 +190,9 @@ def _list_commits(
     return found
 
 
-def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
+def _make_result(
+    request: MergeRequest, plan: MergePlan, engine: MergeEngine, commit: Commit | None
+) -> MergeResult:
     return MergeResult(
         source=plan.source.branch,
         target=plan.target.branch,
@@ -189,6 +203,7 @@ def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) 
         resolved=plan.changes.resolved,
         actor_id=request.actor,
         dry_run=request.dry_run,
+        engine=engine.used,
         commit=commit,
     )
 
