@@ -705,6 +705,22 @@ class SchemaContractMismatch(ConflictError):
     code = "schema_contract_mismatch"
 
 
+class BranchesInTheWay(ConflictError):
+    """A change of the schema that other branches could not follow."""
+
+    code = "branches_in_the_way"
+
+    def __init__(self, branches: Sequence[str], steps: Sequence[str]) -> None:
+        names = ", ".join(f"'{name}'" for name in branches)
+        super().__init__(
+            f"cannot {steps[0]} while there are other branches: {names}; merge or delete them first"
+        )
+        self.branches, self.steps = tuple(branches), tuple(steps)
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"branches": list(self.branches), "steps": list(self.steps)}
+
+
 class CommitHasNoParent(ConflictError):
     code = "parentless_commit"
 

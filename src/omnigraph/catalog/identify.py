@@ -63,6 +63,19 @@ def first_identity_of(identity_domain: str) -> int:
     return FIRST_IDENTITY + int.from_bytes(digest[:6], "big")
 
 
+def apart_from_other_branches(accepted: Catalog, incarnation: str | None) -> Catalog:
+    """The accepted schema with its counter where no other branch will count.
+
+    Branches give out ids on their own, and what they give out must still be told apart when one
+    is merged into another. `main` goes on counting; any other branch starts somewhere else.
+    """
+    if incarnation is None:
+        return accepted
+    digest = hashlib.sha256(incarnation.encode()).digest()
+    distance = 1 + int.from_bytes(digest[:4], "big")
+    return replace(accepted, next_identity_id=accepted.next_identity_id + distance)
+
+
 def notes_at_creation(draft: Draft) -> tuple[Diagnostic, ...]:
     """A warning for every rename hint of a schema that creates a graph."""
     return inert_hints(draft)

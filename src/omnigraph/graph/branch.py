@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.catalog.evolve import MigrationPlan
 from omnigraph.catalog.model import Catalog
+from omnigraph.evolution.model import SchemaApplyResult
 from omnigraph.execution.load import LoadMode
 from omnigraph.graph import blobs, loading
 from omnigraph.graph.merging import MergeResult
@@ -66,6 +68,31 @@ class Branch:
     def catalog(self) -> Catalog:
         """The same, compiled."""
         return self.at().catalog
+
+    def plan_schema(
+        self, schema: str | SourceText, *, allow_data_loss: bool = False
+    ) -> MigrationPlan:
+        return self.graph.plan_schema(
+            schema, allow_data_loss=allow_data_loss, branch=self.name
+        )
+
+    def apply_schema(
+        self,
+        schema: str | SourceText,
+        *,
+        allow_data_loss: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> SchemaApplyResult:
+        return self.graph.apply_schema(
+            schema,
+            branch=self.name,
+            allow_data_loss=allow_data_loss,
+            expected_head=expected_head,
+            actor=actor,
+            dry_run=dry_run,
+        )
 
     # --- reading ---------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest, StorageFailure, StorageKind
+from omnigraph.evolution.model import SchemaApplyResult
 from omnigraph.execution.embed.model import query_embedder
 from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.load import LoadMode
@@ -22,6 +23,7 @@ from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.graph import (
     blobs,
     changing,
+    evolving,
     loading,
     merging,
     mutating,
@@ -273,7 +275,7 @@ class Graph:
         return self._views.newest(MAIN).catalog
 
     def plan_schema(
-        self, schema: str | SourceText, *, allow_data_loss: bool = False
+        self, schema: str | SourceText, *, allow_data_loss: bool = False, branch: str = MAIN
     ) -> MigrationPlan:
         """The steps from the accepted schema to another one; changes nothing.
 
@@ -282,7 +284,47 @@ class Graph:
         ['add property Person.nick: String?']
         """
         desired = compile_schema(source_text(schema, "<schema>"))
-        return plan_migration(self.catalog, desired, allow_data_loss=allow_data_loss)
+        accepted = self._views.newest(branch).catalog
+        return plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
+
+    def apply_schema(
+        self,
+        schema: str | SourceText,
+        *,
+        branch: str = MAIN,
+        allow_data_loss: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> SchemaApplyResult:
+        """Give a branch another schema as one commit, or leave everything as it is.
+
+        Rows that are there keep their ids, their history and every value the schema still has.
+
+        Args:
+            schema: The schema as it shall be.
+            branch: The branch to change. Where there are others, only additions are possible.
+            allow_data_loss: Remove what is dropped from older states too, for good.
+            expected_head: Only if the branch is at this commit.
+            actor: Who the commit is recorded for.
+            dry_run: Only say what would be done, or raise what would be refused.
+
+        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
+        >>> done = graph.apply_schema(wanted)
+        >>> [(step.describe(), done.applied) for step in done.steps]
+        [('add property Person.nick: String?', True)]
+        """
+        if not dry_run:
+            self._require_writable()
+        request = evolving.SchemaRequest(
+            source_text(schema, "<schema>"),
+            branch,
+            actor or self.actor,
+            allow_data_loss,
+            expected_head,
+            dry_run,
+        )
+        return evolving.apply_schema(self._writer, request)
 
     # --- reading ---------------------------------------------------------------------------------
 

@@ -25,7 +25,12 @@ from omnigraph.errors import (
 from omnigraph.identity import CommitId
 from omnigraph.storage.branches import finish_rename
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.changes import ExactHead, Publication, SetVersion
+from omnigraph.storage.manifest.changes import (
+    ExactHead,
+    Publication,
+    SchemaChange,
+    SetVersion,
+)
 from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.publish import Published, prepare_publish, publish
@@ -39,12 +44,12 @@ from omnigraph.storage.recovery.intent import (
 )
 from omnigraph.storage.recovery.revoke import revoke_late_effects
 from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all, shows_targets
-from omnigraph.storage.refs import find_ref
+from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.side_by_side import SideBySide
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Merging, StagedTable, Ticket, forks_dropped_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
-from omnigraph.storage.tables.handle import open_table
+from omnigraph.storage.tables.handle import open_table, table_exists
 from omnigraph.storage.tables.presence import find_missing_staged, staged_paths
 from omnigraph.storage.tables.wholeness import STAGED_FILES
 from omnigraph.storage.unreferenced import listed_paths
@@ -53,6 +58,8 @@ LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
 MAINTENANCE = "maintenance"
 """What changed when tables were only rearranged. No row did: any write may be redone."""
+SCHEMA = "schema_contract"
+"""What changed when the branch got another schema."""
 BRANCH_IDENTIFIER = "branch_identifier:"
 """Before the name of a branch that was deleted and made again: no write follows it there."""
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE, STAGED_FILES})
@@ -80,6 +87,10 @@ class WriteRequest:
     """What else is kept with the commit; values of JSON."""
     merging: Merging | None = None
     """What a merge brings in besides rows."""
+    schema: SchemaChange | None = None
+    """Another schema for the branch."""
+    needs_sole_branch: bool = False
+    """Whether it must not be published while there are other branches."""
 
 
 def commit_write(request: WriteRequest, hold: Hold) -> Published:
@@ -97,6 +108,7 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
         finish_rename(snapshot.root, hold, snapshot.ref)
         newest = revalidate(snapshot, request.expected_head)
         _require_source(request)
+        _require_sole_branch(request)
         _require_files(request)
         hold.check()
         if request.tables:
@@ -122,6 +134,10 @@ def _require_files(request: WriteRequest) -> None:
     # listed. What is not listed it will never touch.
     store = request.snapshot.root.store
     listed = frozenset() if store.kind is StoreKind.LOCAL else listed_paths(store)
+    for created in request.schema.registered if request.schema else ():
+        is_there = table_exists(request.snapshot.root.location(created.path))
+        if not is_there or created.path in listed:
+            raise ReadSetChanged(STAGED_FILES, f"{created.table_key}: {created.path}", None)
     for table in request.tables:
         missing = find_missing_staged(table.transaction)
         if missing is None:
@@ -151,6 +167,15 @@ def _require_source(request: WriteRequest) -> None:
         open_table(root.location(path, change.owner_branch), change.version)
 
 
+def _require_sole_branch(request: WriteRequest) -> None:
+    """Raise if another branch was made meanwhile. Making one takes the fence, which we hold."""
+    if not request.needs_sole_branch:
+        return
+    names = set(list_names(request.snapshot.root.store)) - {request.snapshot.branch}
+    if names:
+        raise ReadSetChanged("branches", None, ", ".join(sorted(names)))
+
+
 def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestVersion:
     """The newest manifest; raises unless the branch still is what the snapshot saw."""
     ref = find_ref(snapshot.root.store, snapshot.branch)
@@ -174,11 +199,11 @@ def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> Man
 
 
 def _first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | None:
-    if now.own_head != snapshot.own_head:
-        return ReadSetChanged(f"graph_head:{snapshot.branch}", snapshot.own_head, now.own_head)
     before, after = contract_hash(snapshot.state), contract_hash(now.state)
     if before != after:
-        return ReadSetChanged("schema_contract", before, after)
+        return ReadSetChanged(SCHEMA, before, after)
+    if now.own_head != snapshot.own_head:
+        return ReadSetChanged(f"graph_head:{snapshot.branch}", snapshot.own_head, now.own_head)
     for key, entry in now.entries.items():
         seen = snapshot.entries.get(key)
         if seen != entry:
@@ -200,7 +225,7 @@ def _effects(
         # while the tables move. It becomes visible only when all of them have.
         prepared = prepare_publish(newest, ref, _publication(request, intent, _planned(request)))
         moved = tuple(
-            _moved(request.snapshot, *one) for one in zip(request.tables, moving, strict=True)
+            _moved(request, *one) for one in zip(request.tables, moving, strict=True)
         )
         published = publish(
             root,
@@ -230,29 +255,30 @@ def _start_moving(
 
 
 def _moved(
-    snapshot: Snapshot, table: StagedTable, finish: Callable[[], CommittedVersion]
+    request: WriteRequest, table: StagedTable, finish: Callable[[], CommittedVersion]
 ) -> SetVersion:
     committed = finish()
-    snapshot.root.handles.follow(table.transaction, committed.table)
-    return _shown(snapshot, table, committed.version, committed.row_count)
+    request.snapshot.root.handles.follow(table.transaction, committed.table)
+    return _shown(request, table, committed.version, committed.row_count)
 
 
 def _planned(request: WriteRequest) -> tuple[SetVersion, ...]:
     """What the tables will be shown as if all goes well."""
     return tuple(
-        _shown(request.snapshot, table, table.transaction.target_version, table.planned_rows)
+        _shown(request, table, table.transaction.target_version, table.planned_rows)
         for table in request.tables
     )
 
 
-def _shown(snapshot: Snapshot, table: StagedTable, version: int, row_count: int) -> SetVersion:
+def _shown(request: WriteRequest, table: StagedTable, version: int, row_count: int) -> SetVersion:
+    entry, schema = table.entry, request.schema
     return SetVersion(
-        table.entry.identity,
-        table.entry.table_key,
+        entry.identity,
+        schema.name_after(entry.identity, entry.table_key) if schema else entry.table_key,
         version,
         table.transaction.location.branch,
         row_count,
-        snapshot.ref.incarnation,
+        request.snapshot.ref.incarnation,
     )
 
 
@@ -330,11 +356,16 @@ def _publication(
 ) -> Publication:
     entries = [table.entry for table in request.tables]
     entries += [request.snapshot.entry(change.table_key) for change in request.adopted]
+    schema = request.schema
+    if schema is not None:
+        shown = request.snapshot.state.by_identity
+        entries += [shown[identity] for identity in schema.concerned]
     return Publication(
-        changes=(*changes, *request.adopted),
+        changes=(*(schema.changes if schema else ()), *changes, *request.adopted),
         expected={e.identity: (e.table_key, e.version) for e in entries},
         head=ExactHead(request.snapshot.own_head),
         commit=intent.new_commit,
+        contract=schema.contract if schema else None,
         history=intent.history,
     )
 
@@ -362,6 +393,7 @@ def _intent(request: WriteRequest) -> Intent:
         adopted=request.adopted,
         merged=merging.state if merging else None,
         history=merging.history if merging else (),
+        schema=request.schema,
     )
 
 

@@ -6,20 +6,23 @@ Only the holder of the writer fence may do this: the hold proves that their writ
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import assert_never
 from uuid import uuid4
 
 from omnigraph.errors import ConflictError, ManifestCorrupt, RecoveryRequired
 from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
+from omnigraph.storage.created import drop_created
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import intent_path
 from omnigraph.storage.manifest.changes import (
     ExactHead,
     NewCommit,
     Publication,
+    Rename,
     SetVersion,
+    Tombstone,
 )
 from omnigraph.storage.manifest.commits import (
     RECOVERY_ACTOR,
@@ -182,12 +185,12 @@ def settle(root: GraphRoot, hold: Hold, intent: Intent) -> Settled:
         case Decision.FINISH_PUBLISHED:
             commit_id = intent.commit_id if intent.records_commit else None
         case Decision.FINISH_ROLLED_BACK:
-            _drop_forks(root, hold, intent.tables)
+            _drop_unshown(root, hold, intent)
         case Decision.DISCARD_BRANCH:
             _discard(root, hold, intent)
         case Decision.ABANDON:
             _record(root, hold, found, RecoveryKind.ABANDONED)
-            _drop_forks(root, hold, intent.tables)
+            _drop_unshown(root, hold, intent)
         case Decision.ROLL_FORWARD:
             commit_id = _roll_forward(root, hold, found)
         case Decision.ROLL_BACK:
@@ -208,15 +211,20 @@ def _roll_forward(root: GraphRoot, hold: Hold, found: Examined) -> CommitId | No
     outcomes = tuple(
         TableOutcome(t.table_key, t.base_version, t.target_version) for t in intent.tables
     )
+    schema, state = intent.schema, found.manifest.state
+    moved = (version_change(root, t, ref, t.target_version) for t in intent.tables)
+    if schema is not None:
+        moved = (replace(m, table_key=schema.name_after(m.identity, m.table_key)) for m in moved)
     publication = Publication(
-        changes=(
-            *(version_change(root, t, ref, t.target_version) for t in intent.tables),
-            *intent.adopted,
-        ),
-        expected=expected_pins(found.manifest.state, (*intent.tables, *intent.adopted)),
+        changes=(*(schema.changes if schema else ()), *moved, *intent.adopted),
+        expected={
+            **expected_pins(state, (*intent.tables, *intent.adopted)),
+            **expected_pins(state, (*schema.renamed, *schema.dropped) if schema else ()),
+        },
         head=ExactHead(intent.own_head),
         commit=commit,
         audits=(_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
+        contract=schema.contract if schema else None,
         history=intent.history,
     )
     publish(root, ref, publication, before_commit=hold.check)
@@ -248,7 +256,7 @@ def _roll_back(root: GraphRoot, hold: Hold, found: Examined) -> CommitId:
         changes=tuple(changes), expected=expected, commit=commit, audits=(audit,)
     )
     publish(root, ref, publication, before_commit=hold.check)
-    _drop_forks(root, hold, intent.tables)
+    _drop_unshown(root, hold, intent)
     return commit.commit_id
 
 
@@ -284,7 +292,7 @@ def version_change(root: GraphRoot, table: TableIntent, ref: BranchRef, version:
 
 
 def expected_pins(
-    state: ManifestState, tables: Iterable[TableIntent | SetVersion]
+    state: ManifestState, tables: Iterable[TableIntent | SetVersion | Rename | Tombstone]
 ) -> dict[TableIdentity, tuple[TableKey, int]]:
     entries = [state.by_identity[t.identity] for t in tables if t.identity in state.by_identity]
     return {entry.identity: (entry.table_key, entry.version) for entry in entries}
@@ -297,7 +305,7 @@ def _discard(root: GraphRoot, hold: Hold, intent: Intent) -> None:
     if not _is_recorded(manifest, intent, kind):
         publication = Publication(audits=(_audit(root, intent, kind, None, ()),))
         publish(root, MAIN_REF, publication, before_commit=hold.check)
-    _drop_forks(root, hold, intent.tables)
+    _drop_unshown(root, hold, intent)
 
 
 def _record(root: GraphRoot, hold: Hold, found: Examined, kind: RecoveryKind) -> None:
@@ -329,9 +337,15 @@ def _audit(
     )
 
 
-def _drop_forks(root: GraphRoot, hold: Hold, tables: Iterable[TableIntent]) -> None:
-    """Remove the forks of a write that did not happen; what cannot go now is garbage for later."""
-    for table in tables:
+def _drop_unshown(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Remove forks and new tables of a write that did not happen.
+
+    What cannot go now is garbage for later.
+    """
+    for created in intent.schema.registered if intent.schema else ():
+        hold.check()
+        drop_created(root, created.path, intent.operation_id)
+    for table in intent.tables:
         if table.is_fork and table.branch is not None:
             hold.check()
             try:

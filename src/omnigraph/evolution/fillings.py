@@ -1,0 +1,77 @@
+"""The values of new columns, computed from those a row has: plain specs, and the kernel for them.
+
+A spec can be sent to another process; the kernel works on whole batches and reads nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.identity import ID_COLUMN
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same value in every row."""
+
+    field: pa.Field
+    value: object
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return ()
+
+    def fill(self, rows: pa.RecordBatch) -> pa.Array:
+        return pa.repeat(pa.scalar(self.value, self.field.type), rows.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """The values of a column as values of another type, of which none is lost."""
+
+    field: pa.Field
+    source: str
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.source,)
+
+    def fill(self, rows: pa.RecordBatch) -> pa.Array:
+        values, wanted = rows.column(self.source), self.field.type
+        if pa.types.is_list(wanted) and not pa.types.is_list(values.type):
+            return _as_lists(values, wanted)
+        return values.cast(wanted)
+
+
+Filling = Constant | Converted
+
+
+def columns_read(fillings: Sequence[Filling]) -> tuple[str, ...]:
+    """The stored columns that computing these needs; a constant needs to know how many rows."""
+    names = dict.fromkeys(name for filling in fillings for name in filling.sources)
+    return tuple(names) or (ID_COLUMN,)
+
+
+def filler(fillings: Sequence[Filling]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """The function that makes the new columns of a batch; another process can run it."""
+    return partial(fill_columns, tuple(fillings))
+
+
+def fill_columns(fillings: Sequence[Filling], rows: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [filling.fill(rows) for filling in fillings]
+    # A deleted row has no values, whatever the column allows.
+    schema = pa.schema([filling.field.with_nullable(True) for filling in fillings])
+    return pa.record_batch(columns, schema=schema)
+
+
+def _as_lists(values: pa.Array, wanted: pa.ListType) -> pa.Array:
+    """Each value as the only member of a list; NULL stays NULL."""
+    items = values.drop_null().cast(wanted.value_type)
+    lengths = pc.is_valid(values).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    return pa.ListArray.from_arrays(offsets, items, wanted, mask=pc.is_null(values))

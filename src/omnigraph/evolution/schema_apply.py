@@ -1,0 +1,267 @@
+"""The change that gives a branch another schema.
+
+Planned, checked and written outside of the fence, like any other change: new tables are empty and
+nobody knows them, new columns are files nothing refers to. One publish then shows the schema
+together with every table it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
+from omnigraph.catalog.draft import Draft
+from omnigraph.catalog.evolve import MigrationPlan, plan_migration
+from omnigraph.catalog.identify import apart_from_other_branches
+from omnigraph.catalog.model import Catalog
+from omnigraph.errors import AlreadyExists, ReadSetChanged
+from omnigraph.evolution.column_plan import ColumnPlan, Entity, plan_columns
+from omnigraph.evolution.fillings import columns_read, filler
+from omnigraph.evolution.in_the_way import require_sole_branch
+from omnigraph.evolution.model import ChangedTable, TableEffect
+from omnigraph.evolution.writers import ColumnWriters
+from omnigraph.execution.physical import table_schema
+from omnigraph.identity import TableIdentity
+from omnigraph.storage.created import create_table, drop_created
+from omnigraph.storage.initialize import NewTable
+from omnigraph.storage.manifest.changes import (
+    Register,
+    Rename,
+    SchemaChange,
+    SetVersion,
+    Tombstone,
+)
+from omnigraph.storage.manifest.state import SchemaContract, TableEntry
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
+from omnigraph.storage.tables.alter import ColumnOrder, stage_columns
+from omnigraph.storage.tables.handle import Table
+from omnigraph.writer.change import Prepared, View
+
+SCHEMA = "schema_contract"
+_MOST_COUNTERS = 64
+"""So often ids are given out anew because a table that nobody knows is in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """One type that stays: what it was, what it becomes, and its columns."""
+
+    before: Entity
+    after: Entity
+    entry: TableEntry
+    columns: ColumnPlan
+    is_moved: bool
+    """Whether its table gets another version."""
+
+    @property
+    def described(self) -> ChangedTable:
+        written = tuple(filling.field.name for filling in self.columns.fillings)
+        rows = self.entry.row_count
+        effect = TableEffect.COLUMNS if written and rows else TableEffect.METADATA
+        return ChangedTable(self.after.table_key, effect, rows, rows, written if rows else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """All of an apply that is known before anything is written."""
+
+    plan: MigrationPlan
+    added: tuple[Entity, ...]
+    kept: tuple[TableWork, ...]
+    dropped: tuple[TableEntry, ...]
+    needs_sole_branch: bool
+
+    @property
+    def tables(self) -> tuple[ChangedTable, ...]:
+        """The tables it is about, by name."""
+        found = [ChangedTable(t.table_key, TableEffect.CREATED, 0, 0) for t in self.added]
+        found += [
+            ChangedTable(e.table_key, TableEffect.DROPPED, e.row_count, 0) for e in self.dropped
+        ]
+        found += [
+            work.described
+            for work in self.kept
+            if work.is_moved or work.before.name != work.after.name
+        ]
+        return tuple(sorted(found, key=lambda table: table.table_key))
+
+
+class SchemaApply:
+    """The change from whatever schema a branch has to the one that is wanted."""
+
+    kind = WriterKind.SCHEMA_APPLY
+    is_costly = True
+
+    def __init__(self, desired: Draft, writers: ColumnWriters, *, allow_data_loss: bool) -> None:
+        self._desired, self._writers = desired, writers
+        self._allow_data_loss = allow_data_loss
+        self._accepted: SchemaContract | None = None
+        self.outline: Outline | None = None
+        """What the newest preparation came to."""
+
+    def outline_on(self, view: View) -> Outline:
+        """Everything that can be said and refused before anything is written.
+
+        Raises:
+            CompileError: rename hints that do not fit the schema of the branch.
+            UnsupportedSchemaChange: a step cannot be taken.
+            BranchesInTheWay: other branches could not follow.
+            ReadSetChanged: the branch got another schema since this was first planned.
+        """
+        self._require_same_start(view.snapshot)
+        start = apart_from_other_branches(view.catalog, view.snapshot.ref.incarnation)
+        self.outline = self._outlined(view, start)
+        return self.outline
+
+    def _require_same_start(self, snapshot: Snapshot) -> None:
+        """A plan is made for one schema: on another it might drop what somebody just added."""
+        if self._accepted is None:
+            self._accepted = snapshot.contract
+        elif self._accepted != snapshot.contract:
+            raise ReadSetChanged(SCHEMA, "the schema it was planned on", "another one")
+
+    def _outlined(self, view: View, start: Catalog) -> Outline:
+        plan = plan_migration(start, self._desired, allow_data_loss=self._allow_data_loss)
+        plan.require_supported()
+        return _outline(view, plan)
+
+    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+        outline = self.outline_on(view)
+        if outline.plan.is_empty:
+            return None
+        made = _Made(view.snapshot, ticket)
+        with made.undone_on_failure():
+            outline = self.outline = self._create(view, outline, made)
+            staged = tuple(self._staged(work, made) for work in outline.kept if work.is_moved)
+        return Prepared(
+            staged,
+            details={"schema": {"steps": [step.describe() for step in outline.plan.steps]}},
+            schema=self._schema_change(outline, made),
+            needs_sole_branch=outline.needs_sole_branch,
+        )
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        """Whatever else moved, the rows that are there then get the schema."""
+        return cause.member != SCHEMA
+
+    def _create(self, view: View, outline: Outline, made: _Made) -> Outline:
+        """Make the new tables; where the place of one is taken, all ids are given out anew."""
+        for _ in range(_MOST_COUNTERS):
+            try:
+                for type_ in outline.added:
+                    made.create(type_)
+            except AlreadyExists:
+                made.undo()
+                counter = outline.plan.catalog.next_identity_id
+                outline = self._outlined(view, replace(view.catalog, next_identity_id=counter))
+                continue
+            return outline
+        raise AlreadyExists(f"no place for the tables of {view.snapshot.root.uri}")
+
+    def _staged(self, work: TableWork, made: _Made) -> StagedTable:
+        writable = made.open(work.entry)
+        table, columns = writable.table, work.columns
+        orders = _orders(table, columns) if columns.fillings else []
+        staged = stage_columns(
+            table,
+            columns.columns,
+            self._writers.write(orders),
+            uuid=str(uuid4()),
+            properties=made.ticket.properties,
+        )
+        return StagedTable(writable, staged)
+
+    def _schema_change(self, outline: Outline, made: _Made) -> SchemaChange:
+        catalog, text = outline.plan.catalog, self._desired.source.text
+        state = encode_state(SchemaState.of(catalog, text))
+        return SchemaChange(
+            SchemaContract(text, encode_ir(catalog), state),
+            registered=tuple(
+                Register(one.identity, one.table_key, one.path) for one, _ in made.created
+            ),
+            created=tuple(shown for _, shown in made.created),
+            renamed=tuple(
+                Rename(work.entry.identity, work.entry.table_key, work.after.table_key)
+                for work in outline.kept
+                if work.entry.table_key != work.after.table_key
+            ),
+            dropped=tuple(
+                Tombstone(entry.identity, entry.table_key, entry.version + 1)
+                for entry in outline.dropped
+            ),
+        )
+
+
+class _Made:
+    """What a preparation has made so far; all of it can be removed again."""
+
+    def __init__(self, snapshot: Snapshot, ticket: Ticket) -> None:
+        self.ticket, self._snapshot = ticket, snapshot
+        self.created: list[tuple[NewTable, SetVersion]] = []
+        self._opened: list[Writable] = []
+
+    def create(self, type_: Entity) -> None:
+        new = NewTable(type_.identity, type_.table_key, table_schema(type_))
+        self.created.append((new, create_table(self._snapshot.root, new, self.ticket)))
+
+    def open(self, entry: TableEntry) -> Writable:
+        writable = open_writable(self._snapshot, entry)
+        self._opened.append(writable)
+        return writable
+
+    def undo(self) -> None:
+        for new, _ in self.created:
+            drop_created(self._snapshot.root, new.path, self.ticket.operation_id)
+        for writable in self._opened:
+            drop_fork(writable)
+        self.created, self._opened = [], []
+
+    @contextmanager
+    def undone_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.undo()
+            raise
+
+
+def _outline(view: View, plan: MigrationPlan) -> Outline:
+    before: dict[TableIdentity, Entity] = {
+        t.identity: t for t in view.catalog.by_table_key.values()
+    }
+    after = [t for _, t in sorted(plan.catalog.by_table_key.items())]
+    kept_ids = {t.identity for t in after}
+    shown = view.snapshot.state.by_identity
+    kept = [
+        _table_work(view.snapshot, before[t.identity], t, shown[t.identity])
+        for t in after
+        if t.identity in before
+    ]
+    return Outline(
+        plan,
+        tuple(t for t in after if t.identity not in before),
+        tuple(kept),
+        tuple(shown[identity] for identity in before if identity not in kept_ids),
+        require_sole_branch(view.snapshot, plan.steps),
+    )
+
+
+def _table_work(snapshot: Snapshot, before: Entity, after: Entity, entry: TableEntry) -> TableWork:
+    if before == after:
+        return TableWork(before, after, entry, ColumnPlan(()), is_moved=False)
+    stored = snapshot.open_entry(entry).schema
+    columns = plan_columns(stored, before, after)
+    return TableWork(before, after, entry, columns, columns.changes(stored))
+
+
+def _orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:
+    read, compute = columns_read(columns.fillings), filler(columns.fillings)
+    return [
+        ColumnOrder(table.location, table.version, fragment, read, compute)
+        for fragment in table.fragment_ids()
+    ]

@@ -1,0 +1,83 @@
+"""Giving a branch another schema, as a change like any other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.evolution.model import SchemaApplyResult
+from omnigraph.evolution.schema_apply import SchemaApply
+from omnigraph.evolution.writers import ColumnWriters, Threads
+from omnigraph.graph.opening import heal_mirror
+from omnigraph.identity import MAIN
+from omnigraph.language.source import SourceText
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.writer.driver import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest:
+    schema: SourceText
+    branch: str
+    actor: str | None
+    allow_data_loss: bool = False
+    expected_head: str | None = None
+    dry_run: bool = False
+
+
+def apply_schema(
+    writer: Writer, request: SchemaRequest, writers: ColumnWriters | None = None
+) -> SchemaApplyResult:
+    """Give a branch another schema as one commit, or leave everything as it is.
+
+    Raises:
+        CompileError: mistakes in the schema.
+        UnsupportedSchemaChange: a step cannot be taken.
+        BranchesInTheWay: other branches could not follow.
+        ConstraintViolated: rows break what the schema demands from now on.
+        ReadSetChanged: somebody else gave the branch another schema meanwhile.
+    """
+    root = writer.branches.root
+    change = SchemaApply(
+        compile_schema(request.schema),
+        writers or Threads(root.settings.write_concurrency),
+        allow_data_loss=request.allow_data_loss,
+    )
+    commit: Commit | None = None
+    if request.dry_run:
+        change.outline_on(writer.branches.newest(request.branch))
+    else:
+        published = writer.write(
+            change,
+            branch=request.branch,
+            actor=request.actor,
+            expected_head=request.expected_head,
+        )
+        commit = published.commit if published else None
+    return _result(writer, request, change, commit)
+
+
+def _result(
+    writer: Writer, request: SchemaRequest, change: SchemaApply, commit: Commit | None
+) -> SchemaApplyResult:
+    assert change.outline is not None, "what was written or tried was planned"
+    snapshot = writer.branches.newest(request.branch).snapshot
+    if commit is not None:
+        _mirror(snapshot)
+    return SchemaApplyResult(
+        branch=normalize_branch(request.branch),
+        plan=change.outline.plan,
+        tables=change.outline.tables,
+        dry_run=request.dry_run,
+        manifest_version=snapshot.manifest_version,
+        actor_id=request.actor,
+        commit=commit,
+    )
+
+
+def _mirror(snapshot: Snapshot) -> None:
+    """Repeat the schema of `main` in the files beside the graph."""
+    if snapshot.branch == MAIN:
+        heal_mirror(snapshot.root, snapshot.contract)
