@@ -31,6 +31,7 @@ Sorted by what the caller can do next:
     │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
     │   ├── CloneUnfinished         a folder that will be a graph when a clone is finished
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
+    │   ├── SchemaChangeBlocked     branches or tags that a change of the schema would break
     │   ├── MergeConflicts, MergeBaseUnavailable
     │   └── CommitHasNoParent, ChangeSchemaBoundary
     ├── DeniedError             ask for the right
@@ -705,20 +706,24 @@ class SchemaContractMismatch(ConflictError):
     code = "schema_contract_mismatch"
 
 
-class BranchesInTheWay(ConflictError):
-    """A change of the schema that other branches could not follow."""
+class SchemaChangeBlocked(ConflictError):
+    """A change of the schema that other branches could not follow, or that tags speak against."""
 
-    code = "branches_in_the_way"
+    code = "schema_change_blocked"
 
-    def __init__(self, branches: Sequence[str], steps: Sequence[str]) -> None:
-        names = ", ".join(f"'{name}'" for name in branches)
+    def __init__(
+        self, steps: Sequence[str], branches: Sequence[str] = (), tags: Sequence[str] = ()
+    ) -> None:
+        names = [f"branch '{name}'" for name in branches] + [f"tag '{name}'" for name in tags]
         super().__init__(
-            f"cannot {steps[0]} while there are other branches: {names}; merge or delete them first"
+            f"cannot {steps[0]} while there is {', '.join(names)}; "
+            f"{'merge or delete the branches' if branches else 'delete the tags'} first"
         )
-        self.branches, self.steps = tuple(branches), tuple(steps)
+        self.steps, self.branches, self.tags = tuple(steps), tuple(branches), tuple(tags)
 
     def details(self) -> Mapping[str, JsonValue]:
-        return {"branches": list(self.branches), "steps": list(self.steps)}
+        blocked = {"steps": list(self.steps), "branches": list(self.branches)}
+        return {"schema_change_blocked": {**blocked, "tags": list(self.tags)}}
 
 
 class CommitHasNoParent(ConflictError):

@@ -51,7 +51,7 @@ ENTRIES = {
     "maintain": Entry(f"{_COMMANDS}.maintain", "maintain", "Optimize and clean up when due."),
     "recover": Entry(f"{_COMMANDS}.recover", "recover", "Settle interrupted writes."),
     "recovery": Entry(f"{_COMMANDS}.recover", "recovery", "Look at interrupted writes."),
-    "schema": Entry(f"{_COMMANDS}.schema", "schema", "Look at schemas and plan changes."),
+    "schema": Entry(f"{_COMMANDS}.schema", "schema", "Look at schemas, plan changes and apply them."),
     "lint": Entry(f"{_COMMANDS}.lint", "lint", "Check a query file against a schema."),
     "fmt": Entry(f"{_COMMANDS}.fmt", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain", "explain", "Show the plan of a query."),
@@ -67,7 +67,8 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
-           commit *, diff, changes *, consumer *, entity *, schema show
+           commit *, diff, changes *, consumer *, entity *, schema show,
+           schema apply
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
            verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from omnigraph.catalog.steps import (
     AddConstraint,
     AddProperty,
     AddType,
+    DropMode,
+    DropProperty,
+    DropType,
     ExtendEnum,
     Step,
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
 )
-from omnigraph.errors import BranchesInTheWay
+from omnigraph.errors import SchemaChangeBlocked
 from omnigraph.storage.refs import list_names
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tags import list_tags
 
 ADDITIVE = (
     AddType,
@@ -32,14 +36,27 @@ def is_additive(step: Step) -> bool:
     return isinstance(step, ADDITIVE)
 
 
-def require_sole_branch(snapshot: Snapshot, steps: Iterable[Step]) -> bool:
+def require_sole_branch(snapshot: Snapshot, steps: Sequence[Step]) -> bool:
     """Whether the branch must be the only one; raises if it is not.
 
     Raises:
-        BranchesInTheWay: naming the other branches, and the steps they stand in the way of.
+        SchemaChangeBlocked: naming the branches, and for drops that reach back the tags, that
+            stand in the way, and the steps they stand in the way of.
     """
     others = [step for step in steps if not is_additive(step)]
-    names = sorted(set(list_names(snapshot.root.store)) - {snapshot.branch})
-    if others and names:
-        raise BranchesInTheWay(names, [step.describe() for step in others])
-    return bool(others)
+    if not others:
+        return False
+    store = snapshot.root.store
+    names = sorted(set(list_names(store)) - {snapshot.branch})
+    if names:
+        raise SchemaChangeBlocked([step.describe() for step in others], names)
+    hard = [step.describe() for step in steps if is_hard_drop(step)]
+    tags = sorted(tag.name for tag in list_tags(store)) if hard else []
+    if tags:
+        raise SchemaChangeBlocked(hard, tags=tags)
+    return True
+
+
+def is_hard_drop(step: Step) -> bool:
+    """Whether a step removes what was stored from older states as well."""
+    return isinstance(step, DropType | DropProperty) and step.mode is DropMode.HARD

@@ -20,7 +20,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.errors import AlreadyExists, ReadSetChanged
 from omnigraph.evolution.column_plan import ColumnPlan, Entity, plan_columns
 from omnigraph.evolution.fillings import columns_read, filler
-from omnigraph.evolution.in_the_way import require_sole_branch
+from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
 from omnigraph.evolution.model import ChangedTable, TableEffect
 from omnigraph.evolution.writers import ColumnWriters
 from omnigraph.execution.physical import table_schema
@@ -43,6 +43,8 @@ from omnigraph.storage.tables.handle import Table
 from omnigraph.writer.change import Prepared, View
 
 SCHEMA = "schema_contract"
+PURGES = "purges"
+"""In the record of a commit: what was dropped is to go from older states too."""
 _MOST_COUNTERS = 64
 """So often ids are given out anew because a table that nobody knows is in their place."""
 
@@ -110,7 +112,7 @@ class SchemaApply:
         Raises:
             CompileError: rename hints that do not fit the schema of the branch.
             UnsupportedSchemaChange: a step cannot be taken.
-            BranchesInTheWay: other branches could not follow.
+            SchemaChangeBlocked: other branches could not follow.
             ReadSetChanged: the branch got another schema since this was first planned.
         """
         self._require_same_start(view.snapshot)
@@ -140,7 +142,7 @@ class SchemaApply:
             staged = tuple(self._staged(work, made) for work in outline.kept if work.is_moved)
         return Prepared(
             staged,
-            details={"schema": {"steps": [step.describe() for step in outline.plan.steps]}},
+            details={"schema": _recorded(outline.plan)},
             schema=self._schema_change(outline, made),
             needs_sole_branch=outline.needs_sole_branch,
         )
@@ -195,6 +197,12 @@ class SchemaApply:
                 for entry in outline.dropped
             ),
         )
+
+
+def _recorded(plan: MigrationPlan) -> dict[str, object]:
+    """What the commit says about the change."""
+    steps: dict[str, object] = {"steps": [step.describe() for step in plan.steps]}
+    return {**steps, PURGES: True} if any(map(is_hard_drop, plan.steps)) else steps
 
 
 class _Made:

@@ -84,6 +84,9 @@ class Branch:
         expected_head: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
     ) -> SchemaApplyResult:
         return self.graph.apply_schema(
             schema,
@@ -92,6 +95,9 @@ class Branch:
             expected_head=expected_head,
             actor=actor,
             dry_run=dry_run,
+            engine=engine,
+            session=session,
+            spark_conf=spark_conf,
         )
 
     # --- reading ---------------------------------------------------------------------------------

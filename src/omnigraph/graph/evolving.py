@@ -9,6 +9,7 @@ from omnigraph.evolution.model import SchemaApplyResult
 from omnigraph.evolution.schema_apply import SchemaApply
 from omnigraph.evolution.writers import ColumnWriters, Threads
 from omnigraph.graph.opening import heal_mirror
+from omnigraph.graph.purging import purge_dropped
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.storage.manifest.commits import Commit
@@ -35,7 +36,7 @@ def apply_schema(
     Raises:
         CompileError: mistakes in the schema.
         UnsupportedSchemaChange: a step cannot be taken.
-        BranchesInTheWay: other branches could not follow.
+        SchemaChangeBlocked: other branches could not follow.
         ConstraintViolated: rows break what the schema demands from now on.
         ReadSetChanged: somebody else gave the branch another schema meanwhile.
     """
@@ -66,6 +67,8 @@ def _result(
     snapshot = writer.branches.newest(request.branch).snapshot
     if commit is not None:
         _mirror(snapshot)
+    if request.allow_data_loss and not request.dry_run:
+        purge_dropped(writer, snapshot, request.actor)
     return SchemaApplyResult(
         branch=normalize_branch(request.branch),
         plan=change.outline.plan,

@@ -84,6 +84,7 @@ from omnigraph.storage.tags import Tag, create_tag, delete_tag, list_tags
 from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
+    from omnigraph.evolution.writers import ColumnWriters
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
     from omnigraph.maintenance.workers import Workers
 
@@ -296,6 +297,9 @@ class Graph:
         expected_head: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
     ) -> SchemaApplyResult:
         """Give a branch another schema as one commit, or leave everything as it is.
 
@@ -308,6 +312,9 @@ class Graph:
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
             dry_run: Only say what would be done, or raise what would be refused.
+            engine: Where values of columns are written: `local`, in this process, or `spark`.
+            session: The Spark session, instead of the usual one.
+            spark_conf: Options of Spark.
 
         >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
         >>> done = graph.apply_schema(wanted)
@@ -324,7 +331,20 @@ class Graph:
             expected_head,
             dry_run,
         )
-        return evolving.apply_schema(self._writer, request)
+        writers = self._column_writers(engine, session, spark_conf)
+        return evolving.apply_schema(self._writer, request, writers)
+
+    def _column_writers(
+        self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
+    ) -> ColumnWriters | None:
+        """Who writes the values of new columns; None for threads of this process."""
+        if engine == "local":
+            return None
+        require_engine(engine)
+        from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
+        from omnigraph.pipeline.column_writing import TaskColumnWriters  # noqa: PLC0415
+
+        return TaskColumnWriters(lambda: tasks_of(engine, self.settings, session, spark_conf))
 
     # --- reading ---------------------------------------------------------------------------------
 

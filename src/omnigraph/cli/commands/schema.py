@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
 from omnigraph.cli.completing import FILE
+from omnigraph.cli.engines import spark_options, stage_log
 from omnigraph.cli.examples import examples
 from omnigraph.cli.files import read_source
 from omnigraph.cli.output import note, print_json
-from omnigraph.cli.scope import Scope, graph_options
+from omnigraph.cli.scope import Scope, consent, graph_options
+from omnigraph.settings import ENGINES
+
+if TYPE_CHECKING:
+    from omnigraph.evolution.model import SchemaApplyResult
 
 
 @click.group()
 def schema() -> None:
-    """Look at schemas and plan changes."""
+    """Look at schemas, plan changes and apply them."""
 
 
 @schema.command(epilog=examples("schema show"))
@@ -75,6 +83,83 @@ def plan(
         note(f"{found.severity} {found.code}: {found.message}")
     if not migration.supported:
         note("not supported: the changes marked above cannot be applied")
+
+
+@schema.command(epilog=examples("schema apply"))
+@graph_options(positional=True, writes=True)
+@click.option(
+    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it shall be."
+)
+@click.option("--branch", default="main", show_default=True, help="The branch to change.")
+@click.option(
+    "--allow-data-loss",
+    is_flag=True,
+    help="Remove what is dropped from older states too, for good.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
+@click.option(
+    "--engine", type=click.Choice(ENGINES), default="local", help="Where columns are written."
+)
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option("--yes", is_flag=True, help="Do not ask before data is lost.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def apply(
+    scope: Scope,
+    schema_path: str,
+    branch: str,
+    allow_data_loss: bool,
+    dry_run: bool,
+    expected: str | None,
+    engine: str,
+    spark_conf: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Give a graph another schema as one commit; rows keep what the schema still has.
+
+    FILE may be - for standard input.
+    """
+    wanted = read_source(schema_path)
+    if allow_data_loss and not dry_run:
+        consent(scope, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
+    graph = scope.open(read_only=dry_run)
+    if not dry_run:
+        scope.echo("schema apply")
+    with stage_log(engine, quiet=scope.quiet or as_json):
+        result = graph.apply_schema(
+            wanted,
+            branch=branch,
+            allow_data_loss=allow_data_loss,
+            expected_head=expected,
+            dry_run=dry_run,
+            engine=engine,
+            spark_conf=spark_options(spark_conf),
+        )
+    if as_json:
+        print_json({"uri": graph.uri, **result.wire()})
+        return
+    for line in _applied_lines(result):
+        click.echo(line)
+    for found in result.notes:
+        note(f"{found.severity} {found.code}: {found.message}")
+
+
+def _applied_lines(result: SchemaApplyResult) -> Iterator[str]:
+    """The steps, then what became of each table, then what it came to."""
+    for step in result.steps:
+        yield f"- {step.describe()}"
+    if not result.steps:
+        yield "no schema changes"
+        return
+    for table in result.tables:
+        written = f", writes {', '.join(table.written)}" if table.written else ""
+        rows = f"{table.rows_before} -> {table.rows_after} rows"
+        yield f"{table.table_key}  {table.effect}{written}  {rows}"
+    if result.commit is None:
+        yield "nothing was changed: this was a dry run"
+    else:
+        yield f"applied to {result.branch} (commit {result.commit.commit_id})"
 
 
 schema.add_command(

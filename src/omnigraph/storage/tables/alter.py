@@ -139,6 +139,18 @@ def stage_columns(
     return stage_operation(table, operation, uuid=uuid, properties=properties)
 
 
+def outdated_fragments(table: Table) -> list[int]:
+    """The fragments with a file that holds values of a column the table no longer has."""
+    known = set(table.columns.all_ids)
+    with translated(f"listing the fragments of {table!r}"):
+        fragments = [fragment.metadata for fragment in table.native.get_fragments()]
+    return [
+        fragment.id
+        for fragment in fragments
+        if any(not known.issuperset(file.fields) for file in fragment.files)
+    ]
+
+
 def _fragments(table: Table, written: Sequence[WrittenColumns]) -> list[FragmentMetadata]:
     with translated(f"listing the fragments of {table!r}"):
         there = [fragment.metadata for fragment in table.native.get_fragments()]
