@@ -307,12 +307,19 @@ class ConstraintViolated(InputError):
 class UnsupportedSchemaChange(InputError):
     code = "unsupported_schema_change"
 
-    def __init__(self, entity: str, reason: str, lint_code: str | None = None) -> None:
-        super().__init__(f"[{lint_code}] {reason}" if lint_code else reason)
+    def __init__(
+        self, entity: str, reason: str, lint_code: str | None = None, place: str | None = None
+    ) -> None:
+        said = f"[{lint_code}] {reason}" if lint_code else reason
+        super().__init__(f"{said} ({entity} at {place})" if place else said)
         self.entity, self.reason, self.lint_code = entity, reason, lint_code
+        self.place = place
+        """Where the declaration stands: file, line and column."""
 
     def details(self) -> Mapping[str, JsonValue]:
         change = {"entity": self.entity, "reason": self.reason, "lint_code": self.lint_code}
+        if self.place is not None:
+            change["place"] = self.place
         return {"unsupported_change": change}
 
 

@@ -5,7 +5,7 @@ Planning is pure: it needs no data and changes nothing. Declarations are matched
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from omnigraph.catalog.codec import encode_ir
@@ -27,7 +27,7 @@ from omnigraph.catalog.steps import (
     Step,
     UnsupportedChange,
 )
-from omnigraph.errors import Diagnostic, Severity, UnsupportedSchemaChange
+from omnigraph.errors import BadRequest, Diagnostic, Severity, UnsupportedSchemaChange
 from omnigraph.language.source import NOWHERE
 
 
@@ -71,23 +71,40 @@ def _note_json(note: Diagnostic) -> Json:
 
 
 def plan_migration(
-    accepted: Catalog, desired: Draft, *, allow_data_loss: bool = False
+    accepted: Catalog,
+    desired: Draft,
+    *,
+    allow_data_loss: bool = False,
+    expressions: Mapping[str, str] | None = None,
 ) -> MigrationPlan:
     """What it takes to make `desired` the schema of a graph that has `accepted`.
 
     Changes that cannot be made are steps too, so that a plan shows all of them at once.
+    `expressions` give existing rows their values of new and changed properties, each by
+    `Type.property`, or by `edge:Type.property` where a node type has the same name.
 
     Raises:
+        BadRequest: an expression is for a property that is neither new nor there.
         CompileError: rename hints that do not fit the accepted schema.
     """
     identified = identify_next(desired, accepted)
     mode = DropMode.HARD if allow_data_loss else DropMode.SOFT
-    sides = Sides(accepted, identified.catalog, mode)
+    sides = Sides(accepted, identified.catalog, mode, expressions or {})
+    _require_known(sides)
     steps = tuple(step for kind in TypeKind for step in _steps_of_kind(kind, sides))
     if not steps and encode_ir(accepted) != encode_ir(identified.catalog):
         steps = (UnsupportedChange("schema", "unclassified schema change"),)
     notes = (*desired.warnings, *identified.notes, *_notes_on_drops(steps, sides, desired))
     return MigrationPlan(steps, identified.catalog, notes)
+
+
+def _require_known(sides: Sides) -> None:
+    types = sides.desired.by_table_key.items()
+    known = {f"{key}.{p.name}" for key, type_ in types for p in type_.properties}
+    short = {name.partition(":")[2] for name in known}
+    for name in sides.expressions:
+        if name not in known | short:
+            raise BadRequest(f"there is an expression for {name}, and no such property")
 
 
 def _steps_of_kind(kind: TypeKind, sides: Sides) -> Iterator[Step]:

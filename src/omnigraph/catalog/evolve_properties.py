@@ -13,10 +13,12 @@ from omnigraph.catalog.evolve_pairs import (
     other_annotations,
     prose,
 )
+from omnigraph.catalog.evolve_values import is_computable, keeps_ids, keeps_values
 from omnigraph.catalog.lint import REQUIRED_WITHOUT_DEFAULT, TYPE_CHANGE
-from omnigraph.catalog.model import Annotation, DefaultValue, Property
+from omnigraph.catalog.model import Annotation, ConstraintKind, DefaultValue, Property
 from omnigraph.catalog.steps import (
     AddProperty,
+    ChangePropertyType,
     DropProperty,
     ExtendEnum,
     RenameProperty,
@@ -25,6 +27,8 @@ from omnigraph.catalog.steps import (
 )
 from omnigraph.identity import PropertyId
 from omnigraph.types.property import PropertyType
+
+NOT_COMPUTABLE = "an expression gives single values, and no part of a key"
 
 
 def property_changes(
@@ -36,22 +40,33 @@ def property_changes(
         if after.id in before:
             yield from _changed(pair, sides, before[after.id], after, constraints)
         else:
-            yield from _added(pair, after, constraints)
+            yield from _added(pair, sides, after, constraints)
     kept = {p.id for p in pair.after.properties}
     for gone in pair.before.properties:
         if gone.id not in kept:
             yield DropProperty(pair.kind, pair.after.name, gone.name, sides.drop_mode)
 
 
-def _added(pair: TypePair, property_: Property, constraints: ConstraintChanges) -> Iterator[Step]:
-    if property_.type.nullable or property_.default is not None:
+def _added(
+    pair: TypePair, sides: Sides, property_: Property, constraints: ConstraintChanges
+) -> Iterator[Step]:
+    expression = sides.expression(pair, property_.name)
+    if expression is not None and not is_computable(property_.type):
+        yield pair.unsupported_property(property_, NOT_COMPUTABLE)
+    elif property_.type.nullable or property_.default is not None or expression is not None:
         yield AddProperty(
-            pair.kind, pair.after.name, property_.name, property_.type, property_.default
+            pair.kind,
+            pair.after.name,
+            property_.name,
+            property_.type,
+            property_.default,
+            expression,
         )
     else:
         yield pair.unsupported_property(
             property_,
-            f"adding required property '{property_.name}' to an existing type needs a @default",
+            f"adding required property '{property_.name}' to an existing type needs a @default "
+            "or an expression for the rows that are there",
             REQUIRED_WITHOUT_DEFAULT,
         )
     yield from constraints.of_property(property_)
@@ -66,7 +81,7 @@ def _changed(
 ) -> Iterator[Step]:
     if before.name != after.name:
         yield RenameProperty(pair.kind, pair.after.name, before.name, after.name)
-    yield from _type(pair, before, after)
+    yield from _type(pair, sides, before, after)
     if _embedding(before) != _embedding(after):
         reason = "changing the @embed source or model of an existing property is not supported"
         yield pair.unsupported_property(after, reason)
@@ -80,15 +95,35 @@ def _changed(
     yield from _metadata(pair, before, after)
 
 
-def _type(pair: TypePair, before: Property, after: Property) -> Iterator[Step]:
-    if before.type == after.type:
+def _type(pair: TypePair, sides: Sides, before: Property, after: Property) -> Iterator[Step]:
+    expression = sides.expression(pair, after.name)
+    if before.type == after.type and expression is None:
         return
+    step = ChangePropertyType(
+        pair.kind, pair.after.name, after.name, before.type, after.type, expression
+    )
     added = _widening(before.type, after.type)
-    if added:
+    is_key = _is_in_key(pair, before)
+    if expression is not None:
+        if is_key or not is_computable(after.type):
+            yield pair.unsupported_property(after, NOT_COMPUTABLE)
+        else:
+            yield step
+    elif added:
         yield ExtendEnum(pair.kind, pair.after.name, after.name, added)
+    elif keeps_values(before.type, after.type) and (
+        not is_key or keeps_ids(before.type, after.type)
+    ):
+        yield step
     else:
+        why = "it would change ids" if is_key else "values could be lost; give an expression"
         reason = f"changing property type from {before.type} to {after.type} is not supported"
-        yield pair.unsupported_property(after, reason, TYPE_CHANGE)
+        yield pair.unsupported_property(after, f"{reason}: {why}", TYPE_CHANGE)
+
+
+def _is_in_key(pair: TypePair, property_: Property) -> bool:
+    keys = [c.columns for c in pair.before.constraints if c.kind is ConstraintKind.KEY]
+    return any(property_.name in columns for columns in keys)
 
 
 def _widening(before: PropertyType, after: PropertyType) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from omnigraph.catalog.evolve_pairs import (
     prose,
 )
 from omnigraph.catalog.model import Catalog, EdgeType, EntityType, TypeKind
-from omnigraph.catalog.steps import RenameType, Step, UpdateTypeMetadata
+from omnigraph.catalog.steps import ChangeCardinality, RenameType, Step, UpdateTypeMetadata
 from omnigraph.identity import TypeId
 
 
@@ -61,16 +61,9 @@ def _cardinality(pair: TypePair) -> Iterator[Step]:
     before, after = pair.before, pair.after
     if not isinstance(before, EdgeType) or not isinstance(after, EdgeType):
         return
-    if (before.minimum, before.maximum) != (after.minimum, after.maximum):
-        yield pair.unsupported(
-            "changing cardinality is not supported: "
-            f"{_spell_cardinality(before)} to {_spell_cardinality(after)}"
-        )
-
-
-def _spell_cardinality(edge: EdgeType) -> str:
-    maximum = "" if edge.maximum is None else edge.maximum
-    return f"@card({edge.minimum}..{maximum})"
+    old, new = (before.minimum, before.maximum), (after.minimum, after.maximum)
+    if old != new:
+        yield ChangeCardinality(after.name, old, new)
 
 
 def _metadata(pair: TypePair) -> Iterator[Step]:

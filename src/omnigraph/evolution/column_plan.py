@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.catalog.model import EdgeType, NodeType, Property
-from omnigraph.evolution.fillings import Constant, Converted, Filling
+from omnigraph.evolution.fillings import Computed, Constant, Converted, Filling
 from omnigraph.execution.assign import default_value
 from omnigraph.execution.physical import table_schema
 from omnigraph.identity import PropertyId
@@ -31,8 +31,12 @@ class ColumnPlan:
         return not is_same or not pa.schema(wanted).equals(stored)
 
 
-def plan_columns(stored: pa.Schema, before: Entity, after: Entity) -> ColumnPlan:
+def plan_columns(
+    stored: pa.Schema, before: Entity, after: Entity, expressions: Mapping[str, str]
+) -> ColumnPlan:
     """The way from the columns a table has to those its type wants.
+
+    `expressions` give properties their values in the rows that are there.
 
     A column whose values are already what the type wants is kept, whatever it was called. The
     substrate changes whether NULL is allowed only where it adds no column; where it must do both,
@@ -41,7 +45,7 @@ def plan_columns(stored: pa.Schema, before: Entity, after: Entity) -> ColumnPlan
     wanted = table_schema(after)
     was = {p.id: p for p in before.properties}
     properties = {p.name: p for p in after.properties}
-    adds = any(_is_added(p, was) for p in after.properties)
+    adds = bool(expressions) or any(_is_added(p, was) for p in after.properties)
     columns: list[Column] = []
     fillings: list[Filling] = []
     for name in wanted.names:
@@ -50,7 +54,10 @@ def plan_columns(stored: pa.Schema, before: Entity, after: Entity) -> ColumnPlan
             continue
         property_, field_ = properties[name], wanted.field(name)
         old = was.get(property_.id)
-        if old is None:
+        filling: Filling | None
+        if name in expressions:
+            filling = Computed(field_, expressions[name])
+        elif old is None:
             filling = _first_values(property_, field_, after)
         else:
             there = stored.field(old.name)

@@ -5,14 +5,18 @@ A spec can be sent to another process; the kernel works on whole batches and rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.identity import ID_COLUMN
+from omnigraph.errors import BadRequest
+from omnigraph.storage.tables.quoting import identifier
+
+_COMPUTED = " "
+"""Before the name of what an expression gives; no stored column has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +27,9 @@ class Constant:
     value: object
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        return ()
+    def read(self) -> Mapping[str, str]:
+        """What must be read of a row, as expressions by the names their values get."""
+        return {}
 
     def fill(self, rows: pa.RecordBatch) -> pa.Array:
         return pa.repeat(pa.scalar(self.value, self.field.type), rows.num_rows)
@@ -38,8 +43,8 @@ class Converted:
     source: str
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        return (self.source,)
+    def read(self) -> Mapping[str, str]:
+        return {self.source: identifier(self.source)}
 
     def fill(self, rows: pa.RecordBatch) -> pa.Array:
         values, wanted = rows.column(self.source), self.field.type
@@ -48,13 +53,33 @@ class Converted:
         return values.cast(wanted)
 
 
-Filling = Constant | Converted
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What an expression gives for a row, which must be a value of the type."""
+
+    field: pa.Field
+    expression: str
+
+    @property
+    def read(self) -> Mapping[str, str]:
+        return {f"{_COMPUTED}{self.field.name}": self.expression}
+
+    def fill(self, rows: pa.RecordBatch) -> pa.Array:
+        values = rows.column(f"{_COMPUTED}{self.field.name}")
+        try:
+            return values.cast(self.field.type)
+        except pa.ArrowException as error:
+            raise BadRequest(
+                f"{self.expression} does not give values for {self.field.name}: {error}"
+            ) from error
 
 
-def columns_read(fillings: Sequence[Filling]) -> tuple[str, ...]:
-    """The stored columns that computing these needs; a constant needs to know how many rows."""
-    names = dict.fromkeys(name for filling in fillings for name in filling.sources)
-    return tuple(names) or (ID_COLUMN,)
+Filling = Constant | Converted | Computed
+
+
+def expressions_read(fillings: Sequence[Filling]) -> dict[str, str]:
+    """What computing these needs of a row; nothing for constants."""
+    return {name: text for filling in fillings for name, text in filling.read.items()}
 
 
 def filler(fillings: Sequence[Filling]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:

@@ -7,24 +7,35 @@ together with every table it changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from uuid import uuid4
 
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
 from omnigraph.catalog.draft import Draft
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.identify import apart_from_other_branches
-from omnigraph.catalog.model import Catalog
-from omnigraph.errors import AlreadyExists, ReadSetChanged
+from omnigraph.catalog.model import Catalog, TypeKind
+from omnigraph.catalog.steps import AddProperty, ChangePropertyType, Step
+from omnigraph.constraints.evaluate import REPORTED
+from omnigraph.errors import (
+    AlreadyExists,
+    ConstraintViolated,
+    ReadSetChanged,
+    UnsupportedSchemaChange,
+    Violation,
+)
 from omnigraph.evolution.column_plan import ColumnPlan, Entity, plan_columns
-from omnigraph.evolution.fillings import columns_read, filler
+from omnigraph.evolution.fillings import expressions_read, filler
 from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
 from omnigraph.evolution.model import ChangedTable, TableEffect
+from omnigraph.evolution.scan import find_violations, new_rules
 from omnigraph.evolution.writers import ColumnWriters
 from omnigraph.execution.physical import table_schema
 from omnigraph.identity import TableIdentity
+from omnigraph.language.source import NOWHERE
 from omnigraph.storage.created import create_table, drop_created
 from omnigraph.storage.initialize import NewTable
 from omnigraph.storage.manifest.changes import (
@@ -93,15 +104,24 @@ class Outline:
         return tuple(sorted(found, key=lambda table: table.table_key))
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The schema as it shall be, and how to get there."""
+
+    schema: Draft
+    allow_data_loss: bool = False
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    """What gives rows that are there their values, by `Type.property`."""
+
+
 class SchemaApply:
     """The change from whatever schema a branch has to the one that is wanted."""
 
     kind = WriterKind.SCHEMA_APPLY
     is_costly = True
 
-    def __init__(self, desired: Draft, writers: ColumnWriters, *, allow_data_loss: bool) -> None:
-        self._desired, self._writers = desired, writers
-        self._allow_data_loss = allow_data_loss
+    def __init__(self, wanted: Wanted, writers: ColumnWriters) -> None:
+        self._wanted, self._writers = wanted, writers
         self._accepted: SchemaContract | None = None
         self.outline: Outline | None = None
         """What the newest preparation came to."""
@@ -128,14 +148,21 @@ class SchemaApply:
             raise ReadSetChanged(SCHEMA, "the schema it was planned on", "another one")
 
     def _outlined(self, view: View, start: Catalog) -> Outline:
-        plan = plan_migration(start, self._desired, allow_data_loss=self._allow_data_loss)
-        plan.require_supported()
+        wanted = self._wanted
+        plan = plan_migration(
+            start,
+            wanted.schema,
+            allow_data_loss=wanted.allow_data_loss,
+            expressions=wanted.expressions,
+        )
+        _require_supported(plan, wanted.schema)
         return _outline(view, plan)
 
     def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
         outline = self.outline_on(view)
         if outline.plan.is_empty:
             return None
+        require_rules(view.snapshot, outline)
         made = _Made(view.snapshot, ticket)
         with made.undone_on_failure():
             outline = self.outline = self._create(view, outline, made)
@@ -179,7 +206,7 @@ class SchemaApply:
         return StagedTable(writable, staged)
 
     def _schema_change(self, outline: Outline, made: _Made) -> SchemaChange:
-        catalog, text = outline.plan.catalog, self._desired.source.text
+        catalog, text = outline.plan.catalog, self._wanted.schema.source.text
         state = encode_state(SchemaState.of(catalog, text))
         return SchemaChange(
             SchemaContract(text, encode_ir(catalog), state),
@@ -246,7 +273,7 @@ def _outline(view: View, plan: MigrationPlan) -> Outline:
     kept_ids = {t.identity for t in after}
     shown = view.snapshot.state.by_identity
     kept = [
-        _table_work(view.snapshot, before[t.identity], t, shown[t.identity])
+        _table_work(view.snapshot, before[t.identity], t, shown[t.identity], plan.steps)
         for t in after
         if t.identity in before
     ]
@@ -259,16 +286,65 @@ def _outline(view: View, plan: MigrationPlan) -> Outline:
     )
 
 
-def _table_work(snapshot: Snapshot, before: Entity, after: Entity, entry: TableEntry) -> TableWork:
-    if before == after:
+def _table_work(
+    snapshot: Snapshot, before: Entity, after: Entity, entry: TableEntry, steps: Sequence[Step]
+) -> TableWork:
+    expressions = _expressions(after, steps)
+    if before == after and not expressions:
         return TableWork(before, after, entry, ColumnPlan(()), is_moved=False)
     stored = snapshot.open_entry(entry).schema
-    columns = plan_columns(stored, before, after)
+    columns = plan_columns(stored, before, after, expressions)
     return TableWork(before, after, entry, columns, columns.changes(stored))
 
 
+def _expressions(type_: Entity, steps: Sequence[Step]) -> dict[str, str]:
+    """The expressions for properties of a type, by name."""
+    return {
+        step.property_name: step.expression
+        for step in steps
+        if isinstance(step, AddProperty | ChangePropertyType)
+        and (str(step.type_kind), step.type_name) == (str(type_.kind), type_.name)
+        and step.expression is not None
+    }
+
+
+def require_rules(snapshot: Snapshot, outline: Outline) -> None:
+    """Raise if rows break what the schema demands from now on.
+
+    Raises:
+        ConstraintViolated: with the first of them and the number of all.
+    """
+    found = _broken_rules(snapshot, outline)
+    shown = list(islice(found, REPORTED))
+    if shown:
+        raise ConstraintViolated(shown, len(shown) + sum(1 for _ in found))
+
+
+def _broken_rules(snapshot: Snapshot, outline: Outline) -> Iterator[Violation]:
+    for work in outline.kept:
+        rules = new_rules(work.after, outline.plan.steps)
+        if not rules.is_empty and work.entry.row_count:
+            yield from find_violations(snapshot.open_entry(work.entry), work.columns, rules)
+
+
+def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
+    """Raise for the first step that cannot be taken, with its place in the text."""
+    change = plan.first_unsupported
+    if change is None:
+        return
+    kind, _, rest = change.entity.partition(":")
+    name, _, member = rest.partition(".")
+    place = None
+    if kind in tuple(TypeKind):
+        span = schema.span_of((TypeKind(kind), name), member or None)
+        if span is not NOWHERE:
+            line, column = schema.source.line_and_column(span.start)
+            place = f"{schema.source.name}:{line}:{column}"
+    raise UnsupportedSchemaChange(change.entity, change.reason, change.code, place)
+
+
 def _orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:
-    read, compute = columns_read(columns.fillings), filler(columns.fillings)
+    read, compute = expressions_read(columns.fillings), filler(columns.fillings)
     return [
         ColumnOrder(table.location, table.version, fragment, read, compute)
         for fragment in table.fragment_ids()

@@ -70,10 +70,17 @@ class Branch:
         return self.at().catalog
 
     def plan_schema(
-        self, schema: str | SourceText, *, allow_data_loss: bool = False
+        self,
+        schema: str | SourceText,
+        *,
+        allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
     ) -> MigrationPlan:
         return self.graph.plan_schema(
-            schema, allow_data_loss=allow_data_loss, branch=self.name
+            schema,
+            allow_data_loss=allow_data_loss,
+            expressions=expressions,
+            branch=self.name,
         )
 
     def apply_schema(
@@ -81,6 +88,7 @@ class Branch:
         schema: str | SourceText,
         *,
         allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
@@ -92,6 +100,7 @@ class Branch:
             schema,
             branch=self.name,
             allow_data_loss=allow_data_loss,
+            expressions=expressions,
             expected_head=expected_head,
             actor=actor,
             dry_run=dry_run,

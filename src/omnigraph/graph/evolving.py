@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.evolution.model import SchemaApplyResult
-from omnigraph.evolution.schema_apply import SchemaApply
+from omnigraph.evolution.schema_apply import SchemaApply, Wanted, require_rules
 from omnigraph.evolution.writers import ColumnWriters, Threads
 from omnigraph.graph.opening import heal_mirror
 from omnigraph.graph.purging import purge_dropped
@@ -26,6 +27,7 @@ class SchemaRequest:
     allow_data_loss: bool = False
     expected_head: str | None = None
     dry_run: bool = False
+    expressions: Mapping[str, str] = field(default_factory=dict)
 
 
 def apply_schema(
@@ -41,14 +43,12 @@ def apply_schema(
         ReadSetChanged: somebody else gave the branch another schema meanwhile.
     """
     root = writer.branches.root
-    change = SchemaApply(
-        compile_schema(request.schema),
-        writers or Threads(root.settings.write_concurrency),
-        allow_data_loss=request.allow_data_loss,
-    )
+    wanted = Wanted(compile_schema(request.schema), request.allow_data_loss, request.expressions)
+    change = SchemaApply(wanted, writers or Threads(root.settings.write_concurrency))
     commit: Commit | None = None
     if request.dry_run:
-        change.outline_on(writer.branches.newest(request.branch))
+        view = writer.branches.newest(request.branch)
+        require_rules(view.snapshot, change.outline_on(view))
     else:
         published = writer.write(
             change,

@@ -276,7 +276,12 @@ class Graph:
         return self._views.newest(MAIN).catalog
 
     def plan_schema(
-        self, schema: str | SourceText, *, allow_data_loss: bool = False, branch: str = MAIN
+        self,
+        schema: str | SourceText,
+        *,
+        allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
+        branch: str = MAIN,
     ) -> MigrationPlan:
         """The steps from the accepted schema to another one; changes nothing.
 
@@ -286,7 +291,9 @@ class Graph:
         """
         desired = compile_schema(source_text(schema, "<schema>"))
         accepted = self._views.newest(branch).catalog
-        return plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
+        return plan_migration(
+            accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
+        )
 
     def apply_schema(
         self,
@@ -294,6 +301,7 @@ class Graph:
         *,
         branch: str = MAIN,
         allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
@@ -309,6 +317,8 @@ class Graph:
             schema: The schema as it shall be.
             branch: The branch to change. Where there are others, only additions are possible.
             allow_data_loss: Remove what is dropped from older states too, for good.
+            expressions: What gives rows that are there their values of new and changed
+                properties: SQL over the properties a row has, by `Type.property`.
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
             dry_run: Only say what would be done, or raise what would be refused.
@@ -330,6 +340,7 @@ class Graph:
             allow_data_loss,
             expected_head,
             dry_run,
+            expressions or {},
         )
         writers = self._column_writers(engine, session, spark_conf)
         return evolving.apply_schema(self._writer, request, writers)

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from omnigraph.evolution.model import SchemaApplyResult
 
 
+_SET = click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="TYPE.PROPERTY=SQL",
+    help="What gives rows that are there their value. Repeatable.",
+)
+
+
 @click.group()
 def schema() -> None:
     """Look at schemas, plan changes and apply them."""
@@ -45,12 +54,14 @@ def show(scope: Scope, as_json: bool) -> None:
     "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it should be."
 )
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
+@_SET
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def plan(
     scope: Scope | None,
     from_path: str | None,
     schema_path: str,
     allow_data_loss: bool,
+    given: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Show the steps from the schema of a graph, or a schema file, to another; changes nothing.
@@ -62,16 +73,21 @@ def plan(
     from omnigraph.catalog.evolve import plan_migration
     from omnigraph.plan.compile import compile_catalog
 
+    expressions = _read_expressions(given)
     if scope is not None:
         graph = scope.open(read_only=True)
         origin = {"uri": graph.uri}
-        migration = graph.plan_schema(read_source(schema_path), allow_data_loss=allow_data_loss)
+        migration = graph.plan_schema(
+            read_source(schema_path), allow_data_loss=allow_data_loss, expressions=expressions
+        )
     else:
         assert from_path is not None, "without a scope there is a file"
         origin = {"from": from_path}
         accepted = compile_catalog(read_source(from_path))
         desired = compile_schema(read_source(schema_path))
-        migration = plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
+        migration = plan_migration(
+            accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
+        )
     if as_json:
         print_json({**origin, **migration.wire()})
         return
@@ -96,6 +112,7 @@ def plan(
     is_flag=True,
     help="Remove what is dropped from older states too, for good.",
 )
+@_SET
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
 @click.option(
@@ -109,6 +126,7 @@ def apply(
     schema_path: str,
     branch: str,
     allow_data_loss: bool,
+    given: tuple[str, ...],
     dry_run: bool,
     expected: str | None,
     engine: str,
@@ -131,6 +149,7 @@ def apply(
             wanted,
             branch=branch,
             allow_data_loss=allow_data_loss,
+            expressions=_read_expressions(given),
             expected_head=expected,
             dry_run=dry_run,
             engine=engine,
@@ -143,6 +162,17 @@ def apply(
         click.echo(line)
     for found in result.notes:
         note(f"{found.severity} {found.code}: {found.message}")
+
+
+def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:
+    """What `--set` was given, by property."""
+    found = {}
+    for text in given:
+        name, equals, expression = text.partition("=")
+        if not equals or "." not in name or not expression.strip():
+            raise click.UsageError(f"--set {text!r}: write it as Type.property=expression")
+        found[name.strip()] = expression.strip()
+    return found
 
 
 def _applied_lines(result: SchemaApplyResult) -> Iterator[str]:

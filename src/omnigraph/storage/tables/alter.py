@@ -9,15 +9,16 @@ id and the indexes of the columns that stay.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
-from omnigraph.errors import ReadSetChanged
+from omnigraph.errors import BadRequest, ReadSetChanged
 from omnigraph.storage.tables.effects import native_write
 from omnigraph.storage.tables.failures import translated
 from omnigraph.storage.tables.fragments import parse_fragments
@@ -26,6 +27,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import STAGED_FILES, require_whole_rows
 
+_ROWS_PER_BATCH = 1 << 16
 COMPUTED = " "
 """Before the name of a column while its values are written; no column of a schema has it."""
 
@@ -65,30 +67,49 @@ class WrittenColumns:
     """What the new columns are numbered as, by name."""
 
 
-def write_columns(
-    table: Table,
-    fragment_id: int,
-    read: Sequence[str],
-    compute: Callable[[pa.RecordBatch], pa.RecordBatch],
-) -> WrittenColumns:
-    """Write the columns that `compute` makes of the columns in `read`; works on any machine.
+Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""Makes the new columns of some rows; the same columns every time, and a value for each row."""
 
-    Its batches must have as many rows as it was given, and the same columns every time. Rows that
-    are deleted are not given to it.
+
+def read_computed(
+    table: Table, read: Mapping[str, str], fragments: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """What these expressions give for the rows, a batch at a time, in the order they are stored.
+
+    Raises:
+        BadRequest: an expression is none, or names what is not there.
     """
+    only = None if fragments is None else [table.native.get_fragment(id) for id in fragments]
+    try:
+        scanner = table.native.scanner(columns=dict(read), fragments=only, scan_in_order=True)
+    except ValueError as error:
+        raise BadRequest(f"cannot compute {', '.join(read.values())}: {_reason(error)}") from error
+    with translated(f"computing columns of {table!r}"):
+        yield from scanner.to_batches()
 
-    def renamed(batch: pa.RecordBatch) -> pa.RecordBatch:
-        made = compute(batch)
-        return made.rename_columns([f"{COMPUTED}{name}" for name in made.schema.names])
 
+def _reason(error: Exception) -> str:
+    """What the substrate says, without where in its code it says so."""
+    return str(error).partition(", /")[0]
+
+
+def write_columns(
+    table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute
+) -> WrittenColumns:
+    """Write the columns that `compute` makes of what is read; works on any machine.
+
+    `read` are expressions by the names their values get. Rows that are deleted take no part.
+    """
     fragment = table.native.get_fragment(fragment_id)
     assert fragment is not None, f"no fragment {fragment_id} in {table!r}"
     before = len(fragment.metadata.files)
-    with (
-        translated(f"writing columns for {table!r}"),
-        native_write("write_fragments", table.location),
-    ):
-        written, schema = fragment.merge_columns(renamed, columns=list(read))
+    with translated(f"writing columns for {table!r}"):
+        batches = _computed(table, fragment_id, read, compute)
+        first = next(batches, None)
+        assert first is not None, "a fragment has rows"
+        reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+        with native_write("write_fragments", table.location):
+            written, schema = fragment.merge_columns(reader)
     added = FragmentMetadata(0, written.files[before:], written.physical_rows)
     require_whole_rows(table.location, [added])
     ids = {
@@ -99,6 +120,25 @@ def write_columns(
     return WrittenColumns(json.dumps(written.to_json()), ids)
 
 
+def _computed(
+    table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute
+) -> Iterator[pa.RecordBatch]:
+    batches = read_computed(table, read, [fragment_id]) if read else _nothing(table, fragment_id)
+    for batch in batches:
+        made = compute(batch)
+        yield made.rename_columns([f"{COMPUTED}{name}" for name in made.schema.names])
+
+
+def _nothing(table: Table, fragment_id: int) -> Iterator[pa.RecordBatch]:
+    """As many rows as the fragment has, without a value: for what is the same in every row."""
+    fragment = table.native.get_fragment(fragment_id)
+    left = fragment.metadata.num_rows if fragment else 0
+    while left:
+        rows = min(left, _ROWS_PER_BATCH)
+        yield pa.record_batch([pa.nulls(rows)], names=["row"])
+        left -= rows
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnOrder:
     """Columns to be written for one fragment: plain data, for whoever writes them."""
@@ -106,8 +146,8 @@ class ColumnOrder:
     location: TableLocation
     version: int
     fragment_id: int
-    read: tuple[str, ...]
-    compute: Callable[[pa.RecordBatch], pa.RecordBatch]
+    read: Mapping[str, str]
+    compute: Compute
     """A function that can be sent to another process."""
 
 
