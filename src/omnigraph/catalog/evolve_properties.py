@@ -116,7 +116,9 @@ def _type(pair: TypePair, sides: Sides, before: Property, after: Property) -> It
     ):
         yield step
     else:
-        why = "it would change ids" if is_key else "values could be lost; give an expression"
+        why = "it would change ids" if is_key else "values could be lost"
+        if not is_key and is_computable(after.type):
+            why = f"{why}; give an expression"
         reason = f"changing property type from {before.type} to {after.type} is not supported"
         yield pair.unsupported_property(after, f"{reason}: {why}", TYPE_CHANGE)
 

@@ -83,9 +83,18 @@ def read_computed(
     try:
         scanner = table.native.scanner(columns=dict(read), fragments=only, scan_in_order=True)
     except ValueError as error:
-        raise BadRequest(f"cannot compute {', '.join(read.values())}: {_reason(error)}") from error
+        wrong = next((text for text in read.values() if not _is_known(table, text)), "this")
+        raise BadRequest(f"cannot compute {wrong}: {_reason(error)}") from error
     with translated(f"computing columns of {table!r}"):
         yield from scanner.to_batches()
+
+
+def _is_known(table: Table, expression: str) -> bool:
+    try:
+        table.native.scanner(columns={"value": expression})
+    except ValueError:
+        return False
+    return True
 
 
 def _reason(error: Exception) -> str:
