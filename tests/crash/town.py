@@ -273,7 +273,9 @@ WRITES: Mapping[str, Operation] = {
     "apply_new_types": Operation(lambda g: g.apply_schema(MORE_TYPES), _nothing),
     "apply_renames_and_drops": Operation(lambda g: g.apply_schema(OTHER_TYPES), _with_more_types),
     "apply_on_a_branch": Operation(
-        lambda g: g.apply_schema(MORE_TYPES.replace("age: I32?", "age: I32?  x: I32 @default(3)"), branch="dev"),
+        lambda g: g.apply_schema(
+            MORE_TYPES.replace("age: I32?", "age: I32?  x: I32 @default(3)"), branch="dev"
+        ),
         _with_written_branch,
     ),
     "optimize": Operation(lambda g: g.optimize(), _with_fragments),

@@ -110,16 +110,18 @@ def test_a_renamed_type_keeps_its_table_its_rows_and_its_edges(library, library_
 
 def test_a_type_can_take_the_name_that_another_gives_up(library):
     wanted = """\
-node Person @rename_from("Author") { slug: String @key  name: String  born: I32?  city: String? @index }
+node Person @rename_from("Author") { slug: String @key  name: String  born: I32? }
 node Author { slug: String @key  motto: String? }
-node Text @rename_from("Book") { slug: String @key  title: String  pages: I32?  price: F32?  genre: enum(novel, poem)? }
+node Text @rename_from("Book") { slug: String @key  title: String }
 edge Wrote: Person -> Text { year: I32? }
 """
     # A declared name that was accepted before means the same type as before.
     with pytest.raises(CompileError, match="still declared"):
         library.apply_schema(wanted)
     library.apply_schema(wanted.replace("node Author { slug: String @key  motto: String? }\n", ""))
-    back = library.schema.replace('node Text @rename_from("Book")', 'node Author @rename_from("Text")')
+    back = library.schema.replace(
+        'node Text @rename_from("Book")', 'node Author @rename_from("Text")'
+    )
     back = back.replace('node Person @rename_from("Author")', 'node Book @rename_from("Person")')
     library.apply_schema(back.replace("Person -> Text", "Book -> Author"))
     assert values(library, "Author", "title") == [f"Title {n}" for n in range(6)]

@@ -98,8 +98,16 @@ def test_rows_without_a_value_stand_in_the_way_of_a_required_property(library, l
 @pytest.mark.parametrize(
     ("old", "new", "ids"),
     [
-        ("genre: enum(novel, poem)? }", "genre: enum(novel, poem)?  @range(pages, 0..300) }", "b4 b5"),
-        ('genre: enum(novel, poem)? }', 'genre: enum(novel, poem)?  @check(title, "[0-2]$") }', "b3 b4 b5"),
+        (
+            "genre: enum(novel, poem)? }",
+            "genre: enum(novel, poem)?  @range(pages, 0..300) }",
+            "b4 b5",
+        ),
+        (
+            "genre: enum(novel, poem)? }",
+            'genre: enum(novel, poem)?  @check(title, "[0-2]$") }',
+            "b3 b4 b5",
+        ),
         ("genre: enum(novel, poem)?", "genre: enum(poem)?", "b0 b1 b2 b3 b4 b5"),
         ("genre: enum(novel, poem)?", "genre: enum(novel, poem)? @unique", "b1 b2 b3 b4 b5"),
         ("pages: I32?", "pages: I32?  shelf: I32 @default(1) @unique", "b1 b2 b3 b4 b5"),
@@ -149,7 +157,9 @@ def test_a_new_property_is_computed_from_others(library):
 
 def test_a_narrower_type_takes_what_an_expression_gives(library):
     wanted = changed("title: String", "title: I32")
-    library.apply_schema(wanted, expressions={"Book.title": "cast(replace(title, 'Title ', '') as int) * 10"})
+    library.apply_schema(
+        wanted, expressions={"Book.title": "cast(replace(title, 'Title ', '') as int) * 10"}
+    )
     assert values(library, "Book", "title") == [0, 10, 20, 30, 40, 50]
 
 

@@ -66,7 +66,7 @@ def _added(
         yield pair.unsupported_property(
             property_,
             f"adding required property '{property_.name}' to an existing type needs a @default "
-            "or an expression for the rows that are there",
+            "or an expression",
             REQUIRED_WITHOUT_DEFAULT,
         )
     yield from constraints.of_property(property_)

@@ -148,7 +148,9 @@ class ChangePropertyType:
         return body
 
     def describe(self) -> str:
-        line = f"change property {self.type_name}.{self.property_name} from {self.old} to {self.new}"
+        line = (
+            f"change property {self.type_name}.{self.property_name} from {self.old} to {self.new}"
+        )
         return line if self.expression is None else f"{line}, by {self.expression}"
 
 

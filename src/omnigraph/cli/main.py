@@ -51,7 +51,9 @@ ENTRIES = {
     "maintain": Entry(f"{_COMMANDS}.maintain", "maintain", "Optimize and clean up when due."),
     "recover": Entry(f"{_COMMANDS}.recover", "recover", "Settle interrupted writes."),
     "recovery": Entry(f"{_COMMANDS}.recover", "recovery", "Look at interrupted writes."),
-    "schema": Entry(f"{_COMMANDS}.schema", "schema", "Look at schemas, plan changes and apply them."),
+    "schema": Entry(
+        f"{_COMMANDS}.schema", "schema", "Look at schemas, plan changes and apply them."
+    ),
     "lint": Entry(f"{_COMMANDS}.lint", "lint", "Check a query file against a schema."),
     "fmt": Entry(f"{_COMMANDS}.fmt", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain", "explain", "Show the plan of a query."),

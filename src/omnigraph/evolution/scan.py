@@ -65,8 +65,11 @@ def new_rules(after: Entity, steps: Sequence[Step]) -> NewRules:
     """The rules that taking these steps brings, or that the values they change could break."""
     own = [step for step in steps if _is_about(step, after)]
     added = [s.constraint for s in own if isinstance(s, AddConstraint)]
-    filled = {s.property_name for s in own if _gives_values(s)}
     changed = [s for s in own if isinstance(s, ChangePropertyType)]
+    new = [s for s in own if isinstance(s, AddProperty)]
+    # Values that no rule was ever asked about.
+    filled = {s.property_name for s in new if s.default is not None or s.expression is not None}
+    filled |= {s.property_name for s in changed if s.expression is not None}
     less = {s.property_name for s in changed if allows_less(s.old, s.new)}
     checked = [
         c
@@ -89,13 +92,6 @@ def _is_about(step: Step, type_: Entity) -> bool:
     if not isinstance(step, AddConstraint | AddProperty | ChangePropertyType):
         return False
     return str(step.type_kind) == str(type_.kind) and step.type_name == type_.name
-
-
-def _gives_values(step: Step) -> bool:
-    """Whether rows get values that no rule was ever asked about."""
-    if isinstance(step, AddProperty):
-        return step.default is not None or step.expression is not None
-    return isinstance(step, ChangePropertyType) and step.expression is not None
 
 
 # --- rows -----------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from omnigraph.evolution.writers import ColumnWriters
 from omnigraph.execution.physical import table_schema
 from omnigraph.identity import TableIdentity
 from omnigraph.language.source import NOWHERE
-from omnigraph.storage.created import create_table, drop_created
+from omnigraph.storage.created import create_table
 from omnigraph.storage.initialize import NewTable
 from omnigraph.storage.manifest.changes import (
     Register,
@@ -47,6 +47,7 @@ from omnigraph.storage.manifest.changes import (
 )
 from omnigraph.storage.manifest.state import SchemaContract, TableEntry
 from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery.unshown import drop_created
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables.alter import ColumnOrder, stage_columns

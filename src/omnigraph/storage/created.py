@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from omnigraph.errors import OmniError
-from omnigraph.identity import ID_COLUMN, OperationId
+from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.initialize import NewTable
 from omnigraph.storage.manifest.changes import SetVersion
-from omnigraph.storage.recovery.intent import OPERATION_PROPERTY
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import open_newest, table_exists
-from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.schemas import with_primary_key
 from omnigraph.storage.tables.stage import stage_create
 
@@ -36,15 +32,3 @@ def create_table(root: GraphRoot, table: NewTable, ticket: Ticket) -> SetVersion
     )
     committed = commit_exact(staged)
     return SetVersion(table.identity, table.table_key, committed.version, None, 0)
-
-
-def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
-    """Remove a table that an operation made and that was never shown, if that works now."""
-    try:
-        if table_exists(root.location(path)):
-            table = open_newest(root.location(path))
-            record = read_record(table, table.version)
-            if record.properties.get(OPERATION_PROPERTY) == operation:
-                root.store.delete_prefix(path)
-    except OmniError:
-        return  # nothing refers to it, so it is garbage and harms nobody

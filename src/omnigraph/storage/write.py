@@ -224,9 +224,7 @@ def _effects(
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
         prepared = prepare_publish(newest, ref, _publication(request, intent, _planned(request)))
-        moved = tuple(
-            _moved(request, *one) for one in zip(request.tables, moving, strict=True)
-        )
+        moved = tuple(_moved(request, *one) for one in zip(request.tables, moving, strict=True))
         published = publish(
             root,
             ref,

@@ -76,7 +76,8 @@ class SchemaChange:
     @property
     def concerned(self) -> frozenset[TableIdentity]:
         """The tables the graph shows already that it renames or drops."""
-        return frozenset(one.identity for one in (*self.renamed, *self.dropped))
+        renamed = frozenset(one.identity for one in self.renamed)
+        return renamed | frozenset(one.identity for one in self.dropped)
 
     def name_after(self, identity: TableIdentity, name: TableKey) -> TableKey:
         """What a table is called from then on."""

@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from omnigraph.errors import ConflictError, ManifestCorrupt, RecoveryRequired
 from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
-from omnigraph.storage.created import drop_created
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import intent_path
 from omnigraph.storage.manifest.changes import (
@@ -50,6 +49,7 @@ from omnigraph.storage.recovery.intent import (
     pending_intents,
 )
 from omnigraph.storage.recovery.observe import ObservedTable, observe
+from omnigraph.storage.recovery.unshown import drop_created
 from omnigraph.storage.refs import MAIN_REF, BranchRef, find_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.branches import delete_branch

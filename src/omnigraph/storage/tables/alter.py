@@ -12,9 +12,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-from lance import LanceOperation
+from lance import LanceFragment, LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
@@ -26,6 +27,9 @@ from omnigraph.storage.tables.handle import Table, open_table
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
 from omnigraph.storage.tables.wholeness import STAGED_FILES, require_whole_rows
+
+if TYPE_CHECKING:
+    from lance.lance.schema import LanceField
 
 _ROWS_PER_BATCH = 1 << 16
 COMPUTED = " "
@@ -79,7 +83,7 @@ def read_computed(
     Raises:
         BadRequest: an expression is none, or names what is not there.
     """
-    only = None if fragments is None else [table.native.get_fragment(id) for id in fragments]
+    only = None if fragments is None else [_fragment(table, id) for id in fragments]
     try:
         scanner = table.native.scanner(columns=dict(read), fragments=only, scan_in_order=True)
     except ValueError as error:
@@ -109,8 +113,7 @@ def write_columns(
 
     `read` are expressions by the names their values get. Rows that are deleted take no part.
     """
-    fragment = table.native.get_fragment(fragment_id)
-    assert fragment is not None, f"no fragment {fragment_id} in {table!r}"
+    fragment = _fragment(table, fragment_id)
     before = len(fragment.metadata.files)
     with translated(f"writing columns for {table!r}"):
         batches = _computed(table, fragment_id, read, compute)
@@ -140,12 +143,17 @@ def _computed(
 
 def _nothing(table: Table, fragment_id: int) -> Iterator[pa.RecordBatch]:
     """As many rows as the fragment has, without a value: for what is the same in every row."""
-    fragment = table.native.get_fragment(fragment_id)
-    left = fragment.metadata.num_rows if fragment else 0
+    left = _fragment(table, fragment_id).metadata.num_rows
     while left:
         rows = min(left, _ROWS_PER_BATCH)
         yield pa.record_batch([pa.nulls(rows)], names=["row"])
         left -= rows
+
+
+def _fragment(table: Table, id: int) -> LanceFragment:
+    fragment = table.native.get_fragment(id)
+    assert fragment is not None, f"no fragment {id} in {table!r}"
+    return fragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +234,14 @@ def _numbered(
         if number is None:
             number, fresh = fresh, fresh + _width(column.field)
         numbers.append(number)
-    chosen = _schema_of([column.field for column in columns], numbers)
-    make, (_, *parts) = chosen.__reduce__()
-    _, (metadata, *_) = table.native.lance_schema.__reduce__()
-    kept: LanceSchema = make(metadata, *parts)
-    return kept
+    metadata, _ = _parts_of(table.native.lance_schema)
+    return _schema_of([column.field for column in columns], numbers, metadata)
+
+
+def _parts_of(schema: LanceSchema) -> tuple[str, list[bytes]]:
+    """A schema in the form it is sent to other processes: its metadata, and a part each field."""
+    _, (metadata, *parts) = cast("tuple[object, tuple[Any, ...]]", schema.__reduce__())
+    return str(metadata), parts
 
 
 def _known_number(table: Table, column: Column, given: Mapping[str, int]) -> int | None:
@@ -254,32 +265,28 @@ def _used_numbers(table: Table, written: Sequence[WrittenColumns]) -> set[int]:
     return used
 
 
-def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int]) -> LanceSchema:
+def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int], metadata: str) -> LanceSchema:
     """A schema whose top-level fields have these numbers; nested ones count on from theirs.
 
     The substrate numbers the fields of a schema in order. So those between are filled up with
     others, which are left out again.
     """
     padded: list[pa.Field] = []
-    wanted: dict[str, int] = {}
     at = 0
     for number, field in sorted(zip(numbers, fields, strict=True), key=lambda pair: pair[0]):
         padded += [pa.field(f" {gap}", pa.int8()) for gap in range(at, number)]
-        wanted[field.name] = number
         padded.append(field)
         at = number + _width(field)
     with translated("numbering the columns of a table"):
         schema = LanceSchema.from_pyarrow(pa.schema(padded))
-    make, (metadata, *parts) = schema.__reduce__()
+    _, parts = _parts_of(schema)
     parts_of: dict[str, list[bytes]] = {}
-    position = 0
+    given: dict[str, int] = {}
     for field in schema.fields():
-        width = _nodes(field)
-        parts_of[field.name()] = parts[position : position + width]
-        position += width
-        assert field.name() not in wanted or wanted[field.name()] == field.id(), "as counted"
-    chosen: LanceSchema = make(metadata, *(p for field in fields for p in parts_of[field.name]))
-    return chosen
+        width, given[field.name()] = _nodes(field), field.id()
+        parts_of[field.name()], parts = parts[:width], parts[width:]
+    assert [given[field.name] for field in fields] == list(numbers), "counted as the substrate does"
+    return LanceSchema._from_protos(metadata, *(p for f in fields for p in parts_of[f.name]))
 
 
 def _width(field: pa.Field) -> int:
@@ -288,5 +295,5 @@ def _width(field: pa.Field) -> int:
     return _nodes(one)
 
 
-def _nodes(field: object) -> int:
-    return 1 + sum(_nodes(child) for child in field.children())  # type: ignore[attr-defined]
+def _nodes(field: LanceField) -> int:
+    return 1 + sum(_nodes(child) for child in field.children())

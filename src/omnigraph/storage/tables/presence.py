@@ -71,9 +71,7 @@ def staged_files(staged: StagedTransaction) -> Iterator[str]:
             return  # settings and indexes: an index that is gone is built again
 
 
-def _added_files(
-    staged: StagedTransaction, fragments: Iterable[FragmentMetadata]
-) -> Iterator[str]:
+def _added_files(staged: StagedTransaction, fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
     """The files of these fragments that the base does not have."""
     assert staged.base is not None, "columns are added to a table that is there"
     with translated(f"listing the files of {staged.base!r}"):
