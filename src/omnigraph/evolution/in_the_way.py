@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from omnigraph.catalog.model import ConstraintKind
 from omnigraph.catalog.steps import (
     AddConstraint,
     AddProperty,
@@ -24,7 +25,6 @@ from omnigraph.storage.tags import list_tags
 ADDITIVE = (
     AddType,
     AddProperty,
-    AddConstraint,
     ExtendEnum,
     UpdateTypeMetadata,
     UpdatePropertyMetadata,
@@ -33,6 +33,8 @@ ADDITIVE = (
 
 
 def is_additive(step: Step) -> bool:
+    if isinstance(step, AddConstraint):
+        return step.constraint.kind is ConstraintKind.INDEX
     return isinstance(step, ADDITIVE)
 
 

@@ -214,9 +214,11 @@ class Graph:
         self._autopilot = Autopilot(self._views, settings.autopilot)
         self._writer = Writer(self._views, self._autopilot.wrote)
         self.recovered_on_open: list[RecoveredWrite] = []
-        opened = self._views.newest(MAIN)
+        self._views.newest(MAIN)  # a graph that cannot be read cannot be opened
         if not read_only:
-            settled = opening.make_ready(root, opened.snapshot.contract)
+            settled = opening.make_ready(root)
+            # What was settled may have been a change of the schema.
+            opening.heal_mirror(root, self._views.newest(MAIN).snapshot.contract)
             self.recovered_on_open = [recovering.describe_settled(one) for one in settled]
 
     def __enter__(self) -> Self:

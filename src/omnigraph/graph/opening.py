@@ -53,10 +53,10 @@ def require_whole(root: GraphRoot) -> None:
     require_finished(root.store)
 
 
-def make_ready(root: GraphRoot, contract: SchemaContract) -> list[Settled]:
+def make_ready(root: GraphRoot) -> list[Settled]:
     """Ready a graph for writing; gives the interrupted writes that were settled.
 
-    The store is tried, a moved graph settles in, and the mirror of the schema is healed.
+    The store is tried, and a moved graph settles in.
     """
     require_create_if_absent(root.store, root.ids)
     settle_in(root)
@@ -64,7 +64,6 @@ def make_ready(root: GraphRoot, contract: SchemaContract) -> list[Settled]:
     if list_operations(root.store):
         with root.hold() as hold:
             settled = settle_all(root, hold)
-    heal_mirror(root, contract)
     return settled
 
 
