@@ -14,7 +14,10 @@ def test_a_column_is_filled_by_tasks_of_spark(library, spark):
     library.mutate('query q() { delete Book where slug = "s1" }')
     wanted = changed("pages: I32?", "pages: I64?  stock: I32 @default(3)  size: F64?")
     done = library.apply_schema(
-        wanted, expressions={"Book.size": "cast(pages as double) * 0.5"}, engine="spark", session=spark
+        wanted,
+        expressions={"Book.size": "cast(pages as double) * 0.5"},
+        engine="spark",
+        session=spark,
     )
     assert done.applied
     assert values(library, "Book", "stock") == [3] * 8
