@@ -19,6 +19,7 @@ from omnigraph.graph import (
     pinned,
     query_result,
     reading_verbs,
+    schema_verbs,
     type_rows,
     writing_verbs,
 )
@@ -29,7 +30,7 @@ RECORDS = [
     {"type": "Person", "data": {"name": "Ben"}},
     {"edge": "Knows", "from": "Ada", "to": "Ben", "data": {"id": "k1"}},
 ]
-VERBS = (reading_verbs, writing_verbs, history_verbs, maintenance_verbs)
+VERBS = (reading_verbs, writing_verbs, schema_verbs, history_verbs, maintenance_verbs)
 EXAMPLES = [
     found
     for module in (graph, *VERBS, branch, pinned, query_result, blobs, embedding, type_rows)

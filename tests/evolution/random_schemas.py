@@ -143,8 +143,9 @@ class Edit:
         for name in list(self.nodes):
             self._edit_node(name)
         if dice.random() < 0.3:
-            self.nodes["Fresh"] = Node("Fresh", (Prop("note", "String", nullable=True),))
-            self.rows["Fresh"] = {}
+            name = f"Fresh{dice.randrange(10**6)}"
+            self.nodes[name] = Node(name, (Prop("note", "String", nullable=True),))
+            self.rows[name] = {}
 
     def world(self) -> World:
         return World(self.nodes, self.rows, self.links, self.ends)

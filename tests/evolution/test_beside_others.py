@@ -170,8 +170,10 @@ def test_branches_with_different_schemas_are_not_merged(library):
     library.create_branch("dev")
     library.mutate('query q() { insert Author { slug: "d", name: "D" } }', branch="dev")
     library.apply_schema(DIED)
-    with pytest.raises(SchemaContractMismatch, match="dev"):
+    with pytest.raises(SchemaContractMismatch, match=r"'main' lacks: drop property Author.died"):
         library.merge("dev")
+    with pytest.raises(SchemaContractMismatch, match=r"'dev' lacks: add property Author.died"):
+        library.merge("main", "dev")
 
 
 # --- other processes ------------------------------------------------------------------------------

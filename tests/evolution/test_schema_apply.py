@@ -156,6 +156,14 @@ def test_a_dropped_property_is_gone_and_its_name_can_be_used_for_something_else(
     assert "born: I32?" in then.schema
 
 
+def test_a_column_that_was_written_by_an_apply_can_be_dropped_by_another(library):
+    library.apply_schema(changed("pages: I32?", "pages: I32?  stock: I64 @default(7)"))
+    library.apply_schema(changed("pages: I32?", "pages: I32?  note: String?"))
+    assert library.verify(deep=True).findings == ()
+    library.optimize()
+    assert values(library, "Book", "note") == [None] * 6
+
+
 def test_a_dropped_type_is_gone_and_comes_back_as_another(library):
     old = library.commits()[0].commit_id
     done = library.apply_schema(SCHEMA.partition("edge")[0])

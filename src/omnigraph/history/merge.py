@@ -13,11 +13,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.evolve import plan_migration
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.constraints.evaluate import violations
 from omnigraph.constraints.model import TableChange
 from omnigraph.errors import (
     BadRequest,
+    CompileError,
     MergeConflict,
     ReadSetChanged,
     SchemaContractMismatch,
@@ -31,6 +34,8 @@ from omnigraph.history.rules import Rules
 from omnigraph.history.states import Entries, entries_at, kept_while_read, open_kept
 from omnigraph.history.three_way import Entities, Sides, merge_table
 from omnigraph.identity import CommitId, TableKey
+from omnigraph.language.source import SourceText
+from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest.changes import SetVersion
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.state import TableEntry
@@ -159,7 +164,7 @@ def plan_merge(
     relation = relate(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
-    _require_one_schema(from_, into)
+    _require_one_schema(source, target)
     bases = [_entries_at(from_, into, commits, base) for base in relation.bases]
     newer = commits[from_.head].created_at > commits[into.head].created_at
     tables = tuple(
@@ -182,13 +187,24 @@ def plan_merge(
     return MergePlan(relation, from_, into, tables, tuple(conflicts), _unseen(commits, from_, into))
 
 
-def _require_one_schema(source: Snapshot, target: Snapshot) -> None:
-    theirs, ours = contract_hash(source.state), contract_hash(target.state)
-    if theirs != ours:
-        raise SchemaContractMismatch(
-            f"branch '{source.branch}' has schema {theirs[:12]} and branch '{target.branch}' has "
-            f"{ours[:12]}; apply the same schema to both before merging"
-        )
+def _require_one_schema(source: View, target: View) -> None:
+    if contract_hash(source.snapshot.state) == contract_hash(target.snapshot.state):
+        return
+    theirs, ours = source.snapshot.branch, target.snapshot.branch
+    raise SchemaContractMismatch(
+        f"branches '{theirs}' and '{ours}' have different schemas and cannot be merged; "
+        f"to have that of '{theirs}', '{ours}' lacks: {_steps_between(target, source)}"
+    )
+
+
+def _steps_between(before: View, after: View) -> str:
+    """What it takes to give one branch the schema of another, as a person reads it."""
+    text = SourceText(after.snapshot.contract.source, SCHEMA_SOURCE)
+    try:
+        steps = plan_migration(before.catalog, compile_schema(text)).steps
+    except CompileError:
+        return "a type or property that was renamed"  # hints that another history explains
+    return "; ".join(step.describe() for step in steps) or "nothing but identities"
 
 
 def _entries_at(source: Snapshot, target: Snapshot, commits: Commits, base: CommitId) -> Entries:

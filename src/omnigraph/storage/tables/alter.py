@@ -192,8 +192,16 @@ def stage_columns(
     if all(isinstance(column, KeptColumn) for column in columns):
         operation = LanceOperation.Project(schema)
     else:
-        operation = LanceOperation.Merge(_fragments(table, filled), schema)
+        operation = LanceOperation.Merge(_relevant(_fragments(table, filled), schema), schema)
     return stage_operation(table, operation, uuid=uuid, properties=properties)
+
+
+def _relevant(fragments: list[FragmentMetadata], schema: LanceSchema) -> list[FragmentMetadata]:
+    """The fragments without files of which no column is left; a projection does that by itself."""
+    left = set(_all_numbers(schema.fields()))
+    for fragment in fragments:
+        fragment.files = [file for file in fragment.files if left.intersection(file.fields)]
+    return fragments
 
 
 def outdated_fragments(table: Table) -> list[int]:
@@ -293,6 +301,12 @@ def _width(field: pa.Field) -> int:
     """How many numbers a field takes, nested ones included."""
     (one,) = LanceSchema.from_pyarrow(pa.schema([field])).fields()
     return _nodes(one)
+
+
+def _all_numbers(fields: Iterable[LanceField]) -> Iterator[int]:
+    for field in fields:
+        yield int(field.id())
+        yield from _all_numbers(field.children())
 
 
 def _nodes(field: LanceField) -> int:
