@@ -19,7 +19,6 @@ from omnigraph.errors import (
     ReadSetChanged,
     RowsRejected,
     SchemaChangeBlocked,
-    SchemaContractMismatch,
 )
 
 DIED = changed("born: I32?", "born: I32?  died: I32?")
@@ -164,16 +163,6 @@ def test_a_branch_that_is_made_meanwhile_stands_in_the_way(library, library_plac
     with watched(meanwhile), pytest.raises(SchemaChangeBlocked, match="'dev'"):
         library.apply_schema(changed("pages: I32?", "pages: I64?"))
     assert library.schema == SCHEMA
-
-
-def test_branches_with_different_schemas_are_not_merged(library):
-    library.create_branch("dev")
-    library.mutate('query q() { insert Author { slug: "d", name: "D" } }', branch="dev")
-    library.apply_schema(DIED)
-    with pytest.raises(SchemaContractMismatch, match=r"'main' lacks: drop property Author.died"):
-        library.merge("dev")
-    with pytest.raises(SchemaContractMismatch, match=r"'dev' lacks: add property Author.died"):
-        library.merge("main", "dev")
 
 
 # --- other processes ------------------------------------------------------------------------------

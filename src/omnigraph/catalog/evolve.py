@@ -76,18 +76,20 @@ def plan_migration(
     *,
     allow_data_loss: bool = False,
     expressions: Mapping[str, str] | None = None,
+    other: Catalog | None = None,
 ) -> MigrationPlan:
     """What it takes to make `desired` the schema of a graph that has `accepted`.
 
     Changes that cannot be made are steps too, so that a plan shows all of them at once.
     `expressions` give existing rows their values of new and changed properties, each by
-    `Type.property`, or by `edge:Type.property` where a node type has the same name.
+    `Type.property`, or by `edge:Type.property` where a node type has the same name. What is new
+    gets the ids it has in `other`, the schema of another branch.
 
     Raises:
         BadRequest: an expression is for a property that is neither new nor there.
         CompileError: rename hints that do not fit the accepted schema.
     """
-    identified = identify_next(desired, accepted)
+    identified = identify_next(desired, accepted, other)
     mode = DropMode.HARD if allow_data_loss else DropMode.SOFT
     sides = Sides(accepted, identified.catalog, mode, expressions or {})
     _require_known(sides)

@@ -81,14 +81,31 @@ def notes_at_creation(draft: Draft) -> tuple[Diagnostic, ...]:
     return inert_hints(draft)
 
 
-def identify_next(draft: Draft, accepted: Catalog) -> Identified:
+def identify_next(draft: Draft, accepted: Catalog, other: Catalog | None = None) -> Identified:
     """The catalog that follows the accepted one.
+
+    What is new gets the ids that the catalog of another branch gives it, if there is one.
 
     Raises:
         CompileError: rename hints that name nothing, something else, or the same thing twice.
     """
     continuity = match_declarations(draft, accepted)
-    return Identified(_identify(draft, accepted, continuity), continuity.notes)
+    if other is None:
+        return Identified(_identify(draft, accepted, continuity), continuity.notes)
+    counter = max(accepted.next_identity_id, other.next_identity_id)
+    known = replace(accepted, next_identity_id=counter)
+    return Identified(_identify(draft, known, _joined(continuity, other)), continuity.notes)
+
+
+def _joined(continuity: Continuity, other: Catalog) -> Continuity:
+    """What continues the accepted schema and, of the rest, what is in another one."""
+    types = types_by_owner(other)
+    properties = {(*owner, p.name): p for owner, type_ in types.items() for p in type_.properties}
+    return Continuity(
+        {**types, **continuity.types},
+        {**properties, **continuity.properties},
+        continuity.notes,
+    )
 
 
 @dataclass

@@ -4,38 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omnigraph.catalog.model import ConstraintKind
-from omnigraph.catalog.steps import (
-    AddConstraint,
-    AddProperty,
-    AddType,
-    DropMode,
-    DropProperty,
-    DropType,
-    ExtendEnum,
-    Step,
-    UpdatePropertyMetadata,
-    UpdateTypeMetadata,
-)
+from omnigraph.catalog.additive import is_additive
+from omnigraph.catalog.steps import DropMode, DropProperty, DropType, Step
 from omnigraph.errors import SchemaChangeBlocked
 from omnigraph.storage.refs import list_names
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tags import list_tags
-
-ADDITIVE = (
-    AddType,
-    AddProperty,
-    ExtendEnum,
-    UpdateTypeMetadata,
-    UpdatePropertyMetadata,
-)
-"""What is there keeps its meaning: a branch without them can be merged all the same."""
-
-
-def is_additive(step: Step) -> bool:
-    if isinstance(step, AddConstraint):
-        return step.constraint.kind is ConstraintKind.INDEX
-    return isinstance(step, ADDITIVE)
 
 
 def require_sole_branch(snapshot: Snapshot, steps: Sequence[Step]) -> bool:

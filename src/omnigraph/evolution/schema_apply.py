@@ -37,7 +37,7 @@ from omnigraph.execution.physical import table_schema
 from omnigraph.identity import TableIdentity
 from omnigraph.language.source import NOWHERE
 from omnigraph.storage.created import create_table
-from omnigraph.storage.initialize import NewTable
+from omnigraph.storage.initialize import GENESIS_VERSION, NewTable
 from omnigraph.storage.manifest.changes import (
     Register,
     Rename,
@@ -113,6 +113,8 @@ class Wanted:
     allow_data_loss: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
     """What gives rows that are there their values, by `Type.property`."""
+    other: View | None = None
+    """A branch that has the schema already: what is new gets the ids and tables it has there."""
 
 
 class SchemaApply:
@@ -137,7 +139,9 @@ class SchemaApply:
             ReadSetChanged: the branch got another schema since this was first planned.
         """
         self._require_same_start(view.snapshot)
-        start = apart_from_other_branches(view.catalog, view.snapshot.ref.incarnation)
+        start = view.catalog
+        if self._wanted.other is None:
+            start = apart_from_other_branches(start, view.snapshot.ref.incarnation)
         self.outline = self._outlined(view, start)
         return self.outline
 
@@ -155,6 +159,7 @@ class SchemaApply:
             wanted.schema,
             allow_data_loss=wanted.allow_data_loss,
             expressions=wanted.expressions,
+            other=wanted.other.catalog if wanted.other else None,
         )
         _require_supported(plan, wanted.schema)
         return _outline(view, plan)
@@ -181,6 +186,10 @@ class SchemaApply:
 
     def _create(self, view: View, outline: Outline, made: _Made) -> Outline:
         """Make the new tables; where the place of one is taken, all ids are given out anew."""
+        if self._wanted.other is not None:
+            for type_ in outline.added:
+                made.share(type_, self._wanted.other.snapshot)
+            return outline
         for _ in range(_MOST_COUNTERS):
             try:
                 for type_ in outline.added:
@@ -212,9 +221,9 @@ class SchemaApply:
         return SchemaChange(
             SchemaContract(text, encode_ir(catalog), state),
             registered=tuple(
-                Register(one.identity, one.table_key, one.path) for one, _ in made.created
+                Register(one.identity, one.table_key, one.path) for one, _ in made.tables
             ),
-            created=tuple(shown for _, shown in made.created),
+            created=tuple(shown for _, shown in made.tables),
             renamed=tuple(
                 Rename(work.entry.identity, work.entry.table_key, work.after.table_key)
                 for work in outline.kept
@@ -238,12 +247,24 @@ class _Made:
 
     def __init__(self, snapshot: Snapshot, ticket: Ticket) -> None:
         self.ticket, self._snapshot = ticket, snapshot
-        self.created: list[tuple[NewTable, SetVersion]] = []
+        self._created: list[tuple[NewTable, SetVersion]] = []
+        self._shared: list[tuple[NewTable, SetVersion]] = []
         self._opened: list[Writable] = []
 
     def create(self, type_: Entity) -> None:
         new = NewTable(type_.identity, type_.table_key, table_schema(type_))
-        self.created.append((new, create_table(self._snapshot.root, new, self.ticket)))
+        self._created.append((new, create_table(self._snapshot.root, new, self.ticket)))
+
+    def share(self, type_: Entity, owner: Snapshot) -> None:
+        """Show the table of another branch as it was made, without a row."""
+        new = NewTable(type_.identity, type_.table_key, table_schema(type_))
+        owner.root.handles.open(owner.root.location(new.path), GENESIS_VERSION)
+        first = SetVersion(new.identity, new.table_key, GENESIS_VERSION, None, 0)
+        self._shared.append((new, first))
+
+    @property
+    def tables(self) -> list[tuple[NewTable, SetVersion]]:
+        return [*self._created, *self._shared]
 
     def open(self, entry: TableEntry) -> Writable:
         writable = open_writable(self._snapshot, entry)
@@ -251,11 +272,11 @@ class _Made:
         return writable
 
     def undo(self) -> None:
-        for new, _ in self.created:
+        for new, _ in self._created:
             drop_created(self._snapshot.root, new.path, self.ticket.operation_id)
         for writable in self._opened:
             drop_fork(writable)
-        self.created, self._opened = [], []
+        self._created, self._opened = [], []
 
     @contextmanager
     def undone_on_failure(self) -> Iterator[None]:

@@ -13,9 +13,11 @@ from omnigraph.graph.opening import heal_mirror
 from omnigraph.graph.purging import purge_dropped
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
+from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.writer.change import View
 from omnigraph.writer.driver import Writer
 
 
@@ -58,6 +60,16 @@ def apply_schema(
         )
         commit = published.commit if published else None
     return _result(writer, request, change, commit)
+
+
+def adopt_schema(writer: Writer, other: View, branch: str, actor: str | None) -> None:
+    """Give a branch the schema of another one, which has the same with additions."""
+    schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
+    change = SchemaApply(
+        Wanted(schema, other=other), Threads(writer.branches.root.settings.write_concurrency)
+    )
+    if writer.write(change, branch=branch, actor=actor) is not None:
+        _mirror(writer.branches.newest(branch).snapshot)
 
 
 def _result(

@@ -15,16 +15,19 @@ from omnigraph.errors import (
     MergeConflict,
     MergeConflicts,
     OmniError,
+    PreconditionFailed,
     ReadSetChanged,
 )
+from omnigraph.graph.evolving import adopt_schema
 from omnigraph.graph.view import Views
 from omnigraph.history.bases import Commits, MergeOutcome
 from omnigraph.history.conflicts import conflict_table
 from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
 from omnigraph.history.resolve import Take
 from omnigraph.history.rules import Given, parse_rules
+from omnigraph.history.schemas import lacking_steps
 from omnigraph.history.staging import stage_merge
-from omnigraph.identity import TableKey
+from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage import branches
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
@@ -107,12 +110,36 @@ def merge(views: Views, writer: Writer, request: MergeRequest) -> MergeResult:
     if request.dry_run:
         plan = change.plan_on(views.newest(target))
         return _result(request, plan, None)
-    published = writer.write(
-        change, branch=target, actor=request.actor, expected_head=request.expected_head
-    )
+    carried = _carry_schema(views, writer, change, request)
+    expected = request.expected_head if carried is None else carried
+    published = writer.write(change, branch=target, actor=request.actor, expected_head=expected)
     assert change.plan is not None, "a write that returns was prepared"
     result = _result(request, change.plan, published.commit if published else None)
     return _without_branch(views, result) if request.delete_branch else result
+
+
+def _carry_schema(
+    views: Views, writer: Writer, change: BranchMerge, request: MergeRequest
+) -> CommitId | None:
+    """Give the target what the schema of the source has beyond its own, as a commit before.
+
+    Not if the merge would be refused anyway. Gives the head the target has then, if it was
+    insisted on one.
+    """
+    source, target = views.newest(request.source), views.newest(request.target)
+    if not lacking_steps(target, source):
+        return None
+    if request.expected_head is not None and target.snapshot.head != request.expected_head:
+        raise PreconditionFailed(
+            target.snapshot.branch, CommitId(request.expected_head), target.snapshot.head
+        )
+    plan = change.plan_on(target)
+    if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
+        return None
+    if plan.conflicts:
+        raise MergeConflicts(plan.source.branch, plan.target.branch, plan.conflicts)
+    adopt_schema(writer, source, request.target, request.actor)
+    return views.newest(request.target).snapshot.head if request.expected_head else None
 
 
 class BranchMerge:

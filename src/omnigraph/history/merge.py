@@ -13,17 +13,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.evolve import plan_migration
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.constraints.evaluate import violations
 from omnigraph.constraints.model import TableChange
 from omnigraph.errors import (
     BadRequest,
-    CompileError,
     MergeConflict,
     ReadSetChanged,
-    SchemaContractMismatch,
 )
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.physical import logical_schema
@@ -31,15 +27,13 @@ from omnigraph.history.bases import Commits, MergeOutcome, Relation, ancestors, 
 from omnigraph.history.conflicts import describe
 from omnigraph.history.resolve import Resolver, Settled, Take
 from omnigraph.history.rules import Rules
+from omnigraph.history.schemas import as_wide_as, first_version, merged_schema
 from omnigraph.history.states import Entries, entries_at, kept_while_read, open_kept
 from omnigraph.history.three_way import Entities, Sides, merge_table
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.language.source import SourceText
-from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest.changes import SetVersion
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.settle import contract_hash
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.delta import rows_at
 from omnigraph.types.arrow import BLOB
@@ -155,7 +149,7 @@ def plan_merge(
 
     Raises:
         BadRequest: the branches have nothing in common, or a decision is about no conflict.
-        SchemaContractMismatch: they have different schemas.
+        SchemaContractMismatch: neither schema is the other with additions.
         MergeBaseUnavailable: what both started from was cleaned away.
     """
     from_, into = source.snapshot, target.snapshot
@@ -164,19 +158,19 @@ def plan_merge(
     relation = relate(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
-    _require_one_schema(source, target)
+    schema = merged_schema(source, target)
     bases = [_entries_at(from_, into, commits, base) for base in relation.bases]
     newer = commits[from_.head].created_at > commits[into.head].created_at
     tables = tuple(
         _plan_table(
-            source,
+            schema.by_table_key[key],
+            from_,
             into,
-            key,
             [base.get(key) for base in bases],
             relation.bases,
             Deciding(rules, decided, newer),
         )
-        for key in sorted(into.entries)
+        for key in sorted(into.entries.keys() & from_.entries.keys())
         if _is_concerned(from_.entries[key], into.entries[key], bases, key)
     )
     _require_conflicts(decided, tables)
@@ -185,26 +179,6 @@ def plan_merge(
     ]
     conflicts += _broken_rules(tables, target)
     return MergePlan(relation, from_, into, tables, tuple(conflicts), _unseen(commits, from_, into))
-
-
-def _require_one_schema(source: View, target: View) -> None:
-    if contract_hash(source.snapshot.state) == contract_hash(target.snapshot.state):
-        return
-    theirs, ours = source.snapshot.branch, target.snapshot.branch
-    raise SchemaContractMismatch(
-        f"branches '{theirs}' and '{ours}' have different schemas and cannot be merged; "
-        f"to have that of '{theirs}', '{ours}' lacks: {_steps_between(target, source)}"
-    )
-
-
-def _steps_between(before: View, after: View) -> str:
-    """What it takes to give one branch the schema of another, as a person reads it."""
-    text = SourceText(after.snapshot.contract.source, SCHEMA_SOURCE)
-    try:
-        steps = plan_migration(before.catalog, compile_schema(text)).steps
-    except CompileError:
-        return "a type or property that was renamed"  # hints that another history explains
-    return "; ".join(step.describe() for step in steps) or "nothing but identities"
 
 
 def _entries_at(source: Snapshot, target: Snapshot, commits: Commits, base: CommitId) -> Entries:
@@ -234,28 +208,28 @@ def _is_concerned(
 
 
 def _plan_table(
-    source: View,
+    type_: NodeType | EdgeType,
+    source: Snapshot,
     target: Snapshot,
-    key: TableKey,
     bases: Sequence[TableEntry | None],
     ids: Sequence[CommitId],
     deciding: Deciding,
 ) -> TableMergePlan:
-    type_, ours, theirs = (
-        source.catalog.by_table_key[key],
-        target.entries[key],
-        (source.snapshot.entries[key]),
-    )
-    present = [base for base in bases if base is not None]
-    if len(present) < len(bases) or {e.identity for e in (*present, ours)} != {theirs.identity}:
+    key = type_.table_key
+    ours, theirs = target.entries[key], source.entries[key]
+    present = [first_version(theirs) if base is None else base for base in bases]
+    if {e.identity for e in (*present, ours)} != {theirs.identity}:
         member = f"branch_merge_table_identity:{key}"
         raise ReadSetChanged(member, str(ours.identity), str(theirs.identity))
     opened = [open_kept(target, base, id) for base, id in zip(present, ids, strict=True)]
-    sides = Sides(
-        opened[0],
-        target.open_entry(theirs),
-        target.open_entry(ours),
-        tuple(opened[1:]),
+    sides = as_wide_as(
+        type_,
+        Sides(
+            opened[0],
+            target.open_entry(theirs),
+            target.open_entry(ours),
+            tuple(opened[1:]),
+        ),
     )
     is_base = len(present) == 1 and present[0] == ours
     with kept_while_read(opened, ids):

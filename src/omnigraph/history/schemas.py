@@ -1,0 +1,96 @@
+"""Merging branches of which one has a schema with additions.
+
+A row of a side that lacks a column is read as if the column had been added to it: with the default,
+or NULL. So all three sides have the same columns, and are compared and written like any others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph.catalog.additive import is_additive
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.evolve import plan_migration
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.steps import Step, UnsupportedChange
+from omnigraph.errors import CompileError, SchemaContractMismatch
+from omnigraph.execution.assign import default_value
+from omnigraph.history.three_way import Sides
+from omnigraph.language.source import SourceText
+from omnigraph.storage.initialize import GENESIS_VERSION
+from omnigraph.storage.layout import SCHEMA_SOURCE
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.recovery.settle import contract_hash
+from omnigraph.storage.tables.handle import Table
+from omnigraph.writer.change import View
+
+_RENAMED = "something that was renamed"
+
+
+def merged_schema(source: View, target: View) -> Catalog:
+    """The schema of the two branches that has all that the other has.
+
+    Raises:
+        SchemaContractMismatch: neither has; with the steps between them.
+    """
+    if not lacking_steps(target, source):
+        return target.catalog
+    if not lacking_steps(source, target):
+        return source.catalog
+    theirs, ours = source.snapshot.branch, target.snapshot.branch
+    raise SchemaContractMismatch(
+        f"branches '{theirs}' and '{ours}' have different schemas, and neither has all of the "
+        f"other: '{ours}' lacks {_described(target, source)}; "
+        f"'{theirs}' lacks {_described(source, target)}"
+    )
+
+
+def lacking_steps(branch: View, other: View) -> tuple[Step, ...]:
+    """The steps that one branch lacks to have all that another has; none if it has.
+
+    Steps back from additions of its own are not among them.
+    """
+    if contract_hash(branch.snapshot.state) == contract_hash(other.snapshot.state):
+        return ()
+    back = _steps(other, branch)
+    if back is not None and all(is_additive(step) for step in back):
+        return ()  # the branch has all of it, and more
+    forth = _steps(branch, other)
+    return (UnsupportedChange("schema", _RENAMED),) if forth is None else forth
+
+
+def _steps(before: View, after: View) -> tuple[Step, ...] | None:
+    """The steps from the schema of one branch to that of another; None if hints do not fit."""
+    text = SourceText(after.snapshot.contract.source, SCHEMA_SOURCE)
+    try:
+        return plan_migration(before.catalog, compile_schema(text)).steps
+    except CompileError:
+        return None  # they were written for another history
+
+
+def _described(before: View, after: View) -> str:
+    steps = _steps(before, after)
+    return _RENAMED if steps is None else ", ".join(step.describe() for step in steps)
+
+
+def first_version(entry: TableEntry) -> TableEntry:
+    """A table as it was made, without a row: what it was before a branch that had no such type."""
+    return replace(entry, version=GENESIS_VERSION, owner_branch=None, row_count=0, owner=None)
+
+
+def as_wide_as(type_: NodeType | EdgeType, sides: Sides) -> Sides:
+    """The sides with every column of the type, whether they have it already or not."""
+    every = (sides.base, sides.source, sides.target, *sides.other_bases)
+    widest = max(every, key=lambda table: len(table.schema))
+    base, source, target, *others = (_widened(table, widest, type_) for table in every)
+    return Sides(base, source, target, tuple(others))
+
+
+def _widened(table: Table, widest: Table, type_: NodeType | EdgeType) -> Table:
+    known = set(table.schema.names)
+    absent = {
+        p.name: default_value(p, f"{type_.name}.{p.name}").as_py() if p.default else None
+        for p in type_.properties
+        if p.name not in known
+    }
+    return table.widened(widest, absent) if absent else table
