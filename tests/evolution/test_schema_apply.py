@@ -28,7 +28,7 @@ def data_files(place):
 
 
 def path_of(graph, key):
-    return graph._open.views.newest("main").snapshot.entry(key).path
+    return graph._open.views.read_newest("main").snapshot.entry(key).path
 
 
 def test_an_apply_is_one_commit_with_its_steps_and_its_actor(library):
@@ -232,13 +232,13 @@ def test_an_interrupted_hard_drop_is_finished_by_applying_the_same_schema_again(
 
 
 def test_prose_indexes_and_enum_members_move_no_table(library, library_place):
-    snapshot = library._open.views.newest("main").snapshot
+    snapshot = library._open.views.read_newest("main").snapshot
     wanted = SCHEMA.replace("enum(novel, poem)", "enum(novel, poem, play)")
     wanted = wanted.replace("pages: I32?", "pages: I32? @index")
     wanted = wanted.replace("node Book", 'node Book @description("printed")')
     done = library.apply_schema(wanted)
     assert done.tables == ()
-    assert library._open.views.newest("main").snapshot.entries == snapshot.entries
+    assert library._open.views.read_newest("main").snapshot.entries == snapshot.entries
     library.mutate('query q() { insert Book { slug: "p", title: "P", genre: "play" } }')
     assert count(library, "Book") == 7
     library.optimize()

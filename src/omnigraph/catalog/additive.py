@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.catalog.model import ConstraintKind
-from omnigraph.catalog.steps import (
+from omnigraph.catalog.catalog import ConstraintKind
+from omnigraph.catalog.migration_steps import (
     AddConstraint,
     AddProperty,
     AddType,

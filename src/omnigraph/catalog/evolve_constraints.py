@@ -9,10 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from omnigraph.catalog.evolve_pairs import TypePair
-from omnigraph.catalog.model import Constraint, ConstraintKind, Property
+from omnigraph.catalog.catalog import Constraint, ConstraintKind, Property
+from omnigraph.catalog.evolve_pairs import ChangedType
+from omnigraph.catalog.migration_steps import (
+    AddConstraint,
+    RemoveConstraint,
+    Step,
+    render_constraint,
+)
 from omnigraph.catalog.renames import SchemaType
-from omnigraph.catalog.steps import AddConstraint, RemoveConstraint, Step, spell
 from omnigraph.identity import PropertyId
 
 Member = PropertyId | str
@@ -37,21 +42,21 @@ _Rules = Mapping[_Rule, Constraint]
 class ConstraintChanges:
     """The rules of one type before and after."""
 
-    pair: TypePair
+    pair: ChangedType
     before: _Rules
     after: _Rules
 
     @cached_property
     def _before_on(self) -> Mapping[Member, _Rules]:
-        return _by_property(self.before)
+        return _group_by_property(self.before)
 
     @cached_property
     def _after_on(self) -> Mapping[Member, _Rules]:
-        return _by_property(self.after)
+        return _group_by_property(self.after)
 
     @classmethod
-    def between(cls, pair: TypePair) -> ConstraintChanges:
-        return cls(pair, _rules(pair.before), _rules(pair.after))
+    def between(cls, pair: ChangedType) -> ConstraintChanges:
+        return cls(pair, _collect_rules(pair.before), _collect_rules(pair.after))
 
     def of_property(self, property_: Property) -> Iterator[Step]:
         """Rules written on a property that stays or is added: first removed, then added ones."""
@@ -85,21 +90,23 @@ class ConstraintChanges:
     def _removed(self, constraint: Constraint) -> Step:
         """A key makes the ids of its type: without it, the same node would get another."""
         if constraint.kind is ConstraintKind.KEY:
-            return self.pair.unsupported(f"removing {spell(constraint)} is not supported")
+            return self.pair.unsupported(
+                f"removing {render_constraint(constraint)} is not supported"
+            )
         return RemoveConstraint(self.pair.kind, self.pair.after.name, constraint)
 
 
-def _rules(type_: SchemaType) -> _Rules:
+def _collect_rules(type_: SchemaType) -> _Rules:
     ids = {p.name: p.id for p in type_.properties}
-    return {_rule(constraint, ids): constraint for constraint in type_.constraints}
+    return {_describe_rule(constraint, ids): constraint for constraint in type_.constraints}
 
 
-def _rule(constraint: Constraint, ids: Mapping[str, PropertyId]) -> _Rule:
+def _describe_rule(constraint: Constraint, ids: Mapping[str, PropertyId]) -> _Rule:
     members: frozenset[Member] = frozenset(ids.get(name, name) for name in constraint.columns)
     return _Rule(constraint.kind, members, constraint.low, constraint.high, constraint.pattern)
 
 
-def _by_property(rules: _Rules) -> Mapping[Member, _Rules]:
+def _group_by_property(rules: _Rules) -> Mapping[Member, _Rules]:
     """The rules that are written on a property, by its id."""
     found: dict[Member, dict[_Rule, Constraint]] = {}
     for rule, constraint in rules.items():

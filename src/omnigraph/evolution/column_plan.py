@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import EdgeType, NodeType, Property
+from omnigraph.catalog.catalog import EdgeType, NodeType, Property
 from omnigraph.evolution.fillings import Computed, Constant, Converted, Filling
-from omnigraph.execution.assign import default_value
-from omnigraph.execution.physical import table_schema
+from omnigraph.execution.assignments import get_default_value
+from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.identity import PropertyId
 from omnigraph.storage.tables.alter import Column, EmptyColumn, FilledColumn, KeptColumn
 
@@ -42,7 +42,7 @@ def plan_columns(
     substrate changes whether NULL is allowed only where it adds no column; where it must do both,
     the column is written anew.
     """
-    wanted = table_schema(after)
+    wanted = build_table_schema(after)
     was = {p.id: p for p in before.properties}
     properties = {p.name: p for p in after.properties}
     adds = bool(expressions) or any(_is_added(p, was) for p in after.properties)
@@ -88,7 +88,7 @@ def _stored_kind(property_: Property) -> tuple[object, ...]:
 def _first_values(property_: Property, field_: pa.Field, type_: Entity) -> Filling | None:
     if property_.default is None:
         return None
-    value = default_value(property_, f"{type_.name}.{property_.name}")
+    value = get_default_value(property_, f"{type_.name}.{property_.name}")
     return Constant(field_, value.as_py())
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.tables.quoting import identifier
+from omnigraph.storage.tables.quoting import quote_identifier
 
 _COMPUTED = " "
 """Before the name of what an expression gives; no stored column has it."""
@@ -44,7 +44,7 @@ class Converted:
 
     @property
     def read(self) -> Mapping[str, str]:
-        return {self.source: identifier(self.source)}
+        return {self.source: quote_identifier(self.source)}
 
     def fill(self, rows: pa.RecordBatch) -> pa.Array:
         values, wanted = rows.column(self.source), self.field.type

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omnigraph.catalog.additive import is_additive
-from omnigraph.catalog.steps import DropMode, DropProperty, DropType, Step
+from omnigraph.catalog.migration_steps import DropMode, DropProperty, DropType, Step
 from omnigraph.errors import SchemaChangeBlocked
 from omnigraph.storage.refs import list_names
 from omnigraph.storage.snapshot import Snapshot

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.catalog.evolve import MigrationPlan
-from omnigraph.catalog.steps import Step
+from omnigraph.catalog.migration_steps import Step
 from omnigraph.errors import Diagnostic
 from omnigraph.identity import TableKey
 from omnigraph.storage.manifest.commits import Commit

@@ -11,7 +11,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable
 from omnigraph.storage.tables.alter import outdated_fragments
 from omnigraph.storage.tables.compaction import stage_rewrite, write_groups
-from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 
 class ForgetColumns:
@@ -23,7 +23,7 @@ class ForgetColumns:
     kind = WriterKind.OPTIMIZE
     is_costly = True
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         snapshot = view.snapshot
         owned = [e for e in snapshot.entries.values() if e.owner == snapshot.ref.incarnation]
         found = [_rewritten(snapshot, entry, ticket) for entry in owned]

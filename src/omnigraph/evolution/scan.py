@@ -13,33 +13,33 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.evolve_values import allows_less
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     Constraint,
     ConstraintKind,
     EdgeType,
     NodeType,
 )
-from omnigraph.catalog.steps import (
+from omnigraph.catalog.evolve_values import allows_less
+from omnigraph.catalog.migration_steps import (
     AddConstraint,
     AddProperty,
     ChangeCardinality,
     ChangePropertyType,
     Step,
 )
-from omnigraph.constraints.cardinality import cardinality_message, is_broken
-from omnigraph.constraints.keys import unique_violations
-from omnigraph.constraints.model import TableChange, column
-from omnigraph.constraints.values import value_violations
+from omnigraph.constraints.cardinality import describe_cardinality, is_broken
+from omnigraph.constraints.table_changes import TableChange, get_column
+from omnigraph.constraints.unique_keys import find_unique_violations
+from omnigraph.constraints.value_rules import find_value_violations
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.evolution.column_plan import ColumnPlan, Entity
 from omnigraph.evolution.fillings import Filling, expressions_read
-from omnigraph.execution.assign import key_ids
-from omnigraph.execution.physical import logical_schema
+from omnigraph.execution.assignments import derive_key_ids
+from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import ID_COLUMN, TableKey
 from omnigraph.storage.tables.alter import EmptyColumn, KeptColumn, read_computed
-from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.tables.quoting import identifier
+from omnigraph.storage.tables.quoting import quote_identifier
+from omnigraph.storage.tables.table import Table
 
 _COMPARING = frozenset({ConstraintKind.KEY, ConstraintKind.UNIQUE})
 
@@ -118,11 +118,11 @@ def _wrong_values(table: Table, columns: ColumnPlan, rules: NewRules) -> Iterato
     for batch in _rows_after(table, columns, type_, sorted(names)):
         change = TableChange(type_, batch, replaces_all=True)
         for name in rules.required:
-            missing = pc.indices_nonzero(pc.is_null(column(batch, name)))
+            missing = pc.indices_nonzero(pc.is_null(get_column(batch, name)))
             for index in missing.to_pylist():
                 message = f"{type_.name}.{name} is NULL and must have a value"
                 yield change.violation(ViolationKind.VALUE, message, index)
-        yield from value_violations(change)
+        yield from find_value_violations(change)
 
 
 def _wrong_together(
@@ -133,7 +133,7 @@ def _wrong_together(
     change = TableChange(type_, rows, replaces_all=True)
     if constraint.kind is ConstraintKind.KEY:
         yield from _wrong_ids(change)
-    yield from unique_violations(change, _Nobody())
+    yield from find_unique_violations(change, _Nobody())
 
 
 def _wrong_ids(change: TableChange) -> Iterator[Violation]:
@@ -141,12 +141,12 @@ def _wrong_ids(change: TableChange) -> Iterator[Violation]:
     type_ = change.type
     assert isinstance(type_, NodeType), "only nodes have keys"
     members = [p.name for p in type_.key]
-    is_missing = [pc.is_null(column(change.rows, name)) for name in members]
+    is_missing = [pc.is_null(get_column(change.rows, name)) for name in members]
     for name, missing in zip(members, is_missing, strict=True):
         for index in pc.indices_nonzero(missing).to_pylist():
             message = f"{type_.name}.{name} is NULL and must have a value: it is part of the key"
             yield change.violation(ViolationKind.VALUE, message, index)
-    made = key_ids(type_, {name: column(change.rows, name) for name in members})
+    made = derive_key_ids(type_, {name: get_column(change.rows, name) for name in members})
     wrong = pc.indices_nonzero(pc.fill_null(pc.not_equal(change.ids, made), False))
     for index in wrong.to_pylist():
         id, wanted = change.ids[index].as_py(), made[index].as_py()
@@ -155,11 +155,11 @@ def _wrong_ids(change: TableChange) -> Iterator[Violation]:
 
 
 def _wrong_counts(table: Table, edge: EdgeType) -> Iterator[Violation]:
-    counts = pc.value_counts(column(table.scan(["src"]), "src"))
+    counts = pc.value_counts(get_column(table.scan(["src"]), "src"))
     counted = pa.table([counts.field("values"), counts.field("counts")], ["source", "edges"])
     broken = counted.filter(is_broken(edge, counted.column("edges"))).sort_by("source")
     for one in broken.to_pylist():
-        message = cardinality_message(edge, one["source"], one["edges"])
+        message = describe_cardinality(edge, one["source"], one["edges"])
         found = Violation(ViolationKind.CARDINALITY, edge.table_key, message)
         yield replace(found, source=one["source"])
 
@@ -182,14 +182,14 @@ def _rows_after(
 ) -> Iterator[pa.Table]:
     """The rows as they will be: their ids, their ends, and these columns."""
     structural = [ID_COLUMN, "src", "dst"] if isinstance(type_, EdgeType) else [ID_COLUMN]
-    wanted = logical_schema(type_)
+    wanted = build_logical_schema(type_)
     fillings = {f.field.name: f for f in columns.fillings if f.field.name in names}
     there = {c.field.name: c for c in columns.columns}
-    read = {name: identifier(name) for name in structural}
+    read = {name: quote_identifier(name) for name in structural}
     for name in names:
         kept = there.get(name)
         if isinstance(kept, KeptColumn):
-            read[kept.source] = identifier(kept.source)
+            read[kept.source] = quote_identifier(kept.source)
     read |= expressions_read(list(fillings.values()))
     for batch in read_computed(table, read):
         values = {name: batch.column(name) for name in structural}

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from uuid import uuid4
 
+from omnigraph.catalog.catalog import Catalog, TypeKind
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
 from omnigraph.catalog.draft import Draft
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.identify import apart_from_other_branches
-from omnigraph.catalog.model import Catalog, TypeKind
-from omnigraph.catalog.steps import AddProperty, ChangePropertyType, Step
+from omnigraph.catalog.migration_steps import AddProperty, ChangePropertyType, Step
 from omnigraph.constraints.evaluate import REPORTED
 from omnigraph.errors import (
     AlreadyExists,
@@ -33,12 +33,12 @@ from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
 from omnigraph.evolution.model import ChangedTable, TableEffect
 from omnigraph.evolution.scan import find_violations, new_rules
 from omnigraph.evolution.writers import ColumnWriters
-from omnigraph.execution.physical import table_schema
+from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.identity import TableIdentity
 from omnigraph.language.source import NOWHERE
 from omnigraph.storage.created import create_table
 from omnigraph.storage.initialize import GENESIS_VERSION, NewTable
-from omnigraph.storage.manifest.changes import (
+from omnigraph.storage.manifest.manifest_changes import (
     Register,
     Rename,
     SchemaChange,
@@ -51,8 +51,8 @@ from omnigraph.storage.recovery.unshown import drop_created
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables.alter import ColumnOrder, stage_columns
-from omnigraph.storage.tables.handle import Table
-from omnigraph.writer.change import Prepared, View
+from omnigraph.storage.tables.table import Table
+from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 SCHEMA = "schema_contract"
 PURGES = "purges"
@@ -113,7 +113,7 @@ class Wanted:
     allow_data_loss: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
     """What gives rows that are there their values, by `Type.property`."""
-    other: View | None = None
+    other: CatalogSnapshot | None = None
     """A branch that has the schema already: what is new gets the ids and tables it has there."""
 
 
@@ -129,7 +129,7 @@ class SchemaApply:
         self.outline: Outline | None = None
         """What the newest preparation came to."""
 
-    def outline_on(self, view: View) -> Outline:
+    def outline_on(self, view: CatalogSnapshot) -> Outline:
         """Everything that can be said and refused before anything is written.
 
         Raises:
@@ -152,7 +152,7 @@ class SchemaApply:
         elif self._accepted != snapshot.contract:
             raise ReadSetChanged(SCHEMA, "the schema it was planned on", "another one")
 
-    def _outlined(self, view: View, start: Catalog) -> Outline:
+    def _outlined(self, view: CatalogSnapshot, start: Catalog) -> Outline:
         wanted = self._wanted
         plan = plan_migration(
             start,
@@ -164,7 +164,7 @@ class SchemaApply:
         _require_supported(plan, wanted.schema)
         return _outline(view, plan)
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         outline = self.outline_on(view)
         if outline.plan.is_empty:
             return None
@@ -184,7 +184,7 @@ class SchemaApply:
         """Whatever else moved, the rows that are there then get the schema."""
         return cause.member != SCHEMA
 
-    def _create(self, view: View, outline: Outline, made: _Made) -> Outline:
+    def _create(self, view: CatalogSnapshot, outline: Outline, made: _Made) -> Outline:
         """Make the new tables; where the place of one is taken, all ids are given out anew."""
         if self._wanted.other is not None:
             for type_ in outline.added:
@@ -252,12 +252,12 @@ class _Made:
         self._opened: list[Writable] = []
 
     def create(self, type_: Entity) -> None:
-        new = NewTable(type_.identity, type_.table_key, table_schema(type_))
+        new = NewTable(type_.identity, type_.table_key, build_table_schema(type_))
         self._created.append((new, create_table(self._snapshot.root, new, self.ticket)))
 
     def share(self, type_: Entity, owner: Snapshot) -> None:
         """Show the table of another branch as it was made, without a row."""
-        new = NewTable(type_.identity, type_.table_key, table_schema(type_))
+        new = NewTable(type_.identity, type_.table_key, build_table_schema(type_))
         owner.root.handles.open(owner.root.location(new.path), GENESIS_VERSION)
         first = SetVersion(new.identity, new.table_key, GENESIS_VERSION, None, 0)
         self._shared.append((new, first))
@@ -287,7 +287,7 @@ class _Made:
             raise
 
 
-def _outline(view: View, plan: MigrationPlan) -> Outline:
+def _outline(view: CatalogSnapshot, plan: MigrationPlan) -> Outline:
     before: dict[TableIdentity, Entity] = {
         t.identity: t for t in view.catalog.by_table_key.values()
     }

@@ -9,7 +9,7 @@ from omnigraph.catalog.build import compile_schema
 from omnigraph.evolution.model import SchemaApplyResult
 from omnigraph.evolution.schema_apply import SchemaApply, Wanted, require_rules
 from omnigraph.evolution.writers import ColumnWriters, Threads
-from omnigraph.graph.opening import heal_mirror
+from omnigraph.graph.opening import rewrite_mirror
 from omnigraph.graph.purging import purge_dropped
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
@@ -17,7 +17,7 @@ from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.writer.change import View
+from omnigraph.writer.change import CatalogSnapshot
 from omnigraph.writer.driver import Writer
 
 
@@ -49,7 +49,7 @@ def apply_schema(
     change = SchemaApply(wanted, writers or Threads(root.settings.write_concurrency))
     commit: Commit | None = None
     if request.dry_run:
-        view = writer.branches.newest(request.branch)
+        view = writer.branches.read_newest(request.branch)
         require_rules(view.snapshot, change.outline_on(view))
     else:
         published = writer.write(
@@ -62,21 +62,21 @@ def apply_schema(
     return _result(writer, request, change, commit)
 
 
-def adopt_schema(writer: Writer, other: View, branch: str, actor: str | None) -> None:
+def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
     """Give a branch the schema of another one, which has the same with additions."""
     schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
     change = SchemaApply(
         Wanted(schema, other=other), Threads(writer.branches.root.settings.write_concurrency)
     )
     if writer.write(change, branch=branch, actor=actor) is not None:
-        _mirror(writer.branches.newest(branch).snapshot)
+        _mirror(writer.branches.read_newest(branch).snapshot)
 
 
 def _result(
     writer: Writer, request: SchemaRequest, change: SchemaApply, commit: Commit | None
 ) -> SchemaApplyResult:
     assert change.outline is not None, "what was written or tried was planned"
-    snapshot = writer.branches.newest(request.branch).snapshot
+    snapshot = writer.branches.read_newest(request.branch).snapshot
     if commit is not None:
         _mirror(snapshot)
     if request.allow_data_loss and not request.dry_run:
@@ -95,4 +95,4 @@ def _result(
 def _mirror(snapshot: Snapshot) -> None:
     """Repeat the schema of `main` in the files beside the graph."""
     if snapshot.branch == MAIN:
-        heal_mirror(snapshot.root, snapshot.contract)
+        rewrite_mirror(snapshot.root, snapshot.contract)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch import Branch as Branch
+from omnigraph.graph.graph_view import GraphView as GraphView
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
-from omnigraph.graph.pinned import GraphView as GraphView
-from omnigraph.graph.pinned import source_text
-from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, types_html
+from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
 from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.identity import MAIN
@@ -28,7 +28,7 @@ from omnigraph.storage.root import GraphRoot
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import MaintainResult
-    from omnigraph.maintenance.model import CleanupResult, RepairResult, VerifyResult
+    from omnigraph.maintenance.maintenance_results import CleanupResult, RepairResult, VerifyResult
     from omnigraph.storage.clone.copy import CloneResult
     from omnigraph.storage.consumers import Consumer
     from omnigraph.storage.tags import Tag
@@ -55,7 +55,7 @@ def init(
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.create_graph(root, source_text(schema, "<schema>"), force=force)
+    opening.create_graph(root, as_source_text(schema, "<schema>"), force=force)
     return Graph(root, actor=actor)
 
 
@@ -127,7 +127,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     Traceback (most recent call last):
     omnigraph.errors.NotFoundError: there is no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
     """
-    from omnigraph.maintenance.quarantine import quarantine as set_aside
+    from omnigraph.maintenance.quarantine import quarantine_intent as set_aside
 
     root = GraphRoot.at(str(uri), settings)
     opening.require_graph(root)
@@ -176,12 +176,12 @@ class Graph(HistoryVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process opens the graph for itself, with the same settings."""
-        return _reopened, (self.uri, self.read_only, self.actor, self.settings)
+        return _reopen, (self.uri, self.read_only, self.actor, self.settings)
 
     def _repr_html_(self) -> str:
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
-        return types_html(self.snapshot(), note)
+        return render_types_html(self.snapshot(), note)
 
     # --- branches -------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class Graph(HistoryVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs):
         >>> graph.delete_branch("review").name
         'review'
         """
-        from omnigraph.storage import branches as graph_branches
+        from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
         graph_branches.delete(self._open.views.root, name)
@@ -216,7 +216,7 @@ class Graph(HistoryVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs):
         >>> graph.branches()
         ['main', 'accepted']
         """
-        from omnigraph.storage import branches as graph_branches
+        from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
         return graph_branches.rename(self._open.views.root, name, new_name)
@@ -309,12 +309,12 @@ class Graph(HistoryVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs):
         >>> found.confirm, sum(table.old_versions_removed for table in found.tables)
         (False, 0)
         """
-        from omnigraph.maintenance.cleanup import cleanup, preview
+        from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
         from omnigraph.maintenance.retention import Retention
 
         self._open.require_writable()
         age = None if older_than is None else older_than.total_seconds()
-        clean = cleanup if confirm else preview
+        clean = run_cleanup if confirm else preview_cleanup
         return clean(self._open.views.root, Retention(keep, age))
 
     def verify(self, *, deep: bool = False) -> VerifyResult:
@@ -333,10 +333,10 @@ class Graph(HistoryVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs):
         >>> graph.maintain().due.is_any
         False
         """
-        from omnigraph.maintenance.autopilot import take_turn
+        from omnigraph.maintenance.autopilot import run_once
 
         self._open.require_writable()
-        return take_turn(self._open.views, self.settings.autopilot)
+        return run_once(self._open.views, self.settings.autopilot)
 
     # --- recovery -------------------------------------------------------------------------------
 
@@ -363,8 +363,8 @@ class Graph(HistoryVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs):
         >>> graph.recovery_pending()
         []
         """
-        return recovering.pending(self._open.views.root)
+        return recovering.list_pending(self._open.views.root)
 
 
-def _reopened(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
+def _reopen(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
     return open(uri, read_only=read_only, actor=actor, settings=settings)

@@ -38,7 +38,7 @@ class HistoryVerbs(ReadingVerbs):
         >>> review.name, review.parent, review.actor_id
         ('review', 'main', 'maria')
         """
-        from omnigraph.storage import branches as graph_branches
+        from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
         creator, source = actor or self.actor, self._choose(source)
@@ -89,7 +89,11 @@ class HistoryVerbs(ReadingVerbs):
 
         if not dry_run:
             self._open.require_writable()
-        given = merging.decisions_in(decisions) if isinstance(decisions, str | Path) else decisions
+        given = (
+            merging.read_decision_file(decisions)
+            if isinstance(decisions, str | Path)
+            else decisions
+        )
         request = merging.MergeRequest(
             source=source,
             target=self._choose(into),
@@ -120,12 +124,12 @@ class HistoryVerbs(ReadingVerbs):
         >>> len(graph.at("v1").nodes("Person"))
         2
         """
-        from omnigraph.graph import places
+        from omnigraph.graph import place_lookup
         from omnigraph.storage.tags import create_tag
 
         self._open.require_writable()
         branch = self._choose(branch)
-        commit = places.find_commit(self._open.views, at or f"branch:{branch}", branch)
+        commit = place_lookup.find_commit(self._open.views, at or f"branch:{branch}", branch)
         return create_tag(self._open.views.root, name, commit, actor or self.actor)
 
     def diff(
@@ -156,8 +160,10 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
         from omnigraph.history.diff import Diff
 
-        wanted, branch = changing.change_filter(kinds, types, ops), self._choose(branch)
-        sides = [changing.state_of(self.at(place, branch=branch).view) for place in (before, after)]
+        wanted, branch = changing.make_change_filter(kinds, types, ops), self._choose(branch)
+        sides = [
+            changing.make_state(self.at(place, branch=branch).view) for place in (before, after)
+        ]
         return Diff(*sides, images=images, wanted=wanted)
 
     def commit_changes(
@@ -180,11 +186,11 @@ class HistoryVerbs(ReadingVerbs):
         >>> [(change.op.value, change.after.endpoints.wire()) for change in page.changes]
         [('insert', {'from': 'Ada', 'to': 'Ben'})]
         """
-        from omnigraph.graph import changing, places
+        from omnigraph.graph import changing, place_lookup
         from omnigraph.history.feed import PageLimits
 
-        found = places.find_commit(self._open.views, commit, self._choose(branch))
-        wanted = changing.change_filter(kinds, types, ops)
+        found = place_lookup.find_commit(self._open.views, commit, self._choose(branch))
+        wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes)
         views, keys = self._open.views, self._open.keys
         return changing.read_commit(views, found, wanted, limits, page_token, keys)
@@ -223,7 +229,7 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
         from omnigraph.history.feed import PageLimits
 
-        wanted = changing.change_filter(kinds, types, ops)
+        wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes, max_commits)
         views, keys = self._open.views, self._open.keys
         return changing.read_feed(views, self._choose(branch), position, wanted, limits, keys)
@@ -244,7 +250,7 @@ class HistoryVerbs(ReadingVerbs):
         """
         from omnigraph.graph import changing
 
-        wanted = changing.change_filter(kinds, types, ops)
+        wanted = changing.make_change_filter(kinds, types, ops)
         return changing.read_baseline(self._open.views, self._choose(branch), wanted)
 
     def entity_history(
@@ -296,4 +302,4 @@ class HistoryVerbs(ReadingVerbs):
         """
         from omnigraph.graph import recovering
 
-        return recovering.recoveries(self._open.views, self._choose(branch))
+        return recovering.list_recoveries(self._open.views, self._choose(branch))

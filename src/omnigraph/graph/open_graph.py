@@ -6,15 +6,15 @@ import threading
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.embed.model import query_embedder
-from omnigraph.execution.embed.open import LazyEmbedder
+from omnigraph.execution.embed.embedder import make_query_embedder
+from omnigraph.execution.embed.open_embedder import LazyEmbedder
 from omnigraph.execution.read.topology import Topology
-from omnigraph.execution.search.memory import SearchMemory
+from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.graph import opening, recovering
-from omnigraph.graph.pinned import GraphView
+from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
+from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import RecoveredWrite
-from omnigraph.graph.view import View, Views
 from omnigraph.identity import MAIN
 from omnigraph.settings import Settings
 from omnigraph.storage.root import GraphRoot
@@ -33,13 +33,13 @@ class OpenGraph:
 
     def __init__(self, root: GraphRoot, *, read_only: bool, actor: str | None) -> None:
         opening.require_whole(root)
-        self.views = Views(root)
+        self.views = BranchSnapshots(root)
         self.read_only, self.actor = read_only, actor
         settings = root.settings
         embedder = LazyEmbedder(settings.embed)
         self.query_settings = QuerySettings(
             Topology(search=SearchMemory(settings.text_cache_bytes, settings.vector_cache_bytes)),
-            query_embedder(embedder),
+            make_query_embedder(embedder),
             settings.traversal,
         )
         self._making = threading.RLock()
@@ -47,11 +47,11 @@ class OpenGraph:
         self._autopilot: Autopilot | None = None
         self._writer: Writer | None = None
         self.recovered: list[RecoveredWrite] = []
-        self.views.newest(MAIN)  # a graph that cannot be read cannot be opened
+        self.views.read_newest(MAIN)  # a graph that cannot be read cannot be opened
         if not read_only:
             settled = opening.make_ready(root)
             # What was settled may have been a change of the schema.
-            opening.heal_mirror(root, self.views.newest(MAIN).snapshot.contract)
+            opening.rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
             self.recovered = [recovering.describe_settled(one) for one in settled]
 
     @property
@@ -86,7 +86,7 @@ class OpenGraph:
         if self._autopilot is not None:
             self._autopilot.wait()
 
-    def pin(self, view: View, snapshot: str | None = None) -> GraphView:
+    def pin(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self.query_settings, snapshot)
 
     def require_writable(self) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from omnigraph.evolution.rewrite import ForgetColumns
 from omnigraph.evolution.schema_apply import PURGES
-from omnigraph.maintenance.cleanup import cleanup
-from omnigraph.maintenance.mark import Marker
+from omnigraph.maintenance.cleanup import run_cleanup
+from omnigraph.maintenance.reachability import ReachabilityScan
 from omnigraph.maintenance.retention import Retention
 from omnigraph.storage.manifest.read import History
 from omnigraph.storage.root import GraphRoot
@@ -26,7 +26,7 @@ def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None
         return
     root = snapshot.root
     writer.write(ForgetColumns(), branch=snapshot.branch, actor=actor)
-    cleanup(root, _NEWEST)
+    run_cleanup(root, _NEWEST)
     _delete_folders(root, snapshot)
 
 
@@ -43,7 +43,7 @@ def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
     registrations = snapshot.state.registrations
     dropped = [registrations[identity].path for identity in snapshot.state.tombstones]
     with root.hold() as hold:
-        shown = {path for path, _ in Marker(root, _NEWEST).mark_remaining().pins}
+        shown = {path for path, _ in ReachabilityScan(root, _NEWEST).mark_remaining().pins}
         for path in dropped:
             if path not in shown and root.store.exists(path):
                 hold.check()

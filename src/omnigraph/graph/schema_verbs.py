@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.engines import require_engine
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
-from omnigraph.graph.pinned import source_text
 from omnigraph.language.source import SourceText
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class SchemaVerbs(BranchVerbs):
         from omnigraph.catalog.build import compile_schema
         from omnigraph.catalog.evolve import plan_migration
 
-        desired = compile_schema(source_text(schema, "<schema>"))
-        accepted = self._open.views.newest(self._choose(branch)).catalog
+        desired = compile_schema(as_source_text(schema, "<schema>"))
+        accepted = self._open.views.read_newest(self._choose(branch)).catalog
         return plan_migration(
             accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
         )
@@ -83,7 +83,7 @@ class SchemaVerbs(BranchVerbs):
         if not dry_run:
             self._open.require_writable()
         request = evolving.SchemaRequest(
-            source_text(schema, "<schema>"),
+            as_source_text(schema, "<schema>"),
             self._choose(branch),
             actor or self.actor,
             allow_data_loss,
@@ -101,7 +101,7 @@ class SchemaVerbs(BranchVerbs):
         if engine == "local":
             return None
         require_engine(engine)
-        from omnigraph.graph.bulk_loading import tasks_of
+        from omnigraph.graph.bulk_loading import open_tasks
         from omnigraph.pipeline.column_writing import TaskColumnWriters
 
-        return TaskColumnWriters(lambda: tasks_of(engine, self.settings, session, spark_conf))
+        return TaskColumnWriters(lambda: open_tasks(engine, self.settings, session, spark_conf))

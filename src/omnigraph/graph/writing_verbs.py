@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
-from omnigraph.graph.pinned import source_text
 from omnigraph.language.source import SourceText
 
 if TYPE_CHECKING:
-    from omnigraph.execution.load import LoadMode
+    from omnigraph.execution.load_input import LoadMode
     from omnigraph.graph import loading
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
     from omnigraph.graph.results import LoadResult, MutationResult
@@ -43,14 +43,14 @@ class WritingVerbs(BranchVerbs):
 
         self._open.require_writable()
         request = mutating.MutationRequest(
-            source_text(query, "<query>"),
+            as_source_text(query, "<query>"),
             name,
             params,
             self._choose(branch),
             actor or self.actor,
             expected_head,
         )
-        return mutating.mutate(self._open.writer, request)
+        return mutating.commit_mutation(self._open.writer, request)
 
     def load(
         self,
@@ -109,7 +109,7 @@ class WritingVerbs(BranchVerbs):
         self._open.require_writable()
         given = loading.as_input(records)
         options = LoadOptions(
-            mode=_mode(mode),
+            mode=_parse_mode(mode),
             format=format,
             type=type,
             columns=columns or {},
@@ -172,7 +172,7 @@ class WritingVerbs(BranchVerbs):
         request = graph_embedding.GraphEmbedRequest(
             branch=self._choose(branch),
             types=tuple(types),
-            spec=graph_embedding.spec_of(spec),
+            spec=graph_embedding.parse_embed_spec(spec),
             reembed_all=reembed_all,
             per_minute=per_minute,
             actor=actor or self.actor,
@@ -183,8 +183,8 @@ class WritingVerbs(BranchVerbs):
         return graph_embedding.embed_graph(self._open.writer, request)
 
 
-def _mode(mode: LoadMode | str) -> LoadMode:
-    from omnigraph.execution.load import LoadMode
+def _parse_mode(mode: LoadMode | str) -> LoadMode:
+    from omnigraph.execution.load_input import LoadMode
 
     try:
         return LoadMode(mode)

@@ -10,24 +10,24 @@ from dataclasses import replace
 
 from omnigraph.catalog.additive import is_additive
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.evolve import plan_migration
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.catalog.steps import Step, UnsupportedChange
+from omnigraph.catalog.migration_steps import Step, UnsupportedChange
 from omnigraph.errors import CompileError, SchemaContractMismatch
-from omnigraph.execution.assign import default_value
-from omnigraph.history.three_way import Sides
+from omnigraph.execution.assignments import get_default_value
+from omnigraph.history.three_way import TableSides
 from omnigraph.language.source import SourceText
 from omnigraph.storage.initialize import GENESIS_VERSION
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.settle import contract_hash
-from omnigraph.storage.tables.handle import Table
-from omnigraph.writer.change import View
+from omnigraph.storage.recovery.resolve_intents import hash_contract
+from omnigraph.storage.tables.table import Table
+from omnigraph.writer.change import CatalogSnapshot
 
 _RENAMED = "something that was renamed"
 
 
-def merged_schema(source: View, target: View) -> Catalog:
+def merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Catalog:
     """The schema of the two branches that has all that the other has.
 
     Raises:
@@ -45,12 +45,12 @@ def merged_schema(source: View, target: View) -> Catalog:
     )
 
 
-def lacking_steps(branch: View, other: View) -> tuple[Step, ...]:
+def lacking_steps(branch: CatalogSnapshot, other: CatalogSnapshot) -> tuple[Step, ...]:
     """The steps that one branch lacks to have all that another has; none if it has.
 
     Steps back from additions of its own are not among them.
     """
-    if contract_hash(branch.snapshot.state) == contract_hash(other.snapshot.state):
+    if hash_contract(branch.snapshot.state) == hash_contract(other.snapshot.state):
         return ()
     back = _steps(other, branch)
     if back is not None and all(is_additive(step) for step in back):
@@ -59,7 +59,7 @@ def lacking_steps(branch: View, other: View) -> tuple[Step, ...]:
     return (UnsupportedChange("schema", _RENAMED),) if forth is None else forth
 
 
-def _steps(before: View, after: View) -> tuple[Step, ...] | None:
+def _steps(before: CatalogSnapshot, after: CatalogSnapshot) -> tuple[Step, ...] | None:
     """The steps from the schema of one branch to that of another; None if hints do not fit."""
     text = SourceText(after.snapshot.contract.source, SCHEMA_SOURCE)
     try:
@@ -68,7 +68,7 @@ def _steps(before: View, after: View) -> tuple[Step, ...] | None:
         return None  # they were written for another history
 
 
-def _described(before: View, after: View) -> str:
+def _described(before: CatalogSnapshot, after: CatalogSnapshot) -> str:
     steps = _steps(before, after)
     return _RENAMED if steps is None else ", ".join(step.describe() for step in steps)
 
@@ -78,18 +78,18 @@ def first_version(entry: TableEntry) -> TableEntry:
     return replace(entry, version=GENESIS_VERSION, owner_branch=None, row_count=0, owner=None)
 
 
-def as_wide_as(type_: NodeType | EdgeType, sides: Sides) -> Sides:
+def as_wide_as(type_: NodeType | EdgeType, sides: TableSides) -> TableSides:
     """The sides with every column of the type, whether they have it already or not."""
     every = (sides.base, sides.source, sides.target, *sides.other_bases)
     widest = max(every, key=lambda table: len(table.schema))
     base, source, target, *others = (_widened(table, widest, type_) for table in every)
-    return Sides(base, source, target, tuple(others))
+    return TableSides(base, source, target, tuple(others))
 
 
 def _widened(table: Table, widest: Table, type_: NodeType | EdgeType) -> Table:
     known = set(table.schema.names)
     absent = {
-        p.name: default_value(p, f"{type_.name}.{p.name}").as_py() if p.default else None
+        p.name: get_default_value(p, f"{type_.name}.{p.name}").as_py() if p.default else None
         for p in type_.properties
         if p.name not in known
     }

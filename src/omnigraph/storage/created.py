@@ -10,12 +10,12 @@ from uuid import uuid4
 
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.initialize import NewTable
-from omnigraph.storage.manifest.changes import SetVersion
+from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.schemas import with_primary_key
-from omnigraph.storage.tables.stage import stage_create
+from omnigraph.storage.tables.schemas import mark_primary_key
+from omnigraph.storage.tables.stage_table import stage_create
 
 
 def create_table(root: GraphRoot, table: NewTable, ticket: Ticket) -> SetVersion:
@@ -26,7 +26,7 @@ def create_table(root: GraphRoot, table: NewTable, ticket: Ticket) -> SetVersion
     """
     staged = stage_create(
         root.location(table.path),
-        with_primary_key(table.schema, ID_COLUMN),
+        mark_primary_key(table.schema, ID_COLUMN),
         uuid=str(uuid4()),
         properties=ticket.properties,
     )

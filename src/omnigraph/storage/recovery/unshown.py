@@ -6,14 +6,14 @@ from omnigraph.errors import OmniError
 from omnigraph.identity import OperationId
 from omnigraph.storage.recovery.intent import OPERATION_PROPERTY
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.handle import open_newest, table_exists
 from omnigraph.storage.tables.history import read_record
+from omnigraph.storage.tables.table import is_table, open_newest
 
 
 def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
     """Remove a table that an operation made and that was never shown, if that works now."""
     try:
-        if table_exists(root.location(path)):
+        if is_table(root.location(path)):
             table = open_newest(root.location(path))
             record = read_record(table, table.version)
             if record.properties.get(OPERATION_PROPERTY) == operation:

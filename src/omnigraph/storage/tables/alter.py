@@ -20,13 +20,13 @@ from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
 from omnigraph.errors import BadRequest, ReadSetChanged
-from omnigraph.storage.tables.effects import native_write
-from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.file_integrity import STAGED_FILES, require_complete_rows
 from omnigraph.storage.tables.fragments import parse_fragments
-from omnigraph.storage.tables.handle import Table, open_table
+from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
-from omnigraph.storage.tables.wholeness import STAGED_FILES, require_whole_rows
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
+from omnigraph.storage.tables.table import Table, open_table
 
 if TYPE_CHECKING:
     from lance.lance.schema import LanceField
@@ -89,7 +89,7 @@ def read_computed(
     except ValueError as error:
         wrong = next((text for text in read.values() if not _is_known(table, text)), "this")
         raise BadRequest(f"cannot compute {wrong}: {_reason(error)}") from error
-    with translated(f"computing columns of {table!r}"):
+    with translate_errors(f"computing columns of {table!r}"):
         yield from scanner.to_batches()
 
 
@@ -115,15 +115,15 @@ def write_columns(
     """
     fragment = _fragment(table, fragment_id)
     before = len(fragment.metadata.files)
-    with translated(f"writing columns for {table!r}"):
+    with translate_errors(f"writing columns for {table!r}"):
         batches = _computed(table, fragment_id, read, compute)
         first = next(batches, None)
         assert first is not None, "a fragment has rows"
         reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
-        with native_write("write_fragments", table.location):
+        with report_native_write("write_fragments", table.location):
             written, schema = fragment.merge_columns(reader)
     added = FragmentMetadata(0, written.files[before:], written.physical_rows)
-    require_whole_rows(table.location, [added])
+    require_complete_rows(table.location, [added])
     ids = {
         field.name().removeprefix(COMPUTED): int(field.id())
         for field in schema.fields()
@@ -207,7 +207,7 @@ def _relevant(fragments: list[FragmentMetadata], schema: LanceSchema) -> list[Fr
 def outdated_fragments(table: Table) -> list[int]:
     """The fragments with a file that holds values of a column the table no longer has."""
     known = set(table.columns.all_ids)
-    with translated(f"listing the fragments of {table!r}"):
+    with translate_errors(f"listing the fragments of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
     return [
         fragment.id
@@ -217,7 +217,7 @@ def outdated_fragments(table: Table) -> list[int]:
 
 
 def _fragments(table: Table, written: Sequence[WrittenColumns]) -> list[FragmentMetadata]:
-    with translated(f"listing the fragments of {table!r}"):
+    with translate_errors(f"listing the fragments of {table!r}"):
         there = [fragment.metadata for fragment in table.native.get_fragments()]
     if not written:
         return there
@@ -285,7 +285,7 @@ def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int], metadata: str
         padded += [pa.field(f" {gap}", pa.int8()) for gap in range(at, number)]
         padded.append(field)
         at = number + _width(field)
-    with translated("numbering the columns of a table"):
+    with translate_errors("numbering the columns of a table"):
         schema = LanceSchema.from_pyarrow(pa.schema(padded))
     _, parts = _parts_of(schema)
     parts_of: dict[str, list[bytes]] = {}
