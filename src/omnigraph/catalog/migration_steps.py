@@ -193,7 +193,8 @@ class RemoveConstraint:
         }
 
     def describe(self) -> str:
-        return f"remove {render_constraint(self.constraint)} from {_choose_noun(self.type_kind)} {self.type_name}"
+        noun = _choose_noun(self.type_kind)
+        return f"remove {render_constraint(self.constraint)} from {noun} {self.type_name}"
 
 
 @dataclass(frozen=True, slots=True)
