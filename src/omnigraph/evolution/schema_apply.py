@@ -27,12 +27,12 @@ from omnigraph.errors import (
     UnsupportedSchemaChange,
     Violation,
 )
+from omnigraph.evolution.apply_result import ChangedTable, TableEffect
 from omnigraph.evolution.column_plan import ColumnPlan, Entity, plan_columns
+from omnigraph.evolution.column_writers import ColumnWriters
 from omnigraph.evolution.fillings import expressions_read, filler
 from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
-from omnigraph.evolution.model import ChangedTable, TableEffect
-from omnigraph.evolution.scan import find_violations, new_rules
-from omnigraph.evolution.writers import ColumnWriters
+from omnigraph.evolution.rule_scan import find_violations, new_rules
 from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.identity import TableIdentity
 from omnigraph.language.source import NOWHERE

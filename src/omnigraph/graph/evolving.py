@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.evolution.model import SchemaApplyResult
+from omnigraph.evolution.apply_result import SchemaApplyResult
+from omnigraph.evolution.column_writers import ColumnWriters, Threads
 from omnigraph.evolution.schema_apply import SchemaApply, Wanted, require_rules
-from omnigraph.evolution.writers import ColumnWriters, Threads
 from omnigraph.graph.opening import rewrite_mirror
 from omnigraph.graph.purging import purge_dropped
 from omnigraph.identity import MAIN

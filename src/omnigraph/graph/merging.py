@@ -20,13 +20,13 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.evolving import adopt_schema
+from omnigraph.history.branch_schemas import lacking_steps
 from omnigraph.history.conflict_resolution import Take
 from omnigraph.history.conflict_rules import Given, parse_rules
 from omnigraph.history.conflicts import build_conflict_table
 from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
 from omnigraph.history.merge_bases import Commits, MergeOutcome
 from omnigraph.history.merge_staging import stage_merge
-from omnigraph.history.schemas import lacking_steps
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage import graph_branches
 from omnigraph.storage.manifest.commits import Commit

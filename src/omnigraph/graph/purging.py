@@ -7,7 +7,7 @@ tables of dropped types are deleted. Whoever is interrupted here applies the sam
 
 from __future__ import annotations
 
-from omnigraph.evolution.rewrite import ForgetColumns
+from omnigraph.evolution.forget_columns import ForgetColumns
 from omnigraph.evolution.schema_apply import PURGES
 from omnigraph.maintenance.cleanup import run_cleanup
 from omnigraph.maintenance.reachability import ReachabilityScan

@@ -12,8 +12,8 @@ from omnigraph.language.source import SourceText
 
 if TYPE_CHECKING:
     from omnigraph.catalog.evolve import MigrationPlan
-    from omnigraph.evolution.model import SchemaApplyResult
-    from omnigraph.evolution.writers import ColumnWriters
+    from omnigraph.evolution.apply_result import SchemaApplyResult
+    from omnigraph.evolution.column_writers import ColumnWriters
 
 
 class SchemaVerbs(BranchVerbs):

@@ -23,6 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.history.branch_schemas import as_wide_as, first_version, merged_schema
 from omnigraph.history.conflict_resolution import ResolvedConflicts, Resolver, Take
 from omnigraph.history.conflict_rules import Rules
 from omnigraph.history.conflicts import describe
@@ -33,7 +34,6 @@ from omnigraph.history.merge_bases import (
     find_relation,
     list_ancestors,
 )
-from omnigraph.history.schemas import as_wide_as, first_version, merged_schema
 from omnigraph.history.states import Entries, open_kept, read_entries_at, translate_reclaimed
 from omnigraph.history.three_way import Entities, TableSides, merge_table
 from omnigraph.identity import CommitId, TableKey

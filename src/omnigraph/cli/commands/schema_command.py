@@ -16,7 +16,7 @@ from omnigraph.cli.output import note, print_json
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
-    from omnigraph.evolution.model import SchemaApplyResult
+    from omnigraph.evolution.apply_result import SchemaApplyResult
 
 
 _SET = click.option(
