@@ -48,7 +48,7 @@ def test_a_row_that_got_another_value_of_an_added_property_is_changed(library, d
     with pytest.raises(MergeConflicts) as refused:
         library.merge("dev")
     assert [c.id for c in refused.value.conflicts] == ["a1"]
-    assert library.merge("dev", resolve="source").commit is not None
+    assert library.merge("dev", resolve="theirs").commit is not None
     assert values(library, "Author", "name")[1] == "D"
     sound(library)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
+from crash.windows import At, Stopped, stop, watched
 from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.errors import (
     CompileError,
@@ -213,20 +214,14 @@ def test_a_hard_drop_is_refused_while_a_tag_keeps_an_older_state(library):
 
 
 def test_an_interrupted_hard_drop_is_finished_by_applying_the_same_schema_again(
-    library, library_place, monkeypatch
+    library, library_place
 ):
-    from omnigraph.graph import purging
-
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(purging, "cleanup", interrupted)
     wanted = SCHEMA.partition("edge")[0]
     path = library_place / path_of(library, "edge:Wrote")
-    with pytest.raises(KeyboardInterrupt):
+    with watched(At("before", "remove_versions", "*", stop)), pytest.raises(Stopped):
         library.apply_schema(wanted, allow_data_loss=True)
     assert path.exists()
-    monkeypatch.undo()
+    assert library.schema == wanted
     assert not library.apply_schema(wanted, allow_data_loss=True).applied
     assert not path.exists()
 
