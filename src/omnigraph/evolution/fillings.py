@@ -13,8 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.tables.quoting import quote_identifier
+from omnigraph.storage.tables.quoting import quote_identifier, quote_literal
 
+_SAFE = 1 << 53
+_CASTS = {
+    pa.string(): "Utf8",
+    pa.bool_(): "Boolean",
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.uint32(): "UInt32",
+    pa.uint64(): "UInt64",
+}
 _COMPUTED = " "
 """Before the name of what an expression gives; no stored column has it."""
 
@@ -33,6 +42,16 @@ class Constant:
 
     def fill(self, rows: pa.RecordBatch) -> pa.Array:
         return pa.repeat(pa.scalar(self.value, self.field.type), rows.num_rows)
+
+    @property
+    def expression(self) -> str | None:
+        """The value as an expression, where there is no doubt how one reads it."""
+        kind, value = self.field.type, self.value
+        if isinstance(value, bool | str) or (isinstance(value, int) and abs(value) < _SAFE):
+            return (
+                f"arrow_cast({quote_literal(value)}, '{_CASTS[kind]}')" if kind in _CASTS else None
+            )
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +99,19 @@ Filling = Constant | Converted | Computed
 def expressions_read(fillings: Sequence[Filling]) -> dict[str, str]:
     """What computing these needs of a row; nothing for constants."""
     return {name: text for filling in fillings for name, text in filling.read.items()}
+
+
+def constant_expressions(fillings: Sequence[Filling]) -> dict[str, str] | None:
+    """The values of columns that are all constants, as expressions; None where some are not.
+
+    What the substrate fills in by itself need not be made here and handed over.
+    """
+    texts = {
+        filling.field.name: filling.expression if isinstance(filling, Constant) else None
+        for filling in fillings
+    }
+    known = {name: text for name, text in texts.items() if text is not None}
+    return known if len(known) == len(texts) else None
 
 
 def filler(fillings: Sequence[Filling]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:

@@ -67,16 +67,17 @@ def new_rules(after: Entity, steps: Sequence[Step]) -> NewRules:
     added = [s.constraint for s in own if isinstance(s, AddConstraint)]
     changed = [s for s in own if isinstance(s, ChangePropertyType)]
     new = [s for s in own if isinstance(s, AddProperty)]
-    # Values that no rule was ever asked about.
-    filled = {s.property_name for s in new if s.default is not None or s.expression is not None}
-    filled |= {s.property_name for s in changed if s.expression is not None}
+    computed = {s.property_name for s in new if s.expression is not None}
+    computed |= {s.property_name for s in changed if s.expression is not None}
+    # Values that no rule was ever asked about. A default is a value of its type already.
+    filled = computed | {s.property_name for s in new if s.default is not None}
     less = {s.property_name for s in changed if allows_less(s.old, s.new)}
     checked = [
         c
         for c in after.constraints
         if c.kind is not ConstraintKind.INDEX and (c in added or filled & set(c.columns))
     ]
-    concerned = [p for p in after.properties if p.name in filled | less]
+    concerned = [p for p in after.properties if p.name in computed | less]
     return NewRules(
         after,
         tuple(checked),

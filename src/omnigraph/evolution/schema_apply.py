@@ -30,7 +30,7 @@ from omnigraph.errors import (
 from omnigraph.evolution.apply_result import ChangedTable, TableEffect
 from omnigraph.evolution.column_plan import ColumnPlan, Entity, plan_columns
 from omnigraph.evolution.column_writers import ColumnWriters
-from omnigraph.evolution.fillings import expressions_read, filler
+from omnigraph.evolution.fillings import constant_expressions, expressions_read, filler
 from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
 from omnigraph.evolution.rule_scan import find_violations, new_rules
 from omnigraph.execution.stored_rows import build_table_schema
@@ -366,7 +366,9 @@ def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
 
 
 def _orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:
-    read, compute = expressions_read(columns.fillings), filler(columns.fillings)
+    constants = constant_expressions(columns.fillings)
+    read = expressions_read(columns.fillings) if constants is None else constants
+    compute = filler(columns.fillings) if constants is None else None
     return [
         ColumnOrder(table.location, table.version, fragment, read, compute)
         for fragment in table.fragment_ids()

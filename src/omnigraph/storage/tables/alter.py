@@ -31,7 +31,7 @@ from omnigraph.storage.tables.table import Table, open_table
 if TYPE_CHECKING:
     from lance.lance.schema import LanceField
 
-_ROWS_PER_BATCH = 1 << 16
+_ROWS_PER_BATCH = 1 << 19
 COMPUTED = " "
 """Before the name of a column while its values are written; no column of a schema has it."""
 
@@ -83,7 +83,7 @@ def read_computed(
     Raises:
         BadRequest: an expression is none, or names what is not there.
     """
-    only = None if fragments is None else [_fragment(table, id) for id in fragments]
+    only = None if fragments is None else [_find_fragment(table, id) for id in fragments]
     try:
         scanner = table.native.scanner(columns=dict(read), fragments=only, scan_in_order=True)
     except ValueError as error:
@@ -107,21 +107,23 @@ def _reason(error: Exception) -> str:
 
 
 def write_columns(
-    table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute
+    table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute | None
 ) -> WrittenColumns:
     """Write the columns that `compute` makes of what is read; works on any machine.
 
-    `read` are expressions by the names their values get. Rows that are deleted take no part.
+    `read` are expressions by the names their values get; without `compute`, what they give is
+    written as it is. Rows that are deleted take no part.
     """
-    fragment = _fragment(table, fragment_id)
+    fragment = _find_fragment(table, fragment_id)
     before = len(fragment.metadata.files)
     with translate_errors(f"writing columns for {table!r}"):
-        batches = _computed(table, fragment_id, read, compute)
-        first = next(batches, None)
-        assert first is not None, "a fragment has rows"
-        reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+        values: pa.RecordBatchReader | dict[str, str]
+        if compute is None:
+            values = {f"{COMPUTED}{name}": expression for name, expression in read.items()}
+        else:
+            values = _open_reader(_computed(table, fragment_id, read, compute))
         with report_native_write("write_fragments", table.location):
-            written, schema = fragment.merge_columns(reader)
+            written, schema = fragment.merge_columns(values)
     added = FragmentMetadata(0, written.files[before:], written.physical_rows)
     require_complete_rows(table.location, [added])
     ids = {
@@ -130,6 +132,12 @@ def write_columns(
         if field.name().startswith(COMPUTED)
     }
     return WrittenColumns(json.dumps(written.to_json()), ids)
+
+
+def _open_reader(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
+    first = next(batches, None)
+    assert first is not None, "a fragment has rows"
+    return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
 
 
 def _computed(
@@ -143,14 +151,14 @@ def _computed(
 
 def _nothing(table: Table, fragment_id: int) -> Iterator[pa.RecordBatch]:
     """As many rows as the fragment has, without a value: for what is the same in every row."""
-    left = _fragment(table, fragment_id).metadata.num_rows
+    left = _find_fragment(table, fragment_id).metadata.num_rows
     while left:
         rows = min(left, _ROWS_PER_BATCH)
         yield pa.record_batch([pa.nulls(rows)], names=["row"])
         left -= rows
 
 
-def _fragment(table: Table, id: int) -> LanceFragment:
+def _find_fragment(table: Table, id: int) -> LanceFragment:
     fragment = table.native.get_fragment(id)
     assert fragment is not None, f"no fragment {id} in {table!r}"
     return fragment
@@ -164,7 +172,7 @@ class ColumnOrder:
     version: int
     fragment_id: int
     read: Mapping[str, str]
-    compute: Compute
+    compute: Compute | None
     """A function that can be sent to another process."""
 
 
