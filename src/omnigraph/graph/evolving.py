@@ -46,7 +46,7 @@ def apply_schema(
     """
     root = writer.branches.root
     wanted = Wanted(compile_schema(request.schema), request.allow_data_loss, request.expressions)
-    change = SchemaApply(wanted, writers or Threads(root.settings.write_concurrency))
+    change = SchemaApply(wanted, writers or Threads(root.settings.maintenance_concurrency))
     commit: Commit | None = None
     if request.dry_run:
         view = writer.branches.read_newest(request.branch)
@@ -66,7 +66,7 @@ def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str
     """Give a branch the schema of another one, which has the same with additions."""
     schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
     change = SchemaApply(
-        Wanted(schema, other=other), Threads(writer.branches.root.settings.write_concurrency)
+        Wanted(schema, other=other), Threads(writer.branches.root.settings.maintenance_concurrency)
     )
     if writer.write(change, branch=branch, actor=actor) is not None:
         _mirror(writer.branches.read_newest(branch).snapshot)
