@@ -20,7 +20,8 @@ SHOP = {"type": "Shop", "data": {"name": "corner"}}
 def test_a_foreign_table_at_the_place_of_a_new_one_stays_untouched(library, library_place):
     new = library.plan_schema(SHOPS).catalog.nodes["Shop"]
     book = library._open.views.read_newest("main").snapshot.entry("node:Book").path
-    place = library_place / "nodes" / f"{new.id:016x}-{new.incarnation:016x}"
+    ids = (new.identity.stable_table_id, new.identity.table_incarnation_id)
+    place = library_place / "nodes" / "-".join(f"{id:016x}" for id in ids)
     shutil.copytree(library_place / book, place)
     files = files_below(place)
     library.apply_schema(SHOPS)
