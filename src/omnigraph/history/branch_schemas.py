@@ -6,16 +6,15 @@ or NULL. So all three sides have the same columns, and are compared and written 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from omnigraph.catalog.additive import is_additive
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.catalog.evolve import plan_migration
 from omnigraph.catalog.migration_steps import Step, UnsupportedChange
 from omnigraph.errors import CompileError, SchemaContractMismatch
 from omnigraph.execution.assignments import get_default_value
-from omnigraph.history.three_way import TableSides
 from omnigraph.language.source import SourceText
 from omnigraph.storage.initialize import GENESIS_VERSION
 from omnigraph.storage.layout import SCHEMA_SOURCE
@@ -27,15 +26,15 @@ from omnigraph.writer.change import CatalogSnapshot
 _RENAMED = "something that was renamed"
 
 
-def merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Catalog:
+def find_merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Catalog:
     """The schema of the two branches that has all that the other has.
 
     Raises:
         SchemaContractMismatch: neither has; with the steps between them.
     """
-    if not lacking_steps(target, source):
+    if not list_lacking_steps(target, source):
         return target.catalog
-    if not lacking_steps(source, target):
+    if not list_lacking_steps(source, target):
         return source.catalog
     theirs, ours = source.snapshot.branch, target.snapshot.branch
     raise SchemaContractMismatch(
@@ -45,7 +44,7 @@ def merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Catalog:
     )
 
 
-def lacking_steps(branch: CatalogSnapshot, other: CatalogSnapshot) -> tuple[Step, ...]:
+def list_lacking_steps(branch: CatalogSnapshot, other: CatalogSnapshot) -> tuple[Step, ...]:
     """The steps that one branch lacks to have all that another has; none if it has.
 
     Steps back from additions of its own are not among them.
@@ -73,24 +72,28 @@ def _described(before: CatalogSnapshot, after: CatalogSnapshot) -> str:
     return _RENAMED if steps is None else ", ".join(step.describe() for step in steps)
 
 
-def first_version(entry: TableEntry) -> TableEntry:
+def get_first_version(entry: TableEntry) -> TableEntry:
     """A table as it was made, without a row: what it was before a branch that had no such type."""
     return replace(entry, version=GENESIS_VERSION, owner_branch=None, row_count=0, owner=None)
 
 
-def as_wide_as(type_: NodeType | EdgeType, sides: TableSides) -> TableSides:
-    """The sides with every column of the type, whether they have it already or not."""
-    every = (sides.base, sides.source, sides.target, *sides.other_bases)
-    widest = max(every, key=lambda table: len(table.schema))
-    base, source, target, *others = (_widened(table, widest, type_) for table in every)
-    return TableSides(base, source, target, tuple(others))
+@dataclass(frozen=True, slots=True)
+class ColumnWidening:
+    """Gives tables every column of a type, whether they have it already or not."""
 
+    type: NodeType | EdgeType
+    widest: Table
+    """A table that has all of them."""
 
-def _widened(table: Table, widest: Table, type_: NodeType | EdgeType) -> Table:
-    known = set(table.schema.names)
-    absent = {
-        p.name: get_default_value(p, f"{type_.name}.{p.name}").as_py() if p.default else None
-        for p in type_.properties
-        if p.name not in known
-    }
-    return table.widened(widest, absent) if absent else table
+    def apply(self, table: Table) -> Table:
+        known = set(table.schema.names)
+        absent = [p for p in self.type.properties if p.name not in known]
+        if not absent:
+            return table
+        return table.widened(self.widest, {p.name: self._first_value(p) for p in absent})
+
+    def _first_value(self, property_: Property) -> object:
+        """What adding the property gives a row: its default, or NULL."""
+        if property_.default is None:
+            return None
+        return get_default_value(property_, f"{self.type.name}.{property_.name}").as_py()

@@ -30,7 +30,7 @@ _SET = click.option(
 
 @click.group()
 def schema() -> None:
-    """Look at schemas, plan changes and apply them."""
+    """Show schemas, plan changes and apply them."""
 
 
 @schema.command(epilog=render_examples("schema show"))
@@ -51,7 +51,12 @@ def show(scope: CommandTarget, as_json: bool) -> None:
     "--from", "from_path", type=FILE, metavar="FILE", help="A schema file instead of a graph."
 )
 @click.option(
-    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it should be."
+    "--schema",
+    "schema_path",
+    type=FILE,
+    required=True,
+    metavar="FILE",
+    help="The desired schema (.pg).",
 )
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @_SET
@@ -66,7 +71,7 @@ def plan(
 ) -> None:
     """Show the steps from the schema of a graph, or a schema file, to another; changes nothing.
 
-    What is worth knowing before taking them stands on stderr, or in `notes` with --json. FILE may
+    Notes about the steps are printed on stderr, or in `notes` with --json. FILE may
     be - for standard input.
     """
     from omnigraph.catalog.build import compile_schema
@@ -205,7 +210,7 @@ schema.add_command(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def lint(schema_path: str, as_json: bool) -> None:
-    """Give advice on a schema file; advice never fails.
+    """Lint a schema file; warnings do not fail.
 
     FILE may be - for standard input.
     """
