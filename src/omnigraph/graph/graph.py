@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
-from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch import Branch as Branch
@@ -19,6 +17,7 @@ from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
+from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.identity import MAIN
@@ -136,7 +135,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     return set_aside(root, operation_id)
 
 
-class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
+class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs):
     """A graph, open on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's
@@ -184,20 +183,6 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
         return render_types_html(self.snapshot(), note)
-
-    # --- schema ----------------------------------------------------------------------------------
-
-    def plan_schema(
-        self, schema: str | SourceText, *, allow_data_loss: bool = False
-    ) -> MigrationPlan:
-        """The steps from the accepted schema to another one; changes nothing.
-
-        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
-        >>> [step.describe() for step in graph.plan_schema(wanted).steps]
-        ['add property Person.nick: String?']
-        """
-        desired = compile_schema(as_source_text(schema, "<schema>"))
-        return plan_migration(self.catalog, desired, allow_data_loss=allow_data_loss)
 
     # --- branches -------------------------------------------------------------------------------
 

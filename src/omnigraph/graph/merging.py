@@ -15,17 +15,20 @@ from omnigraph.errors import (
     MergeConflict,
     MergeConflicts,
     OmniError,
+    PreconditionFailed,
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.evolving import adopt_schema
 from omnigraph.graph.merge_engine import MergeEngine
+from omnigraph.history.branch_schemas import list_lacking_steps
 from omnigraph.history.conflict_resolution import Take
 from omnigraph.history.conflict_rules import Given, parse_rules
 from omnigraph.history.conflicts import build_conflict_table
 from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
 from omnigraph.history.merge_bases import Commits, MergeOutcome
 from omnigraph.history.merge_staging import stage_merge
-from omnigraph.identity import TableKey
+from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage import graph_branches
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
@@ -115,13 +118,42 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
         return _make_result(request, plan, change.engine, None)
-    published = writer.write(
-        change, branch=target, actor=request.actor, expected_head=request.expected_head
-    )
+    carried = _carry_schema(views, writer, change, request)
+    expected = request.expected_head if carried is None else carried
+    published = writer.write(change, branch=target, actor=request.actor, expected_head=expected)
     assert change.plan is not None, "a write that returns was prepared"
     commit = published.commit if published else None
     result = _make_result(request, change.plan, change.engine, commit)
     return _delete_source_branch(views, result) if request.delete_branch else result
+
+
+def _carry_schema(
+    views: BranchSnapshots, writer: Writer, change: BranchMerge, request: MergeRequest
+) -> CommitId | None:
+    """Give the target what the schema of the source has beyond its own, as a commit before.
+
+    Not if the merge would be refused anyway. Gives the head the target has then, if it was
+    insisted on one.
+    """
+    source, target = views.read_newest(request.source), views.read_newest(request.target)
+    if not list_lacking_steps(target, source):
+        return None
+    if request.expected_head is not None and target.snapshot.head != request.expected_head:
+        raise PreconditionFailed(
+            target.snapshot.branch, CommitId(request.expected_head), target.snapshot.head
+        )
+    plan = change.plan_on(target)
+    if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
+        return None
+    _require_no_conflicts(plan)
+    adopt_schema(writer, source, request.target, request.actor)
+    return views.read_newest(request.target).snapshot.head if request.expected_head else None
+
+
+def _require_no_conflicts(plan: MergePlan) -> None:
+    if plan.changes.conflicts:
+        doing = f"merging '{plan.source.branch}' into '{plan.target.branch}'"
+        raise MergeConflicts(doing, plan.changes.conflicts)
 
 
 class BranchMerge:
@@ -151,10 +183,8 @@ class BranchMerge:
         plan = self.plan_on(view)
         if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
             return None
+        _require_no_conflicts(plan)
         changes = plan.changes
-        if changes.conflicts:
-            doing = f"merging '{plan.source.branch}' into '{plan.target.branch}'"
-            raise MergeConflicts(doing, changes.conflicts)
         return Prepared(
             stage_merge(changes, view.snapshot, ticket),
             changes.adopted,

@@ -210,11 +210,10 @@ class UnreferencedFiles:
         """
         with self._root.hold() as hold:
             mark = self._marker.remaining(self._marker.mark())
-            shown = {path for path, _ in mark.pins} | {
-                table.path
-                for intent in list_pending_intents(self._root.store)
-                for table in intent.tables
-            }
+            shown = {path for path, _ in mark.pins}
+            for intent in list_pending_intents(self._root.store):
+                shown |= {table.path for table in intent.tables}
+                shown |= {t.path for t in intent.schema.registered} if intent.schema else set()
             staged = [f"{STAGING}/{name}" for name in self._root.store.list_prefixes(STAGING)]
             for path in self._first_seen.due([*(t for t in tables if t not in shown), *staged]):
                 hold.check()

@@ -166,6 +166,8 @@ class _Attempt:
             prepared.merged_parent,
             prepared.details,
             prepared.merging,
+            prepared.schema,
+            prepared.needs_sole_branch,
         )
         return commit_write(request, hold)
 
