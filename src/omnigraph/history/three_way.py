@@ -171,7 +171,7 @@ def _compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> M
 def _find_doubts(
     sides: TableSides, uncertain: pa.Array, alone: Entities, together: Entities, target: ChangedKeys
 ) -> list[Entities]:
-    """What differs between the sides where nobody can tell what the base was.
+    """What differs between the sides where the base cannot be determined.
 
     Neither side can be said to have left such an entity alone, so none may be preferred.
     """

@@ -15,7 +15,7 @@ from omnigraph.storage.root import GraphRoot
 
 @contextmanager
 def spool_input(root: GraphRoot, data: bytes | None) -> Iterator[str | None]:
-    """A file with these bytes: beside the graph where that is shared, else a temporary one."""
+    """A file with these bytes: next to the graph where that is shared, else a temporary one."""
     if data is None:
         yield None
         return

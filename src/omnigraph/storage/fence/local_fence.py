@@ -143,7 +143,7 @@ class LocalHold:
 
 
 def find_exclusion_problem(root: Path) -> str | None:
-    """Why locks on this file system keep nobody out, or None if they do.
+    """Why locks on this file system do not exclude anyone, or None if they do.
 
     Locks a file through one handle and tries again through another, which must be refused. Some
     network mounts let both in.
@@ -176,7 +176,7 @@ def _read_clock() -> str:
 
 
 def _read_record(descriptor: int) -> _LockRecord:
-    """Who had the lock last. A file nobody wrote to yet says: nobody, epoch 0."""
+    """Who had the lock last. A file that was never written says: no holder, epoch 0."""
     text = os.pread(descriptor, _RECORD_BYTES, 0)
     if not text.strip(b"\0 \n"):
         return _LockRecord(0, None, "")
