@@ -46,6 +46,13 @@ ENTRIES = {
     "commit": Entry(
         f"{_COMMANDS}.commit_command", "commit", "List commits and show what they changed."
     ),
+    "revert": Entry(f"{_COMMANDS}.undo_command", "revert", "Undo the changes of a commit."),
+    "cherry-pick": Entry(
+        f"{_COMMANDS}.undo_command", "cherry_pick", "Apply the changes of a commit to a branch."
+    ),
+    "restore": Entry(
+        f"{_COMMANDS}.undo_command", "restore", "Set a branch to the state of a commit."
+    ),
     "diff": Entry(f"{_COMMANDS}.diff_command", "diff", "Show the differences between two states."),
     "changes": Entry(
         f"{_COMMANDS}.changes_command", "changes", "Read the change feed of a branch."
@@ -95,7 +102,8 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
-           commit *, diff, changes *, consumer *, entity *, schema show
+           commit *, revert, cherry-pick, restore, diff, changes *, consumer *, entity *,
+           schema show
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
            verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain

@@ -19,6 +19,7 @@ from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
+from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
@@ -135,7 +136,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     return set_aside(root, operation_id)
 
 
-class Graph(HistoryVerbs, WritingVerbs, MaintenanceVerbs):
+class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
     """A graph, open on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's
@@ -332,15 +333,18 @@ class Graph(HistoryVerbs, WritingVerbs, MaintenanceVerbs):
         clean = run_cleanup if confirm else preview_cleanup
         return clean(self._open.views.root, Retention(keep, age))
 
-    def verify(self, *, deep: bool = False) -> VerifyResult:
-        """Check the integrity of the graph; `deep` reads every row.
+    def verify(self, *, deep: bool = False, history: bool = False) -> VerifyResult:
+        """Check the integrity of the graph.
+
+        `deep` reads every row and compares every file with its checksum; `history` checks every
+        commit that can still be read, not only the newest one of each branch.
 
         >>> graph.verify(deep=True).is_sound
         True
         """
         from omnigraph.maintenance.verify import verify
 
-        return verify(self._open.views, deep=deep)
+        return verify(self._open.views, deep=deep, history=history)
 
     def maintain(self) -> MaintainResult:
         """Optimize and clean up if the policy in the settings says that it is due.

@@ -89,16 +89,11 @@ class HistoryVerbs(ReadingVerbs):
 
         if not dry_run:
             self._open.require_writable()
-        given = (
-            merging.read_decision_file(decisions)
-            if isinstance(decisions, str | Path)
-            else decisions
-        )
         request = merging.MergeRequest(
             source=source,
             target=self._choose(into),
             resolve=resolve,
-            decisions=given,
+            decisions=merging.load_decisions(decisions),
             actor=actor or self.actor,
             expected_head=expected_head,
             dry_run=dry_run,
