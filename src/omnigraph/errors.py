@@ -146,7 +146,7 @@ class OmniError(Exception):
         self.message = message
 
     def details(self) -> Mapping[str, JsonValue]:
-        """The detail fields of the wire body, beside `error` and `code`."""
+        """The detail fields of the wire body, in addition to `error` and `code`."""
         return {}
 
     def wire(self) -> dict[str, JsonValue]:
@@ -205,7 +205,7 @@ class ParameterError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class RowProblem:
-    """What is wrong with one input row, and where it stands."""
+    """What is wrong with one input row, and where it is."""
 
     reason: str
     code: str
@@ -270,7 +270,7 @@ class Violation:
     file: str | None = None
     line: int | None = None
     position: int | None = None
-    """Where the row stands in the input of a load, as long as file and line are not known."""
+    """Where the row is in the input of a load, as long as file and line are not known."""
     source: str | None = None
     """The node whose edges were counted, where the rule is about their number."""
 

@@ -194,7 +194,7 @@ class BranchMerge:
         )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """It is computed anew on both branches as they are then."""
+        """It is computed again from the current state of both branches."""
         return True
 
 

@@ -1,6 +1,6 @@
 """The effect window: from holding the fence to removing the intent.
 
-Everything before it only prepares: rows are checked and written to files nobody references. In
+Everything before it only prepares: rows are checked and written to unreferenced files. In
 the window the write is announced, each table is moved by exactly one version, and one publish
 makes all of it visible.
 """
