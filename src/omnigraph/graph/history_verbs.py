@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from omnigraph.graph.reading_verbs import ReadingVerbs
 
 if TYPE_CHECKING:
+    from omnigraph.graph.keyed_writes import KeptWrite
     from omnigraph.graph.merging import MergeResult
     from omnigraph.history.baseline import Baseline
     from omnigraph.history.diff import Diff
@@ -61,6 +62,7 @@ class HistoryVerbs(ReadingVerbs):
         expected_head: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> MergeResult:
         """Bring what a branch has into another one, as one commit or not at all.
 
@@ -76,6 +78,7 @@ class HistoryVerbs(ReadingVerbs):
             expected_head: Only if `into` is at this commit.
             actor: Who the commit is recorded for.
             message: Kept with the commit.
+            idempotency_key: Names the merge: it is made once, however often it is asked for.
 
         Raises:
             MergeConflicts: the branches contradict each other and nothing decides.
@@ -86,6 +89,7 @@ class HistoryVerbs(ReadingVerbs):
         ('fast_forward', 3)
         """
         from omnigraph.graph import merging
+        from omnigraph.graph.keyed_writes import WriteKey
 
         if not dry_run:
             self._open.require_writable()
@@ -94,18 +98,42 @@ class HistoryVerbs(ReadingVerbs):
             if isinstance(decisions, str | Path)
             else decisions
         )
+        target, who = self._choose(into), actor or self.actor
+        asked = (source.strip(), target.strip(), resolve, list(given), expected_head, message)
         request = merging.MergeRequest(
             source=source,
-            target=self._choose(into),
+            target=target,
             resolve=resolve,
             decisions=given,
-            actor=actor or self.actor,
+            actor=who,
             expected_head=expected_head,
             dry_run=dry_run,
             delete_branch=delete_branch,
             message=message,
+            key=WriteKey.of(idempotency_key, "merge", who, *asked),
         )
         return merging.merge(self._open.views, self._open.writer, request)
+
+    def find_write(
+        self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
+    ) -> KeptWrite:
+        """What became of a write that was sent with an idempotency key, by the same actor.
+
+        Raises:
+            WriteNotFound: no commit of the branch was made under it.
+
+        >>> add = 'query q() { insert Person { name: "Cy" } }'
+        >>> first = graph.mutate(add, idempotency_key="add-cy")
+        >>> again = graph.mutate(add, idempotency_key="add-cy")
+        >>> again.commit == first.commit == graph.find_write("add-cy").commit
+        True
+        >>> again.is_replayed, len(graph.nodes("Person"))
+        (True, 3)
+        """
+        from omnigraph.graph.keyed_writes import find_write
+
+        who = actor or self.actor
+        return find_write(self._open.views, idempotency_key, who, self._choose(branch))
 
     def tag(
         self,

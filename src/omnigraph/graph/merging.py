@@ -12,12 +12,14 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import (
     BadRequest,
+    BranchNotFound,
     MergeConflict,
     MergeConflicts,
     OmniError,
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, write_once
 from omnigraph.history.conflict_resolution import Take
 from omnigraph.history.conflict_rules import Given, parse_rules
 from omnigraph.history.conflicts import build_conflict_table
@@ -47,6 +49,7 @@ class MergeRequest:
     dry_run: bool = False
     delete_branch: bool = False
     message: str | None = None
+    key: WriteKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class MergeResult:
     commit: Commit | None = None
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def conflict_table(self) -> pa.Table:
@@ -107,11 +112,20 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
         return _make_result(request, plan, None)
-    published = writer.write(
-        change, branch=target, actor=request.actor, expected_head=request.expected_head
+    written = write_once(
+        writer,
+        change,
+        change.describe,
+        request.key,
+        branch=target,
+        actor=request.actor,
+        expected_head=request.expected_head,
     )
-    assert change.plan is not None, "a write that returns was prepared"
-    result = _make_result(request, change.plan, published.commit if published else None)
+    if written.kept is not None:
+        result = _replayed_result(request, written.kept)
+    else:
+        assert change.plan is not None, "a write that returns was prepared"
+        result = _make_result(request, change.plan, written.commit)
     return _delete_source_branch(views, result) if request.delete_branch else result
 
 
@@ -148,6 +162,18 @@ class BranchMerge:
             details=_encode_details(plan, self._request.message),
             merging=Merging(plan.source, plan.history),
         )
+
+    def describe(self) -> dict[str, object]:
+        """What it does, as it is kept with its commit."""
+        assert self.plan is not None, "what was written was prepared"
+        return {
+            "source": self.plan.source.branch,
+            "target": self.plan.target.branch,
+            "outcome": str(self.plan.relation.outcome),
+            "base_commit_ids": list(self.plan.relation.bases),
+            "tables": [msgspec.to_builtins(one) for one in self.plan.counts],
+            "resolved": dict(self.plan.resolved),
+        }
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         """It is computed anew on both branches as they are then."""
@@ -191,11 +217,19 @@ def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) 
     )
 
 
+def _replayed_result(request: MergeRequest, kept: KeptWrite) -> MergeResult:
+    """The same as the first time, from what was kept with the commit."""
+    answer = {"conflicts": (), "dry_run": False, "actor_id": request.actor, **kept.answer}
+    return replace(msgspec.convert(answer, MergeResult), commit=kept.commit, is_replayed=True)
+
+
 def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:
     """The result after deleting the source; a refusal is told and is no failure of the merge."""
     try:
         graph_branches.delete(views.root, result.source)
     except OmniError as error:
+        if result.is_replayed and isinstance(error, BranchNotFound):
+            return replace(result, branch_deleted=True)
         return replace(result, branch_deleted=False, branch_delete_error=error.message)
     return replace(result, branch_deleted=True)
 
