@@ -362,7 +362,7 @@ class MissingPackage(InputError):
     code = "missing_package"
 
     def __init__(self, package: str, what: str, install: str | None = None) -> None:
-        help_ = "" if install is None else f"; install what it needs with `{install}`"
+        help_ = "" if install is None else f"; install it with `{install}`"
         super().__init__(f"{what} needs the package '{package}', which is not installed{help_}")
         self.package, self.what, self.install = package, what, install
 
@@ -537,10 +537,15 @@ class ChangeFeedGap(NotFoundError):
     http_status = 410
     wire_code = None
 
-    def __init__(self, cursor: str | None, first_unreadable_commit_id: str) -> None:
+    def __init__(
+        self,
+        cursor: str | None,
+        first_unreadable_commit_id: str,
+        advice: str = "start again from a baseline",
+    ) -> None:
         super().__init__(
             f"the change feed has a gap: commit {first_unreadable_commit_id} can no longer be "
-            "read; start again from a baseline"
+            f"read; {advice}"
         )
         self.cursor, self.first_unreadable_commit_id = cursor, first_unreadable_commit_id
 
@@ -593,7 +598,7 @@ class ReadSetChanged(ConflictError):
     def __init__(self, member: str, expected: str | None, actual: str | None) -> None:
         super().__init__(
             f"{member} changed from {expected or 'nothing'} to {actual or 'nothing'} "
-            "while the operation was prepared; read again and redo it"
+            "while the operation was being prepared; read it again and retry"
         )
         self.member, self.expected, self.actual = member, expected, actual
 
@@ -648,7 +653,7 @@ class PreconditionFailed(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
-    """One reason why two branches cannot be merged, with the entity as the three sides have it.
+    """One reason why two states cannot be merged, with the entity as the three sides have it.
 
     `kind` is `divergent_insert`, `divergent_update` or `delete_vs_update` where the sides
     contradict each other, and a `ViolationKind` where together they would break a rule.
@@ -676,19 +681,22 @@ class MergeConflict:
 
 
 class MergeConflicts(ConflictError):
-    """Two branches contradict each other, or would break rules together; nothing was changed."""
+    """Two states contradict each other, or would break rules together; nothing was changed.
+
+    Raised by merges, reverts and cherry-picks.
+    """
 
     code = "merge_conflicts"
 
-    def __init__(self, source: str, target: str, conflicts: Sequence[MergeConflict]) -> None:
+    def __init__(self, doing: str, conflicts: Sequence[MergeConflict]) -> None:
         assert conflicts, "a merge without conflicts is no error"
-        self.source, self.target, self.conflicts = source, target, tuple(conflicts)
+        self.conflicts = tuple(conflicts)
         first = "; ".join(conflict.message for conflict in conflicts[:3])
         rest = f"; +{len(conflicts) - 3} more" if len(conflicts) > 3 else ""
         count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
         super().__init__(
-            f"merging '{source}' into '{target}' has {count}: {first}{rest}. Nothing was changed; "
-            "a dry run lists them, rules (resolve) and decisions settle them"
+            f"{doing} has {count}: {first}{rest}. Nothing was changed; "
+            "a dry run lists them; resolve rules and decisions settle them"
         )
 
     def details(self) -> Mapping[str, JsonValue]:
@@ -696,14 +704,14 @@ class MergeConflicts(ConflictError):
 
 
 class MergeBaseUnavailable(ConflictError):
-    """What both branches started from was cleaned away, so their changes cannot be told."""
+    """A state from which changes are told was cleaned away: a merge base, or a commit to undo."""
 
     code = "merge_base_unavailable"
 
     def __init__(self, commit_id: str) -> None:
         super().__init__(
-            f"the state at commit {commit_id}, the merge base, was reclaimed by cleanup; "
-            "export one branch and load it into the other, or keep more commits next time"
+            f"the state at commit {commit_id}, from which changes would be told, was reclaimed by "
+            "cleanup; keep more commits or tag those you need, and load exported records instead"
         )
         self.commit_id = commit_id
 
@@ -815,8 +823,9 @@ class CommitHasNoParent(ConflictError):
 class ChangeSchemaBoundary(ConflictError):
     code = "schema_boundary"
 
-    def __init__(self, commit_id: str, type_name: str) -> None:
-        super().__init__(f"the schema of {type_name} changed at commit {commit_id}")
+    def __init__(self, commit_id: str, type_name: str, advice: str | None = None) -> None:
+        text = f"the schema of {type_name} changed at commit {commit_id}"
+        super().__init__(text if advice is None else f"{text}; {advice}")
         self.commit_id, self.type_name = commit_id, type_name
 
     def details(self) -> Mapping[str, JsonValue]:
@@ -946,7 +955,7 @@ class OutcomeUnknown(StorageError):
 
     def __init__(self, what: str, source: str) -> None:
         super().__init__(
-            f"{what}: the outcome is unknown ({source}); look at the graph before trying again"
+            f"{what}: the outcome is unknown ({source}); inspect the graph before trying again"
         )
         self.what, self.source = what, source
 

@@ -26,7 +26,7 @@ def read_stdin() -> bytes:
         raise click.ClickException("standard input is closed")
     notes = click.get_current_context().meta
     if notes.setdefault(_STDIN_IS_TAKEN, False):
-        raise click.UsageError("standard input (-) can be read once")
+        raise click.UsageError("standard input (-) can be read only once")
     notes[_STDIN_IS_TAKEN] = True
     return sys.stdin.buffer.read()
 
@@ -183,7 +183,7 @@ def write_durably(out: str, blocks: Iterable[bytes]) -> None:
     A lock beside it, which stays, keeps two writers of one file apart.
     """
     if out == "-":
-        raise click.UsageError("a file is needed: what is printed cannot be made safe")
+        raise click.UsageError("a file is required: output to stdout cannot be made durable")
     import fcntl
 
     target = Path(out)
@@ -203,7 +203,7 @@ def write_durably(out: str, blocks: Iterable[bytes]) -> None:
             scratch.replace(target)
             _sync_folder(target.parent)
             if not os.path.samestat(written, target.stat()):
-                raise click.ClickException(f"{out} was replaced by somebody else")
+                raise click.ClickException(f"{out} was replaced by another process")
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from error
     finally:

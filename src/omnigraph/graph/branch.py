@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.results import DeletedBranch
+from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.storage.refs import BranchRef
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
 
 
-class Branch(HistoryVerbs, WritingVerbs, MaintenanceVerbs):
+class Branch(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
     """One branch of a graph, by name: what `Graph` does on `main`, this does here.
 
     >>> main = graph.branch("main")

@@ -19,6 +19,7 @@ from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
+from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
@@ -126,7 +127,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
 
     >>> omnigraph.quarantine("people.omni", "01J9Z3N8Q4X7Y2K5M6P0R1S3T8")
     Traceback (most recent call last):
-    omnigraph.errors.NotFoundError: there is no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
+    omnigraph.errors.NotFoundError: no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
     """
     from omnigraph.maintenance.quarantine import quarantine_intent as set_aside
 
@@ -135,7 +136,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     return set_aside(root, operation_id)
 
 
-class Graph(HistoryVerbs, WritingVerbs, MaintenanceVerbs):
+class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
     """A graph, open on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's

@@ -93,11 +93,7 @@ class HistoryVerbs(ReadingVerbs):
 
         if not dry_run:
             self._open.require_writable()
-        given = (
-            merging.read_decision_file(decisions)
-            if isinstance(decisions, str | Path)
-            else decisions
-        )
+        given = merging.load_decisions(decisions)
         target, who = self._choose(into), actor or self.actor
         asked = (source.strip(), target.strip(), resolve, list(given), expected_head, message)
         request = merging.MergeRequest(

@@ -42,7 +42,7 @@ class MaintenanceVerbs(BranchVerbs):
         from omnigraph.maintenance.optimize import OptimizeOptions, optimize
 
         self._open.require_writable()
-        workers = self._workers(engine, session, spark_conf)
+        workers = self._open_workers(engine, session, spark_conf)
         options = OptimizeOptions(self._choose(branch), actor or self.actor)
         return optimize(self._open.views, options, workers)
 
@@ -65,11 +65,11 @@ class MaintenanceVerbs(BranchVerbs):
         from omnigraph.maintenance.optimize import OptimizeOptions, optimize
 
         self._open.require_writable()
-        workers = self._workers(engine, session, spark_conf)
+        workers = self._open_workers(engine, session, spark_conf)
         options = OptimizeOptions(self._choose(branch), actor or self.actor, indexes_only=True)
         return optimize(self._open.views, options, workers).pending_indexes
 
-    def _workers(
+    def _open_workers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
     ) -> CompactionWorkers | None:
         """Who writes the files of maintenance; None for threads of this process."""

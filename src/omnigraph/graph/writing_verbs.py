@@ -115,7 +115,7 @@ class WritingVerbs(BranchVerbs):
         self._open.require_writable()
         given = loading.as_input(records)
         options = LoadOptions(
-            mode=_mode(mode),
+            mode=_parse_mode(mode),
             format=format,
             type=type,
             columns=columns or {},
@@ -193,7 +193,7 @@ class WritingVerbs(BranchVerbs):
         return graph_embedding.embed_graph(self._open.writer, request)
 
 
-def _mode(mode: LoadMode | str) -> LoadMode:
+def _parse_mode(mode: LoadMode | str) -> LoadMode:
     from omnigraph.execution.load_input import LoadMode
 
     try:

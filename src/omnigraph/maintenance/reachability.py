@@ -86,6 +86,7 @@ class ReachabilityScan:
     def __init__(self, root: GraphRoot, retention: Retention) -> None:
         self.root, self.retention = root, retention
         self._shown: dict[tuple[str | None, int], Entries] = {}
+        self._warm: dict[str | None, ManifestSnapshot] = {}
         self._histories: dict[str | None, History] = defaultdict(History)
         self._merges: dict[str | None, list[Commit]] = {}
 
@@ -145,7 +146,11 @@ class ReachabilityScan:
         )
 
     def _read_newest(self, ref: BranchRef) -> ManifestSnapshot:
-        return read_newest(self.root.manifest(ref.incarnation))
+        """The newest manifest of a branch, read again only if it moved since the last look."""
+        location = self.root.manifest(ref.incarnation)
+        newest = read_newest(location, self._warm.get(ref.incarnation))
+        self._warm[ref.incarnation] = newest
+        return newest
 
     def _preflight(self, manifests: Iterable[ManifestSnapshot]) -> None:
         """Raise unless every table version that a branch shows now can be opened."""
@@ -210,7 +215,7 @@ class ReachabilityScan:
     ) -> dict[Place, frozenset[int]]:
         wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
         with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
-            shown = list(pool.map(lambda one: self._is_showing(*one), wanted))
+            shown = list(pool.map(lambda one: self._read_shown_entries(*one), wanted))
         pins: dict[Place, set[int]] = defaultdict(set)
         for entries in shown:
             for entry in entries:
@@ -237,7 +242,7 @@ class ReachabilityScan:
                 if is_newest or commit.manifest_version in manifests[branch]:
                     yield commit.merged
 
-    def _is_showing(self, branch: str | None, version: int) -> Entries:
+    def _read_shown_entries(self, branch: str | None, version: int) -> Entries:
         """The tables of a manifest version; none if an earlier cleanup removed it."""
         known = self._shown.get((branch, version))
         if known is not None:
@@ -270,7 +275,7 @@ class ReachabilityScan:
     ) -> dict[Place, int]:
         floors: dict[Place, int] = {}
         for branch, version in bases.items():
-            shown = self._is_showing(branch, version) if version else ()
+            shown = self._read_shown_entries(branch, version) if version else ()
             base = {(e.path, e.owner_branch): e.version for e in shown}
             for entry in newest[branch].state.entries.values():
                 place = (entry.path, entry.owner_branch)

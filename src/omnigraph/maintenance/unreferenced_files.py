@@ -109,12 +109,12 @@ class UnreferencedFiles:
         location = self._root.location(path)
         if not is_table(location):
             return []
-        wanted, known = self._is_wanted(mark, path), list_branches(location)
+        wanted, known = self._list_wanted(mark, path), list_branches(location)
         zombies = [name for name in list_tree_names(location) if name not in known]
         names = [*_sort_children_first(known), *zombies]
         return [name for name in names if name not in wanted and self._is_settled(path, name)]
 
-    def _is_wanted(self, mark: Reachable, path: str) -> set[str | None]:
+    def _list_wanted(self, mark: Reachable, path: str) -> set[str | None]:
         """The branches of a table that something shows or is about to."""
         if path == MANIFEST:
             return set(mark.manifests)

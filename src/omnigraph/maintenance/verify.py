@@ -19,7 +19,7 @@ from omnigraph.maintenance.reachability import Place
 from omnigraph.maintenance.stored_indexes import list_stored_indexes
 from omnigraph.maintenance.verify_rows import count_dangling_ends, verify_rows
 from omnigraph.maintenance.verify_schema import check_schema
-from omnigraph.progress import report_progress
+from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import History
@@ -71,7 +71,7 @@ def verify(branches: BranchReader, *, deep: bool = False) -> VerifyResult:
     report = Report()
     _verify_intents(branches.root, report)
     names = [str(name) for name in list_names(branches.root.store)]
-    with report_progress("verifying", total=len(names), unit="branches") as work:
+    with working("verifying", total=len(names), unit="branches") as work:
         for name in names:
             _verify_branch(branches, name, report, deep=deep)
             work.advance()
@@ -167,7 +167,7 @@ def _verify_table(seen: CatalogSnapshot, entry: TableEntry, report: Report, *, d
         report.checked["tables"] += 1
         rows = table.count_rows()
         if rows != entry.row_count:
-            message = f"it has {rows} rows and is recorded with {entry.row_count}"
+            message = f"it has {rows} rows, but {entry.row_count} are recorded"
             report.wrong("row_count", message, branch, key)
         if entry.owner == snapshot.ref.incarnation:
             _verify_head(snapshot, entry, report)
@@ -233,7 +233,7 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
     known = {path for path, _ in shown}
     for path in (MANIFEST, *root.table_paths()):
         if path not in known and path != MANIFEST:
-            report.note("unreferenced_table", f"{path} is no table of any branch")
+            report.note("unreferenced_table", f"{path} is not a table of any branch")
             continue
         try:
             location = root.location(path)
@@ -247,10 +247,12 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
             size = sum(file.size_bytes for file in files)
             report.note("unreferenced_files", f"{path} has {len(files)} of {size} bytes")
         for name in zombies:
-            report.note("zombie_branch", f"{path}/tree/{name} is no branch")
+            report.note("zombie_branch", f"{path}/tree/{name} is not a branch")
         for name in forks:
             if path != MANIFEST and (path, name) not in shown:
-                report.note("unreferenced_fork", f"{path}/tree/{name} is shown by no branch")
+                report.note(
+                    "unreferenced_fork", f"{path}/tree/{name} is not referenced by any branch"
+                )
 
 
 def _run_guarded(

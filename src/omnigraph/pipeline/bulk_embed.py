@@ -201,7 +201,7 @@ def list_graph_targets(
         ]
     for name in types:
         if not any(target.type_.name == name for target in found):
-            raise BadRequest(f"nothing says what the vectors of type '{name}' are made of")
+            raise BadRequest(f"the spec does not say how to build the vectors of '{name}'")
     chosen = [target for target in found if not types or target.type_.name in types]
     for target in chosen:
         _require_model(target, model)
@@ -215,7 +215,7 @@ def _list_specified(catalog: Catalog, name: str, spec: EmbedSpec) -> GraphTarget
     wanted = spec.types[name]
     property_ = type_.property(wanted.target)
     if property_ is None or not property_.type.is_vector:
-        raise BadRequest(f"{name}.{wanted.target} is no vector")
+        raise BadRequest(f"{name}.{wanted.target} is not a vector")
     if property_.type.dimension != spec.dimension:
         raise BadRequest(
             f"{name}.{wanted.target} has {property_.type.dimension} dimensions, "
@@ -224,7 +224,7 @@ def _list_specified(catalog: Catalog, name: str, spec: EmbedSpec) -> GraphTarget
     for field in wanted.fields:
         source = type_.property(field)
         if source is None or source.type.is_vector or source.type.is_blob:
-            raise BadRequest(f"{name}.{field} is no property a text can be made of")
+            raise BadRequest(f"{name}.{field} cannot be used as text")
     return GraphTarget(type_, property_, wanted.fields)
 
 

@@ -16,7 +16,7 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, require_free, write_whole
 from omnigraph.cli.output import print_json
 from omnigraph.cli.place_options import check_place, open_view, place_options
-from omnigraph.progress import Work, report_progress
+from omnigraph.progress import Work, working
 from omnigraph.settings import ENGINES
 
 
@@ -29,11 +29,16 @@ from omnigraph.settings import ENGINES
 )
 @force_option
 @click.option(
-    "--format", "format_", type=click.Choice(("jsonl", "parquet")), help="A folder of such files."
+    "--format",
+    "format_",
+    type=click.Choice(("jsonl", "parquet")),
+    help="Write a folder of files in this format.",
 )
-@click.option("--engine", type=click.Choice(ENGINES), help="Where a folder is written.")
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
-@click.option("--jsonl", is_flag=True, hidden=True, help="What is written anyway.")
+@click.option("--engine", type=click.Choice(ENGINES), help="Where the folder is written.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
+@click.option(
+    "--jsonl", is_flag=True, hidden=True, help="Accepted for scripts; JSON lines are the default."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was written with --out.")
 def export(
     scope: CommandTarget,
@@ -55,12 +60,12 @@ def export(
     """
     check_place(branch, at, snapshot)
     if as_json and out in (None, "-"):
-        raise click.UsageError("the records are printed: --json needs --out PATH")
+        raise click.UsageError("--json requires --out PATH, since the records go to stdout")
     require_free(out, force=force)
     view = open_view(scope, branch, at, snapshot)
     if format_ is not None or engine is not None:
         if out is None or out == "-":
-            raise click.UsageError("files are written to a folder: give it with --out")
+            raise click.UsageError("--format and --engine write a folder: give it with --out")
         if force:
             raise click.UsageError("--force replaces a file; a folder must be new")
         engine = engine or "local"
@@ -86,7 +91,7 @@ def export(
     written = _Written()
     # On a terminal the records themselves are to be seen.
     are_seen = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
-    told = nullcontext() if are_seen else report_progress("exporting", total=total, unit="records")
+    told = nullcontext() if are_seen else working("exporting", total=total, unit="records")
     with told as work:
         write_whole(out, written.counting(view.export_jsonl(types or None), work), force=force)
     if as_json:

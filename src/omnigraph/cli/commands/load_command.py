@@ -58,8 +58,13 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     type=click.Choice(ENGINES),
     help="On Spark, unless OMNIGRAPH_LOAD_ENGINE says otherwise, or in this process.",
 )
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="By the name otherwise.")
-@click.option("--type", "type_name", metavar="T", help="The type of the rows of a table.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="The input format; by default, by file name.",
+)
+@click.option("--type", "type_name", metavar="T", help="The type of the rows of a table file.")
 @click.option(
     "--column",
     "columns",
@@ -67,20 +72,22 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     metavar="P=C",
     help="Property P is column C; also for id, from and to. Repeatable.",
 )
-@click.option("--partial", is_flag=True, help="Merge: keep what a record leaves out.")
+@click.option(
+    "--partial", is_flag=True, help="With merge: keep the properties a record leaves out."
+)
 @click.option(
     "--on-error",
     type=click.Choice(("fail", "skip")),
     default="fail",
     show_default=True,
-    help="Refuse bad rows, or go on without them.",
+    help="Reject the load on bad rows, or skip them.",
 )
 @click.option(
-    "--rejects", type=FILE, metavar="PATH", help="Write every refused record to this file."
+    "--rejects", type=FILE, metavar="PATH", help="Write every rejected record to this file."
 )
 @force_option
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
-@click.option("--yes", is_flag=True, help="Overwrite a graph elsewhere without being asked.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def load(
     scope: CommandTarget,

@@ -14,9 +14,9 @@ from omnigraph.cli.output import print_json
 @click.option("--deep", is_flag=True, help="Read every row as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def verify(scope: CommandTarget, deep: bool, as_json: bool) -> int:
-    """Look whether everything is in order on every branch; changes nothing.
+    """Check the integrity of every branch; changes nothing.
 
-    Exits with 1 if something is wrong. What is merely worth knowing is shown and changes nothing.
+    Exits with 1 if something is wrong. Notes are shown and do not affect the exit code.
     """
     graph = scope.open(read_only=True)
     result = graph.verify(deep=deep)

@@ -19,7 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.embedder import Embedder, TextRole
 from omnigraph.execution.embed.local_embedder import LocalEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
-from omnigraph.progress import report_progress
+from omnigraph.progress import working
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
@@ -108,7 +108,7 @@ def parse_selector(text: str) -> RecordSelector:
     name, equals, value = text.partition("=")
     type_name, colon, field = name.rpartition(":")
     if not equals or not field or (colon and not type_name):
-        raise BadRequest(f"a selection is written [Type:]field=value, not '{text}'")
+        raise BadRequest(f"a selection must be written [Type:]field=value, not '{text}'")
     return RecordSelector(type_name or None, field, value)
 
 
@@ -207,12 +207,12 @@ class _Kept:
 def check_request(request: EmbedRequest) -> None:
     """Raise unless the request fits its spec."""
     if request.is_clean and request.is_reembed_all:
-        raise BadRequest("records are either cleaned or embedded again, not both")
+        raise BadRequest("records can be cleaned or embedded again, not both")
     named = [*request.types, *(s.type for s in request.selectors if s.type is not None)]
     for name in named:
         if name not in request.spec.types:
             known = ", ".join(sorted(request.spec.types))
-            raise BadRequest(f"the spec says nothing of type '{name}'; it knows {known}")
+            raise BadRequest(f"the spec does not mention type '{name}'; its types are {known}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class _FileRun:
 
         `made` are the first of them, from an earlier run.
         """
-        with report_progress("embedding", unit="records") as work:
+        with working("embedding", unit="records") as work:
             for some in _split_into_batches(_read_lines(self._request), self._embed_lines()):
                 begun = [self._begin(number, line, next(made, None)) for number, line in some]
                 yield from self._finish(begun)

@@ -170,7 +170,7 @@ def decode_commit(one: Row) -> Commit:
         raise ManifestCorrupt(f"commit {one['object_id']!r} lacks its version or its time")
     details = metadata.get("details", {})
     if not isinstance(details, dict):
-        raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are no object")
+        raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are not an object")
     return Commit(
         commit_id=CommitId(one["object_id"]),
         branch=one["table_branch"] or MAIN,
@@ -227,9 +227,9 @@ def _decode_object(one: Row) -> Mapping[str, object]:
     try:
         value = json.loads(one["metadata"] or "")
     except ValueError as error:
-        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is no JSON") from error
+        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is not JSON") from error
     if not isinstance(value, dict):
-        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is no object")
+        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is not an object")
     return value
 
 

@@ -79,7 +79,7 @@ class Committing:
         if native is None or isinstance(native, Exception):
             return _settle(staged, native)
         if native.version != staged.target_version:
-            raise _raise_landed_elsewhere(staged, native.version)
+            raise _make_landed_elsewhere_error(staged, native.version)
         if time.monotonic() - self.looked_at > SLEPT_S:
             _require_followed(staged)
         known = staged.base.columns if staged.base and staged.changes_only_rows else None
@@ -187,14 +187,16 @@ def _settle(staged: StagedTransaction, error: Exception | None) -> CommittedVers
     if landed == staged.target_version:
         return _verify_landed(staged, None)
     if landed is not None:
-        raise _raise_landed_elsewhere(staged, landed)
-    raise _raise_not_landed(staged, newest, error) from error
+        raise _make_landed_elsewhere_error(staged, landed)
+    raise _make_not_landed_error(staged, newest, error) from error
 
 
-def _raise_not_landed(staged: StagedTransaction, newest: int, error: Exception | None) -> OmniError:
+def _make_not_landed_error(
+    staged: StagedTransaction, newest: int, error: Exception | None
+) -> OmniError:
     if newest > staged.read_version or (error is not None and is_conflict(error)):
         if staged.base is None:
-            return AlreadyExists(f"there is already a table at {staged.location}")
+            return AlreadyExists(f"a table already exists at {staged.location}")
         return RetryableCommitConflict(
             f"{staged.location} moved from version {staged.read_version} to {newest} meanwhile"
         )
@@ -232,7 +234,7 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
     return CommittedVersion(table.version, row_count, staged.uuid, table)
 
 
-def _raise_landed_elsewhere(staged: StagedTransaction, version: int) -> RecoveryRequired:
+def _make_landed_elsewhere_error(staged: StagedTransaction, version: int) -> RecoveryRequired:
     return RecoveryRequired(
         staged.uuid,
         f"it was committed to {staged.location} as version {version} "

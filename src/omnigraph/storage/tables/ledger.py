@@ -68,7 +68,7 @@ def stage_ledger(
     """A new ledger, of which exactly one creator wins. `schema` is that of its rows."""
     assert state.num_rows, "a ledger needs state rows: replacing them is what makes writers collide"
     if is_table(location):
-        raise AlreadyExists(f"there is already a table at {location}")
+        raise AlreadyExists(f"a table already exists at {location}")
     marked = schema.append(_MARK)
     rows = _add_marks(state, lineage).cast(marked)
     written = write_uncommitted(location, rows)
@@ -78,7 +78,7 @@ def stage_ledger(
 def read_state(table: Table) -> LedgerState:
     """The state rows: reads the state's own file and nothing else."""
     ids = _list_state_fragments(table)
-    assert ids, f"{table!r} is no ledger, or has lost its state"
+    assert ids, f"{table!r} is not a ledger, or has lost its state"
     rows = table.scan(fragments=ids)
     is_state = pc.is_valid(rows.column(STATE_MARK))
     rows = rows.drop_columns([STATE_MARK])

@@ -98,7 +98,7 @@ def read_file(location: TableLocation, path: str) -> bytes:
 
 
 def _make_no_file(location: TableLocation, path: str) -> StorageFailure:
-    return StorageFailure(StorageKind.NOT_FOUND, f"there is no {path} of {location}")
+    return StorageFailure(StorageKind.NOT_FOUND, f"no {path} of {location}")
 
 
 def remove_files(location: TableLocation, paths: Iterable[str]) -> None:

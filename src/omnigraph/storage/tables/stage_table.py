@@ -218,7 +218,7 @@ def stage_create(
 ) -> StagedTransaction:
     """A new table, of which exactly one creator wins; the others get `AlreadyExists`."""
     if is_table(location):
-        raise AlreadyExists(f"there is already a table at {location}")
+        raise AlreadyExists(f"a table already exists at {location}")
     written = [] if rows is None else write_uncommitted(location, rows)
     return stage_first_version(location, schema, written, uuid=uuid, properties=properties)
 

@@ -422,7 +422,7 @@ def open_newest(location: TableLocation) -> Table:
         )
     except Exception as error:
         if not probes.has_versions(location):
-            raise _raise_no_table(location) from error
+            raise _make_no_table_error(location) from error
         raise translate(error, f"opening {location}") from error
     return Table(location, open_at_home(location, native))
 
@@ -443,7 +443,7 @@ def _explain_open_failure(location: TableLocation, version: int, error: Exceptio
     if probes.is_version(location, version):
         return translate(error, f"opening version {version} of {location}")
     if not probes.has_versions(location):
-        return _raise_no_table(location)
+        return _make_no_table_error(location)
     newest = open_newest(location)
     if version > newest.version or version < _find_first_version(newest):
         return StorageFailure(
@@ -463,8 +463,8 @@ def _find_first_version(table: Table) -> int:
     return int(record["parent_version"]) if record else 1
 
 
-def _raise_no_table(location: TableLocation) -> StorageFailure:
-    return StorageFailure(StorageKind.NOT_FOUND, f"there is no table at {location}")
+def _make_no_table_error(location: TableLocation) -> StorageFailure:
+    return StorageFailure(StorageKind.NOT_FOUND, f"no table at {location}")
 
 
 def _describe_fragment(metadata: lance.FragmentMetadata) -> Fragment:
