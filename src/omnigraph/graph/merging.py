@@ -173,8 +173,8 @@ class BranchMerge:
             "target": self.plan.target.branch,
             "outcome": str(self.plan.relation.outcome),
             "base_commit_ids": list(self.plan.relation.bases),
-            "tables": [msgspec.to_builtins(one) for one in self.plan.counts],
-            "resolved": dict(self.plan.resolved),
+            "tables": [msgspec.to_builtins(one) for one in self.plan.changes.counts],
+            "resolved": dict(self.plan.changes.resolved),
         }
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
