@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
+from omnigraph.execution.read.input import ReadGuard
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.query_result import QueryResult
@@ -82,11 +83,17 @@ class GraphView:
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        guard: ReadGuard | None = None,
     ) -> QueryResult:
-        """Run a read query of a text on this view, in this process or on `spark`."""
+        """Run a read query of a text on this view, in this process or on `spark`.
+
+        In this process a `guard` is asked before every block of rows, and may end the query.
+        """
         now = datetime.datetime.now(datetime.UTC)
         text = as_source_text(query, "<query>")
-        request = querying.QueryRequest(text, name, params, now, engine, session, spark_conf or {})
+        request = querying.QueryRequest(
+            text, name, params, now, engine, session, spark_conf or {}, guard
+        )
         branch = None if self._snapshot else str(self._view.snapshot.branch)
         target = {"branch": branch, "snapshot": self._snapshot}
         return querying.run_query(self._view, request, self._settings, target)

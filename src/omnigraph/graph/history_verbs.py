@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from omnigraph.graph.reading_verbs import ReadingVerbs
 
 if TYPE_CHECKING:
+    from omnigraph.graph.keyed_writes import KeptWrite
     from omnigraph.graph.merging import MergeResult
     from omnigraph.history.baseline import Baseline
     from omnigraph.history.diff import Diff
@@ -64,6 +65,7 @@ class HistoryVerbs(ReadingVerbs):
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
     ) -> MergeResult:
         """Merge a branch into another one, as one commit or not at all.
 
@@ -83,6 +85,7 @@ class HistoryVerbs(ReadingVerbs):
                 where many rows changed.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the merge: it is made once, however often it is asked for.
 
         Raises:
             MergeConflicts: the branches contradict each other and nothing decides.
@@ -93,15 +96,19 @@ class HistoryVerbs(ReadingVerbs):
         ('fast_forward', 3)
         """
         from omnigraph.graph import merging
+        from omnigraph.graph.keyed_writes import WriteKey
 
         if not dry_run:
             self._open.require_writable()
+        given = merging.load_decisions(decisions)
+        target, who = self._choose(into), actor or self.actor
+        asked = (source.strip(), target.strip(), resolve, list(given), expected_head, message)
         request = merging.MergeRequest(
             source=source,
-            target=self._choose(into),
+            target=target,
             resolve=resolve,
-            decisions=merging.load_decisions(decisions),
-            actor=actor or self.actor,
+            decisions=given,
+            actor=who,
             expected_head=expected_head,
             dry_run=dry_run,
             delete_branch=delete_branch,
@@ -109,8 +116,30 @@ class HistoryVerbs(ReadingVerbs):
             engine=engine,
             session=session,
             spark_conf=spark_conf,
+            key=WriteKey.of(idempotency_key, "merge", who, *asked),
         )
         return merging.merge(self._open.views, self._open.writer, request)
+
+    def find_write(
+        self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
+    ) -> KeptWrite:
+        """What became of a write that was sent with an idempotency key, by the same actor.
+
+        Raises:
+            WriteNotFound: no commit of the branch was made under it.
+
+        >>> add = 'query q() { insert Person { name: "Cy" } }'
+        >>> first = graph.mutate(add, idempotency_key="add-cy")
+        >>> again = graph.mutate(add, idempotency_key="add-cy")
+        >>> again.commit == first.commit == graph.find_write("add-cy").commit
+        True
+        >>> again.is_replayed, len(graph.nodes("Person"))
+        (True, 3)
+        """
+        from omnigraph.graph.keyed_writes import find_write
+
+        who = actor or self.actor
+        return find_write(self._open.views, idempotency_key, who, self._choose(branch))
 
     def tag(
         self,

@@ -63,6 +63,11 @@ class QueryResult:
     def columns(self) -> list[str]:
         return list(self._read.schema.names)
 
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns with their Arrow types, known before any row is read."""
+        return self._read.schema
+
     @cached_property
     def _table(self) -> pa.Table:
         if self._failure is not None:
