@@ -12,20 +12,25 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import (
     BadRequest,
+    BranchNotFound,
     MergeConflict,
     MergeConflicts,
     OmniError,
+    PreconditionFailed,
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.evolving import adopt_schema
+from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, write_once
 from omnigraph.graph.merge_engine import MergeEngine
+from omnigraph.history.branch_schemas import list_lacking_steps
 from omnigraph.history.conflict_resolution import Take
 from omnigraph.history.conflict_rules import Given, parse_rules
 from omnigraph.history.conflicts import build_conflict_table
 from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
 from omnigraph.history.merge_bases import Commits, MergeOutcome
 from omnigraph.history.merge_staging import stage_merge
-from omnigraph.identity import TableKey
+from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage import graph_branches
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
@@ -52,6 +57,7 @@ class MergeRequest:
     session: object | None = None
     """A Spark session of the caller's."""
     spark_conf: Mapping[str, str] | None = None
+    key: WriteKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,8 @@ class MergeResult:
     commit: Commit | None = None
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def conflict_table(self) -> pa.Table:
@@ -115,13 +123,51 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
         return _make_result(request, plan, change.engine, None)
-    published = writer.write(
-        change, branch=target, actor=request.actor, expected_head=request.expected_head
+    carried = _carry_schema(views, writer, change, request)
+    written = write_once(
+        writer,
+        change,
+        change.describe,
+        request.key,
+        branch=target,
+        actor=request.actor,
+        expected_head=request.expected_head if carried is None else carried,
     )
-    assert change.plan is not None, "a write that returns was prepared"
-    commit = published.commit if published else None
-    result = _make_result(request, change.plan, change.engine, commit)
+    if written.kept is not None:
+        result = _replayed_result(request, written.kept)
+    else:
+        assert change.plan is not None, "a write that returns was prepared"
+        result = _make_result(request, change.plan, change.engine, written.commit)
     return _delete_source_branch(views, result) if request.delete_branch else result
+
+
+def _carry_schema(
+    views: BranchSnapshots, writer: Writer, change: BranchMerge, request: MergeRequest
+) -> CommitId | None:
+    """Give the target what the schema of the source has beyond its own, as a commit before.
+
+    Not if the merge would be refused anyway. Gives the head the target has then, if it was
+    insisted on one.
+    """
+    source, target = views.read_newest(request.source), views.read_newest(request.target)
+    if not list_lacking_steps(target, source):
+        return None
+    if request.expected_head is not None and target.snapshot.head != request.expected_head:
+        raise PreconditionFailed(
+            target.snapshot.branch, CommitId(request.expected_head), target.snapshot.head
+        )
+    plan = change.plan_on(target)
+    if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
+        return None
+    _require_no_conflicts(plan)
+    adopt_schema(writer, source, request.target, request.actor)
+    return views.read_newest(request.target).snapshot.head if request.expected_head else None
+
+
+def _require_no_conflicts(plan: MergePlan) -> None:
+    if plan.changes.conflicts:
+        doing = f"merging '{plan.source.branch}' into '{plan.target.branch}'"
+        raise MergeConflicts(doing, plan.changes.conflicts)
 
 
 class BranchMerge:
@@ -151,10 +197,8 @@ class BranchMerge:
         plan = self.plan_on(view)
         if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
             return None
+        _require_no_conflicts(plan)
         changes = plan.changes
-        if changes.conflicts:
-            doing = f"merging '{plan.source.branch}' into '{plan.target.branch}'"
-            raise MergeConflicts(doing, changes.conflicts)
         return Prepared(
             stage_merge(changes, view.snapshot, ticket),
             changes.adopted,
@@ -163,8 +207,20 @@ class BranchMerge:
             merging=Merging(plan.source, plan.history),
         )
 
+    def describe(self) -> dict[str, object]:
+        """What it does, as it is kept with its commit."""
+        assert self.plan is not None, "what was written was prepared"
+        return {
+            "source": self.plan.source.branch,
+            "target": self.plan.target.branch,
+            "outcome": str(self.plan.relation.outcome),
+            "base_commit_ids": list(self.plan.relation.bases),
+            "tables": [msgspec.to_builtins(one) for one in self.plan.changes.counts],
+            "resolved": dict(self.plan.changes.resolved),
+        }
+
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """It is computed anew on both branches as they are then."""
+        """It is computed again from the current state of both branches."""
         return True
 
 
@@ -208,11 +264,19 @@ def _make_result(
     )
 
 
+def _replayed_result(request: MergeRequest, kept: KeptWrite) -> MergeResult:
+    """The same as the first time, from what was kept with the commit."""
+    answer = {"conflicts": (), "dry_run": False, "actor_id": request.actor, **kept.answer}
+    return replace(msgspec.convert(answer, MergeResult), commit=kept.commit, is_replayed=True)
+
+
 def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:
     """The result after deleting the source; a refusal is told and is no failure of the merge."""
     try:
         graph_branches.delete(views.root, result.source)
     except OmniError as error:
+        if result.is_replayed and isinstance(error, BranchNotFound):
+            return replace(result, branch_deleted=True)
         return replace(result, branch_deleted=False, branch_delete_error=error.message)
     return replace(result, branch_deleted=True)
 
