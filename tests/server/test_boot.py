@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.errors import BadRequest
 from omnigraph.server.access import RuntimeState, classify_state
+from omnigraph.server.hosted_graphs import Store
+from omnigraph.server.serve_options import Address, ServeFlags, read_options
 from server.serving import ALL, boot, serving
 
 TOKENS = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
@@ -50,21 +53,35 @@ def test_without_tokens_it_refuses_to_start_unless_told_to(people) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("stores", "settings", "said"),
     [
-        (("--bind", "nowhere"), "HOST:PORT"),
-        (("--bind", "127.0.0.1:99999"), "HOST:PORT"),
-        (("--store", "x/people.omni"), "two graphs have the id 'people'"),
-        (("--store", "x/pe ople"), "cannot be the id of a graph"),
-        (("--store", "x=graphs"), "cannot be the id of a graph"),
-        (("--workers", "0"), "not in the range"),
+        (("x/people.omni", "y/people.omni"), {}, "two graphs have the id 'people'"),
+        (("x/pe ople",), {}, "cannot be the id of a graph"),
+        (("x=graphs",), {}, "cannot be the id of a graph"),
+        ((), {}, "no graph to serve"),
+        (("x",), {"grace_s": "soon"}, "OMNIGRAPH_SHUTDOWN_GRACE_SECONDS"),
     ],
 )
-def test_flags_that_cannot_be_meant_are_refused(people, arguments, said) -> None:
-    done = boot("--store", str(people), "--unauthenticated", *arguments)
-    assert done.returncode in (1, 2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+def test_flags_that_cannot_be_meant_are_refused(stores, settings, said) -> None:
+    with pytest.raises(BadRequest, match=said):
+        read_options(ServeFlags(stores=stores, settings=settings), {})
+
+
+@pytest.mark.parametrize("text", ["nowhere", "127.0.0.1:99999", "127.0.0.1:", ":80", "a:b", "a:-1"])
+def test_an_address_has_a_host_and_a_port(text) -> None:
+    with pytest.raises(BadRequest, match="HOST:PORT"):
+        Address.parse(text)
+    assert Address.parse("[::1]:80") == Address("::1", 80)
+    assert str(Address("::1", 80)) == "[::1]:80"
+
+
+def test_a_graph_is_called_as_its_folder_or_as_it_is_told() -> None:
+    called = {text: Store.parse(text) for text in ("a/people.omni", "s3://b/g=team-a", "y=1/g/")}
+    assert called == {
+        "a/people.omni": Store("a/people.omni", "people"),
+        "s3://b/g=team-a": Store("s3://b/g", "team-a"),
+        "y=1/g/": Store("y=1/g/", "g"),
+    }
 
 
 def test_an_address_that_is_taken_is_refused(people) -> None:

@@ -73,14 +73,14 @@ def test_workers_that_cannot_start_say_why_once(tmp_path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.crash
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("workers", [2, 4])
 def test_every_acknowledged_write_is_there_after_a_storm_with_kills(people, workers: int) -> None:
     """Clients mix reads and keyed writes while workers are killed at random."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
     seconds, clients = float(os.environ.get("OMNIGRAPH_TEST_STORM_SECONDS", "60")), 24
-    flags = ("--unauthenticated", "--workers", str(max(workers, 2)))
+    flags = ("--unauthenticated", "--workers", str(workers))
     acknowledged: list[str] = []
     wrong: list[object] = []
     waits: list[float] = []
