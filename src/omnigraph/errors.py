@@ -816,6 +816,12 @@ class StorageFailure(StorageError):
         super().__init__(message)
         self.kind = kind
 
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether there was no room; the substrate has no other way to tell than its words."""
+        words = self.message.lower()
+        return "no space left" in words or "quota exceeded" in words
+
     def details(self) -> Mapping[str, JsonValue]:
         return {"storage_kind": str(self.kind)}
 

@@ -333,15 +333,18 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         clean = run_cleanup if confirm else preview_cleanup
         return clean(self._open.views.root, Retention(keep, age))
 
-    def verify(self, *, deep: bool = False) -> VerifyResult:
-        """Everything about the graph that is not as it must be; `deep` reads every row.
+    def verify(self, *, deep: bool = False, history: bool = False) -> VerifyResult:
+        """Everything about the graph that is not as it must be.
+
+        `deep` reads every row and compares every file with its checksum; `history` looks at every
+        commit that can still be read, and not only at the newest of each branch.
 
         >>> graph.verify(deep=True).is_sound
         True
         """
         from omnigraph.maintenance.verify import verify
 
-        return verify(self._open.views, deep=deep)
+        return verify(self._open.views, deep=deep, history=history)
 
     def maintain(self) -> MaintainResult:
         """Optimize and clean up if the policy of the settings says that it is due.

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from omnigraph.errors import ConflictError, OmniError, StorageFailure
+from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError, StorageFailure
 from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.layout import MANIFEST, STAGING
+from omnigraph.storage.lost_branches import list_marked, unmark_deleted
 from omnigraph.storage.recovery.intent import list_pending_intents
 from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.refs import list_refs
 from omnigraph.storage.tables.lance_branches import (
     LanceBranch,
     delete_branch,
@@ -81,6 +83,7 @@ class UnreferencedFiles:
         while True:
             found = [one for one in self._find_unwanted(paths, errors) if one not in tried]
             if not found:
+                self._drop_marks()
                 return errors
             with self._root.hold() as hold:
                 still = set(self._find_unwanted({path for path, _ in found}, errors))
@@ -149,6 +152,19 @@ class UnreferencedFiles:
             return
         self._first_seen.forget([f"{path}/tree/{name}"])
         self.reclaimed.append(f"{path}/tree/{name}")
+
+    def _drop_marks(self) -> None:
+        """Remove the marks of deleted branches of which nothing is left, or that live after all."""
+        store, manifest = self._root.store, self._root.location(MANIFEST)
+        if not list_marked(store):
+            return
+        with self._root.hold() as hold:
+            left = set(list_branches(manifest)) | set(list_tree_names(manifest))
+            alive = {ref.incarnation for ref in list_refs(store)}
+            for incarnation in list_marked(store):
+                if incarnation in alive or incarnation not in left:
+                    hold.check()
+                    unmark_deleted(store, incarnation)
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -229,7 +245,8 @@ def _sort_children_first(branches: Mapping[str, LanceBranch]) -> list[str]:
     while waiting:
         parents = {branch.parent_branch for branch in waiting.values()}
         leaves = sorted(name for name in waiting if name not in parents)
-        assert leaves, "a branch is no descendant of itself"
+        if not leaves:
+            raise ManifestCorrupt(f"the branches {', '.join(sorted(waiting))} start at each other")
         ordered += leaves
         for name in leaves:
             del waiting[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -11,8 +11,9 @@ from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_c
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
-from omnigraph.cli.input_files import force_option, read_stdin, require_free
+from omnigraph.cli.input_files import force_option, require_free, take_stdin
 from omnigraph.cli.output import note, print_json
+from omnigraph.output_files import OutputFile
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def load(
     and CSV hold the rows of one type.
     """
     require_free(rejects, force=force)
+    refused = None if rejects is None else OutputFile(rejects)
     if mode == "overwrite":
         ask_consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
@@ -132,7 +134,7 @@ def load(
             columns=_parse_columns(columns),
             partial=partial,
             on_error=on_error,
-            rejects=rejects,
+            rejects=refused,
             spark_conf=parse_spark_options(spark_conf),
         )
     if as_json:
@@ -150,12 +152,12 @@ ingest = click.Command(
 )
 
 
-def _read_records(places: tuple[str, ...]) -> bytes | str | list[str]:
+def _read_records(places: tuple[str, ...]) -> BinaryIO | str | list[str]:
     if "-" not in places:
         return places[0] if len(places) == 1 else list(places)
     if len(places) > 1:
         raise click.UsageError("stdin cannot be loaded together with files")
-    return read_stdin()
+    return take_stdin()
 
 
 def _parse_columns(given: tuple[str, ...]) -> dict[str, str]:

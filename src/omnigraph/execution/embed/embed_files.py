@@ -19,6 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.embedder import Embedder, TextRole
 from omnigraph.execution.embed.local_embedder import LocalEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
+from omnigraph.output_files import OutputFile
 from omnigraph.progress import working
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
@@ -122,6 +123,7 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
         EmbeddingFailed: the provider did not answer properly.
     """
     check_request(request)
+    output = OutputFile(request.output)
     run, kept = (
         _FileRun(request, embedder),
         _Kept(request, None if embedder is None else embedder.model),
@@ -135,7 +137,7 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
                     file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        kept.scratch.replace(request.output)
+        output.put(kept.scratch)
         is_done = True
     except OSError as error:
         raise BadRequest(f"cannot write {request.output}: {error.strerror}") from None

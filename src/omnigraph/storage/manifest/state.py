@@ -27,6 +27,7 @@ from omnigraph.storage.manifest.manifest_rows import (
     make_tombstone_row_id,
     make_version_row_id,
 )
+from omnigraph.storage.tables.location import is_flat_name
 
 _TABLE_KINDS = frozenset({RowKind.TABLE, RowKind.TABLE_VERSION, RowKind.TABLE_TOMBSTONE})
 
@@ -122,6 +123,10 @@ class ManifestState:
                 raise ManifestCorrupt(f"two live tables share the name {entry.table_key}")
             by_key[entry.table_key] = entry
         return by_key
+
+    def require_consistent(self) -> None:
+        """Raise unless every live table is registered and no two of them share a name."""
+        _ = self.entries
 
     @cached_property
     def row_counts(self) -> Mapping[str, int]:
@@ -301,13 +306,12 @@ class _Fold:
         )
         if one["metadata"] is None or one["row_count"] is None:
             raise _make_corrupt_error(one, "lacks its metadata or its row count")
-        owner = _decode_metadata(one).get("owner")
+        branch, owner = one["table_branch"], _decode_metadata(one).get("owner")
+        for name in (branch, owner):
+            is_branch = name is None or (isinstance(name, str) and is_flat_name(name))
+            _require(one, is_branch, f"names the branch {name!r}, which is not a ULID")
         pin = TableVersion(
-            identity,
-            version,
-            one["table_branch"],
-            one["row_count"],
-            None if owner is None else str(owner),
+            identity, version, branch, one["row_count"], None if owner is None else str(owner)
         )
         known = self.versions.get(identity)
         if known is None or version > known[0].version:
@@ -351,7 +355,7 @@ class _Fold:
             contract=self.contract,
             foreign=tuple(self.foreign),
         )
-        assert state.entries is not None  # folding checks names and registrations
+        state.require_consistent()
         return state
 
 

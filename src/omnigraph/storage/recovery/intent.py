@@ -22,6 +22,7 @@ from omnigraph.storage.layout import RECOVERY, find_operation, make_intent_path,
 from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.manifest.manifest_changes import NewCommit, SetVersion
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.sealed_json import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
 
 FORMAT = 2
@@ -126,7 +127,7 @@ class Intent:
 
 def encode_intent(intent: Intent) -> bytes:
     body = {"schema_version": intent.format, **msgspec.to_builtins(intent)}
-    return msgspec.json.format(msgspec.json.encode(body), indent=2)
+    return msgspec.json.format(msgspec.json.encode(seal(body)), indent=2)
 
 
 def decode_intent(data: bytes, path: str) -> Intent:
@@ -145,7 +146,8 @@ def decode_intent(data: bytes, path: str) -> Intent:
 def _check_format(data: bytes, path: str) -> None:
     """Nothing else of an intent may be read before this passed."""
     try:
-        version = msgspec.json.decode(data)["schema_version"]
+        body = msgspec.json.decode(data)
+        version = body["schema_version"]
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ManifestCorrupt(
             f"{path} is not an intent: {error!r}; quarantine it to continue"
@@ -157,6 +159,7 @@ def _check_format(data: bytes, path: str) -> None:
         )
     if type(version) is not int or version < PLAIN_FORMAT:
         raise ManifestCorrupt(f"{path} has the unknown format {version!r}")
+    require_seal(body, path, ("schema_version", *Intent.__slots__))
 
 
 def _check_shape(intent: Intent, path: str) -> None:

@@ -31,6 +31,7 @@ from omnigraph.storage.tables.file_integrity import is_complete_version
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.lance_errors import is_conflict, translate, translate_errors
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_version
 from omnigraph.storage.tables.probes import is_version
 from omnigraph.storage.tables.stage_table import StagedTransaction
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
@@ -152,6 +153,7 @@ def restore(
         restored = LanceDataset.commit(
             newest.native, transaction, storage_options=location.native_options, max_retries=0
         )
+    note_version(location, int(restored.version), newest.version, uuid)
     return int(restored.version)
 
 
@@ -217,6 +219,7 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
     if table is not None and is_complete_version(
         staged.location, staged.target_version, staged.uuid, staged.read_version
     ):
+        _note(staged)
         return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
     try:
         table = table or open_table(staged.location, staged.target_version)
@@ -231,7 +234,12 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
             f"version {table.version} of {staged.location} holds transaction {record.uuid} "
             f"based on version {record.read_version}",
         )
+    _note(staged)
     return CommittedVersion(table.version, row_count, staged.uuid, table)
+
+
+def _note(staged: StagedTransaction) -> None:
+    note_version(staged.location, staged.target_version, staged.read_version, staged.uuid)
 
 
 def _make_landed_elsewhere_error(staged: StagedTransaction, version: int) -> RecoveryRequired:

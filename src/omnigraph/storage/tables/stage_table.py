@@ -32,6 +32,7 @@ from omnigraph.storage.tables.fragments import (
 )
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_deletions
 from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, is_table
 
 _SMALL_FRAGMENT_ROWS = 1024
@@ -404,6 +405,7 @@ def _drop_rows(
             else:
                 kept.append(left)
     require_complete_deletions(table.location, kept)
+    note_deletions(table.location, kept)
     return kept, emptied
 
 
