@@ -23,7 +23,7 @@ _FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class FirstSeenNote:
-    """When something was first seen, by the clock of whoever saw it, and who was at work."""
+    """When something was first seen, by the clock of that process, and the live write notes."""
 
     at_us: int
     notes: frozenset[str] = frozenset()

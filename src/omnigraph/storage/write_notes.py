@@ -7,7 +7,7 @@ note under the fence knows that all its files are there.
 
 On a local disk a note is a locked file: the kernel knows who lives, be it asleep. Elsewhere it is
 an object that its author keeps changing. So is the note of work that goes from process to process,
-as that of a Spark job does: whoever works on it finds the note by an object beside its files.
+as that of a Spark job does: whoever works on it finds the note by an object next to its files.
 """
 
 from __future__ import annotations
