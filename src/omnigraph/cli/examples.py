@@ -108,6 +108,10 @@ EXAMPLES = {
     "recovery pending": ("omnigraph recovery pending music.omni",),
     "recovery list": ("omnigraph recovery list music.omni",),
     "alias": ("omnigraph alias albums-of ada", "omnigraph alias albums-of ada --json"),
+    "serve": (
+        "omnigraph serve --store music.omni --unauthenticated",
+        "omnigraph serve --store music.omni=music --bind 0.0.0.0:8080 --workers 4",
+    ),
     "login": ('echo "$TOKEN" | omnigraph login lab',),
     "logout": ("omnigraph logout lab",),
     "config path": ("omnigraph config path",),

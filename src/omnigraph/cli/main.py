@@ -89,6 +89,7 @@ ENTRIES = {
     "fmt": Entry(f"{_COMMANDS}.fmt_command", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
     "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
+    "serve": Entry(f"{_COMMANDS}.serve_command", "serve", "Serve graphs over HTTP."),
     "login": Entry(f"{_COMMANDS}.login_command", "login", "Store the token for a server."),
     "logout": Entry(f"{_COMMANDS}.login_command", "logout", "Remove the token for a server."),
     "config": Entry(f"{_COMMANDS}.config_command", "config", "Show the operator's configuration."),
@@ -108,7 +109,8 @@ COMMANDS BY CAPABILITY
            schema show, schema apply
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
-           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain
+           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
+           serve
   control  steer many graphs: none yet
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version

@@ -44,7 +44,7 @@ class Branch(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerb
         return self.graph.delete_branch(self.name)
 
     def rename(self, new_name: str) -> BranchRef:
-        """Give this branch another name; this object goes by it from now on."""
+        """Rename this branch; this object uses the new name from now on."""
         ref = self.graph.rename_branch(self.name, new_name)
         self._default_branch = str(ref.name)
         return ref

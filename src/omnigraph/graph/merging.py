@@ -12,6 +12,7 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import (
     BadRequest,
+    BranchNotFound,
     MergeConflict,
     MergeConflicts,
     OmniError,
@@ -20,6 +21,8 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.evolving import adopt_schema
+from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, write_once
+from omnigraph.graph.merge_engine import MergeEngine
 from omnigraph.history.branch_schemas import list_lacking_steps
 from omnigraph.history.conflict_resolution import Take
 from omnigraph.history.conflict_rules import Given, parse_rules
@@ -50,6 +53,11 @@ class MergeRequest:
     dry_run: bool = False
     delete_branch: bool = False
     message: str | None = None
+    engine: str = "local"
+    session: object | None = None
+    """A Spark session of the caller's."""
+    spark_conf: Mapping[str, str] | None = None
+    key: WriteKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +76,13 @@ class MergeResult:
     """How many conflicts each rule decided."""
     actor_id: str | None
     dry_run: bool
+    engine: str = "local"
+    """Where rows were compared."""
     commit: Commit | None = None
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def conflict_table(self) -> pa.Table:
@@ -88,6 +100,7 @@ class MergeResult:
             "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
             "resolved": dict(self.resolved),
             "actor_id": self.actor_id,
+            "engine": self.engine,
             "commit": self.commit.wire() if self.commit else None,
         }
         if self.branch_deleted is not None:
@@ -109,12 +122,22 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     change = BranchMerge(views, request)
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
-        return _make_result(request, plan, None)
+        return _make_result(request, plan, change.engine, None)
     carried = _carry_schema(views, writer, change, request)
-    expected = request.expected_head if carried is None else carried
-    published = writer.write(change, branch=target, actor=request.actor, expected_head=expected)
-    assert change.plan is not None, "a write that returns was prepared"
-    result = _make_result(request, change.plan, published.commit if published else None)
+    written = write_once(
+        writer,
+        change,
+        change.describe,
+        request.key,
+        branch=target,
+        actor=request.actor,
+        expected_head=request.expected_head if carried is None else carried,
+    )
+    if written.kept is not None:
+        result = _replayed_result(request, written.kept)
+    else:
+        assert change.plan is not None, "a write that returns was prepared"
+        result = _make_result(request, change.plan, change.engine, written.commit)
     return _delete_source_branch(views, result) if request.delete_branch else result
 
 
@@ -155,6 +178,9 @@ class BranchMerge:
 
     def __init__(self, views: BranchSnapshots, request: MergeRequest) -> None:
         self._views, self._request = views, request
+        self.engine = MergeEngine(
+            request.engine, views.root.settings, request.session, request.spark_conf
+        )
         self.plan: MergePlan | None = None
         """What the newest preparation came to."""
 
@@ -164,7 +190,7 @@ class BranchMerge:
         rules = parse_rules(request.resolve, target.catalog)
         decided = read_decisions(request.decisions, target.catalog)
         commits = _list_commits(self._views, source, target)
-        self.plan = plan_merge(source, target, commits, rules, decided)
+        self.plan = plan_merge(source, target, commits, rules, decided, self.engine.run)
         return self.plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
@@ -181,8 +207,20 @@ class BranchMerge:
             merging=Merging(plan.source, plan.history),
         )
 
+    def describe(self) -> dict[str, object]:
+        """What it does, as it is kept with its commit."""
+        assert self.plan is not None, "what was written was prepared"
+        return {
+            "source": self.plan.source.branch,
+            "target": self.plan.target.branch,
+            "outcome": str(self.plan.relation.outcome),
+            "base_commit_ids": list(self.plan.relation.bases),
+            "tables": [msgspec.to_builtins(one) for one in self.plan.changes.counts],
+            "resolved": dict(self.plan.changes.resolved),
+        }
+
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """It is computed anew on both branches as they are then."""
+        """It is computed again from the current state of both branches."""
         return True
 
 
@@ -208,7 +246,9 @@ def _list_commits(
     return found
 
 
-def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
+def _make_result(
+    request: MergeRequest, plan: MergePlan, engine: MergeEngine, commit: Commit | None
+) -> MergeResult:
     return MergeResult(
         source=plan.source.branch,
         target=plan.target.branch,
@@ -219,8 +259,15 @@ def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) 
         resolved=plan.changes.resolved,
         actor_id=request.actor,
         dry_run=request.dry_run,
+        engine=engine.used,
         commit=commit,
     )
+
+
+def _replayed_result(request: MergeRequest, kept: KeptWrite) -> MergeResult:
+    """The same as the first time, from what was kept with the commit."""
+    answer = {"conflicts": (), "dry_run": False, "actor_id": request.actor, **kept.answer}
+    return replace(msgspec.convert(answer, MergeResult), commit=kept.commit, is_replayed=True)
 
 
 def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:
@@ -228,6 +275,8 @@ def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeR
     try:
         graph_branches.delete(views.root, result.source)
     except OmniError as error:
+        if result.is_replayed and isinstance(error, BranchNotFound):
+            return replace(result, branch_deleted=True)
         return replace(result, branch_deleted=False, branch_delete_error=error.message)
     return replace(result, branch_deleted=True)
 

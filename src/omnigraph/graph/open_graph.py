@@ -82,7 +82,7 @@ class OpenGraph:
             return self._writer
 
     def close(self) -> None:
-        """Wait for maintenance that runs in the background."""
+        """Wait for background maintenance to finish."""
         if self._autopilot is not None:
             self._autopilot.wait()
 
@@ -111,7 +111,7 @@ class BranchVerbs:
 
     @property
     def actor(self) -> str | None:
-        """Who commits are recorded for unless a verb names somebody else."""
+        """The actor commits are recorded for unless a verb names another."""
         return self._open.actor
 
     @property

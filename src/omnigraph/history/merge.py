@@ -43,7 +43,13 @@ from omnigraph.history.merge_bases import (
 )
 from omnigraph.history.newest_change import NewestChange
 from omnigraph.history.states import KnownState, PastStates, open_kept, translate_reclaimed
-from omnigraph.history.three_way import Entities, TableSides, merge_table
+from omnigraph.history.three_way import (
+    Entities,
+    RunJudge,
+    TableSides,
+    judge_here,
+    merge_table,
+)
 from omnigraph.history.virtual_base import Choice, FoundRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.commits import Commit
@@ -84,10 +90,11 @@ class TableCounts:
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """All that decides about conflicts."""
+    """All that decides about conflicts, and where rows are compared to find them."""
 
     rules: Rules
     decided: Decided
+    run: RunJudge = judge_here
 
     def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
@@ -182,6 +189,7 @@ def plan_merge(
     commits: Commits,
     rules: Rules,
     decided: Decided,
+    run: RunJudge = judge_here,
 ) -> MergePlan:
     """Everything about a merge that can be known before anything is written.
 
@@ -200,7 +208,7 @@ def plan_merge(
     past = PastStates(into.root, commits, (from_.ref, into.ref), into.state)
     bases = [_base(into, past, base) for base in relation.bases]
     brought = KnownState(from_.head, from_.entries, is_head=True)
-    deciding = Deciding(rules, decided)
+    deciding = Deciding(rules, decided, run)
     changes = plan_changes(bases, brought, target, past, deciding, schema=schema)
     return MergePlan(relation, from_, into, changes, _list_unseen(commits, from_, into))
 
@@ -313,6 +321,7 @@ def _plan_table(
             target_is_base=is_base,
             other_bases=known[1:-1],
             find_base=lambda ids: _find_base(ids, bases, into, key, past, widening),
+            run=deciding.run,
         )
         settled = [resolver.settle(part.sides, part.conflicts) for part in parts]
         conflicts = [

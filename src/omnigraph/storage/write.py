@@ -1,6 +1,6 @@
 """The effect window: from holding the fence to removing the intent.
 
-Everything before it only prepares: rows are checked and written to files nobody references. In
+Everything before it only prepares: rows are checked and written to unreferenced files. In
 the window the write is announced, each table is moved by exactly one version, and one publish
 makes all of it visible.
 """
@@ -133,12 +133,15 @@ def _require_files(request: WriteRequest) -> None:
     Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
     now stays until the write has announced it.
     """
-    if request.ticket.write_note is not None:
-        request.ticket.write_note.check()
+    note = request.ticket.write_note
+    if note is not None:
+        note.check()
     # Where the fence is a lease, a cleanup that lost it may still be about to remove what it has
-    # listed. What is not listed it will never touch.
+    # listed. What is not listed, or only beside our note, it will never touch.
     store = request.snapshot.root.store
-    listed = frozenset() if store.kind is StoreKind.LOCAL else list_removable_paths(store)
+    listed: frozenset[str] = frozenset()
+    if store.kind is not StoreKind.LOCAL:
+        listed = list_removable_paths(store, None if note is None else note.path)
     for created in request.schema.registered if request.schema else ():
         is_there = is_table(request.snapshot.root.location(created.path))
         if not is_there or created.path in listed:

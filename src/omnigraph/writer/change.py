@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import ReadSetChanged
 from omnigraph.identity import CommitId
+from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.manifest_changes import SchemaChange, SetVersion
 from omnigraph.storage.manifest.read import ManifestSnapshot
 from omnigraph.storage.recovery.intent import WriterKind
@@ -38,6 +39,10 @@ class BranchReader(Protocol):
     def read_newest(self, branch: str) -> CatalogSnapshot: ...
 
     def remember(self, ref: BranchRef, manifest: ManifestSnapshot) -> None: ...
+
+    def find_commit(
+        self, snapshot: Snapshot, is_wanted: Callable[[Commit], bool]
+    ) -> Commit | None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ TABLE_MEMBERS = sorted(body()["tables"][0])
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"7", b"null", b'"text"', b"{}"])
 def test_a_file_that_is_no_intent_is_refused(data):
-    with pytest.raises(ManifestCorrupt, match="is no intent"):
+    with pytest.raises(ManifestCorrupt, match="is not an intent"):
         decode_intent(data, PATH)
 
 
@@ -175,7 +175,7 @@ REQUIRED = [f.name for f in fields(Intent) if f.default is MISSING and f.default
 def test_an_intent_without_a_member_is_refused(member):
     value = body()
     del value[member]
-    with pytest.raises(ManifestCorrupt, match="no complete intent"):
+    with pytest.raises(ManifestCorrupt, match="not a complete intent"):
         decode(value)
 
 
@@ -189,7 +189,7 @@ def test_an_intent_that_does_not_say_whether_it_commits_does():
 def test_an_intent_whose_table_lacks_a_member_is_refused(member):
     value = body()
     del value["tables"][0][member]
-    with pytest.raises(ManifestCorrupt, match="no complete intent"):
+    with pytest.raises(ManifestCorrupt, match="not a complete intent"):
         decode(value)
 
 

@@ -52,7 +52,7 @@ class WriterKind(StrEnum):
 class TableIntent:
     """One table to move: from which version, on which of its branches, by which transaction.
 
-    A fork is a branch of the table made for this write and named by nobody else yet.
+    A fork is a branch of the table made for this write and not named anywhere else yet.
     """
 
     identity: TableIdentity

@@ -30,7 +30,7 @@ from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, UPDATED_AT, Tabl
 ADDRESSES_PER_READ = 8_192
 """So many rows are named in one request; longer lists cost more to plan."""
 _DENSE_SHARE = 8
-"""A fragment is read through if at least one in so many of its rows is wanted."""
+"""A fragment is read through if at least one in this many of its rows is wanted."""
 _OFFSET_BITS = np.uint64(32)
 
 Addresses = npt.NDArray[np.uint64]
@@ -156,7 +156,7 @@ def _drop_moved(
 
 @dataclass(frozen=True, slots=True)
 class _Stamped:
-    """Rows with what tells them for as long as nobody writes them."""
+    """Rows with what tells them as long as they are not rewritten."""
 
     addresses: Addresses
     stamps: npt.NDArray[np.void]
