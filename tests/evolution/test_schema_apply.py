@@ -80,6 +80,9 @@ def test_a_property_with_a_default_writes_its_column_and_nothing_else(library, l
     assert added.startswith(path_of(library, "node:Book"))
     assert [(t.table_key, t.written) for t in done.tables] == [("node:Book", ("stock",))]
     assert values(library, "Book", "stock") == [7] * 6
+    folder, _, name = added.partition("/data/")
+    log = (library_place / folder / "_checksums.log").read_text()
+    assert name in log, "a column that is written has a checksum like any other file"
 
 
 def test_a_type_is_added_with_its_edges_and_takes_rows(library):

@@ -25,6 +25,7 @@ from omnigraph.storage.tables.file_integrity import STAGED_FILES, require_comple
 from omnigraph.storage.tables.fragments import parse_fragments
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_rows
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import Table, open_table
 
@@ -126,6 +127,7 @@ def write_columns(
             written, schema = fragment.merge_columns(values)
     added = FragmentMetadata(0, written.files[before:], written.physical_rows)
     require_complete_rows(table.location, [added])
+    note_rows(table.location, [added])
     ids = {
         field.name().removeprefix(COMPUTED): int(field.id())
         for field in schema.fields()
