@@ -39,7 +39,7 @@ from omnigraph.history.merge_bases import (
 from omnigraph.history.newest_change import NewestChange
 from omnigraph.history.states import KnownState, PastStates, open_kept, translate_reclaimed
 from omnigraph.history.three_way import Entities, TableSides, merge_table
-from omnigraph.history.virtual_base import Choice, FoundRows, VirtualBase
+from omnigraph.history.virtual_base import Choice, LocatedRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.manifest_changes import SetVersion
@@ -322,7 +322,7 @@ def _find_base(
     target: Snapshot,
     key: TableKey,
     past: PastStates,
-) -> tuple[Choice, Sequence[FoundRows]]:
+) -> tuple[Choice, Sequence[LocatedRows]]:
     """Which state is the base of each entity, where the bases disagree."""
 
     def open_table(commit_id: CommitId) -> Table | None:
