@@ -50,7 +50,7 @@ from omnigraph.history.three_way import (
     judge_here,
     merge_table,
 )
-from omnigraph.history.virtual_base import Choice, FoundRows, VirtualBase
+from omnigraph.history.virtual_base import Choice, LocatedRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.manifest_changes import SetVersion
@@ -349,7 +349,7 @@ def _find_base(
     key: TableKey,
     past: PastStates,
     widening: ColumnWidening,
-) -> tuple[Choice, Sequence[FoundRows]]:
+) -> tuple[Choice, Sequence[LocatedRows]]:
     """Which state is the base of each entity, where the bases disagree."""
 
     def open_table(commit_id: CommitId) -> Table | None:

@@ -22,7 +22,7 @@ from omnigraph.errors import MergeBaseUnavailable
 from omnigraph.history.equality import Mask, compare_entities
 from omnigraph.history.merge_bases import list_ancestors
 from omnigraph.history.states import KnownState, PastStates, open_kept
-from omnigraph.history.virtual_base import FoundRows, find_rows
+from omnigraph.history.virtual_base import LocatedRows, find_rows
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.read import sort_newest_first
 from omnigraph.storage.snapshot import Snapshot
@@ -46,7 +46,7 @@ class NewestChange:
     snapshot: Snapshot
     source: CommitId
     target: CommitId
-    _found: dict[tuple[TableKey, CommitId], FoundRows] = field(default_factory=dict, repr=False)
+    _found: dict[tuple[TableKey, CommitId], LocatedRows] = field(default_factory=dict, repr=False)
 
     def source_is_newer(self, key: TableKey, ids: pa.Array, column: str | None = None) -> Mask:
         """For each entity whether the source changed it, or one property of it, last.
@@ -136,7 +136,7 @@ class NewestChange:
             columns,
         )
 
-    def _find_rows(self, key: TableKey, ids: pa.Array, state: KnownState) -> FoundRows:
+    def _find_rows(self, key: TableKey, ids: pa.Array, state: KnownState) -> LocatedRows:
         known = self._found.get((key, state.commit_id))
         if known is None:
             table = open_kept(self.snapshot, state.entries[key], state)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.history.equality import ROWS_AT_ONCE, Mask, compare_entities
-from omnigraph.history.virtual_base import UNKNOWN, Choice, FoundRows, find_rows
+from omnigraph.history.virtual_base import UNKNOWN, Choice, LocatedRows, find_rows
 from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
 from omnigraph.storage.tables.table import Table
 
@@ -103,7 +103,7 @@ class TableMerge:
 class FindBase(Protocol):
     """Says what the base of entities is about which the newest common commits disagree."""
 
-    def __call__(self, ids: pa.Array) -> tuple[Choice, Sequence[FoundRows]]: ...
+    def __call__(self, ids: pa.Array) -> tuple[Choice, Sequence[LocatedRows]]: ...
 
 
 Verdicts = npt.NDArray[np.int8]
@@ -168,7 +168,7 @@ def _without(keys: ChangedKeys, ids: pa.Array) -> ChangedKeys:
 
 
 def _merge_uncertain(
-    sides: TableSides, ids: pa.Array, choice: Choice, states: Sequence[FoundRows]
+    sides: TableSides, ids: pa.Array, choice: Choice, states: Sequence[LocatedRows]
 ) -> list[TableMerge]:
     """The same for entities whose base was chosen from several states."""
     source, target = find_rows(sides.source, ids).addresses, find_rows(sides.target, ids).addresses

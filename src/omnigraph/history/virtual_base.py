@@ -28,7 +28,7 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRows:
+class LocatedRows:
     """Some entities in one version of a table: the address of each, null where it is absent."""
 
     table: Table
@@ -43,7 +43,7 @@ class VirtualBase:
     commits: Commits
     open_table: Callable[[CommitId], Table | None]
     """The table at a commit; None if it cannot be read any more."""
-    states: list[FoundRows] = field(default_factory=list)
+    states: list[LocatedRows] = field(default_factory=list)
     """What a choice chooses from."""
     _numbers: dict[CommitId, int] = field(default_factory=dict)
 
@@ -104,8 +104,8 @@ class VirtualBase:
         return same
 
 
-def find_rows(table: Table, ids: pa.Array) -> FoundRows:
+def find_rows(table: Table, ids: pa.Array) -> LocatedRows:
     """Where each of these ids is in a version of a table."""
     found = table.lookup(ID_COLUMN, ids, [ID_COLUMN, ROW_ADDRESS])
     places = pc.index_in(ids, value_set=found.column(ID_COLUMN).combine_chunks())
-    return FoundRows(table, found.column(ROW_ADDRESS).combine_chunks().take(places))
+    return LocatedRows(table, found.column(ROW_ADDRESS).combine_chunks().take(places))

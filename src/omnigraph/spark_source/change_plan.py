@@ -27,7 +27,7 @@ from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.tables.delta import estimate_changed_rows
 from omnigraph.storage.tables.table import Table
-from omnigraph.storage.tables.table_version import TableVersion
+from omnigraph.storage.tables.table_version import PinnedTable
 
 PIECES_PER_TASK = 32
 """So many small pieces are read by one task: starting one costs more than reading them."""
@@ -43,12 +43,12 @@ START_AGAIN = (
 
 
 @lru_cache(maxsize=_OPEN_TABLES)
-def _open(table: TableVersion) -> Table:
+def _open(table: PinnedTable) -> Table:
     return table.open()
 
 
 @dataclass(frozen=True)
-class Piece:
+class FeedPiece:
     """What one commit changed in one type, or a part of that: plain data for an executor."""
 
     commit_id: CommitId
@@ -57,8 +57,8 @@ class Piece:
     actor: str | None
     type_: NodeType | EdgeType
     type_id: str
-    before: TableVersion | None
-    after: TableVersion | None
+    before: PinnedTable | None
+    after: PinnedTable | None
     rows: int
     """Roughly how many changes there are."""
     part: int = 0
@@ -84,7 +84,7 @@ class Piece:
 class ChangedPieces(InputPartition):
     """What one task reads."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FeedPiece, ...]
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def plan_changes(
         ChangeFeedGap: cleanup has removed a commit.
         ChangeSchemaBoundary: a commit changed the columns of a type.
     """
-    pieces: list[Piece] = []
+    pieces: list[FeedPiece] = []
     reached = after
     commits = walk_commits(history, after, until)
     for commit in commits if most is None else commits[:most]:
@@ -151,7 +151,7 @@ def _list_pieces(
     wanted: ChangeFilter,
     only: NodeType | EdgeType | None,
     rows_per_task: int,
-) -> Iterator[Piece]:
+) -> Iterator[FeedPiece]:
     """What a commit changed, type by type; a type with many changes is divided."""
     for pair in list_changed_types(history, commit, wanted):
         if only is not None and not build_logical_schema(pair.type_).equals(
@@ -163,7 +163,7 @@ def _list_pieces(
         rows = _estimate_rows(pair)
         parts = max(-(-rows // rows_per_task), 1)
         for part in range(parts):
-            yield Piece(
+            yield FeedPiece(
                 commit.commit_id,
                 commit.manifest_version,
                 commit.created_at,
@@ -186,15 +186,15 @@ def _estimate_rows(pair: TypePair) -> int:
     return estimate_changed_rows(pair.table_before(), pair.table_after())
 
 
-def _make_version(pair: TypePair, entry: TableEntry | None) -> TableVersion | None:
+def _make_version(pair: TypePair, entry: TableEntry | None) -> PinnedTable | None:
     if entry is None:
         return None
-    return TableVersion(pair.snapshot.location(entry), entry.version)
+    return PinnedTable(pair.snapshot.location(entry), entry.version)
 
 
-def _group(pieces: Iterable[Piece], rows_per_task: int) -> Iterator[ChangedPieces]:
+def _group(pieces: Iterable[FeedPiece], rows_per_task: int) -> Iterator[ChangedPieces]:
     """Neighbouring pieces together as long as one task should read them."""
-    group: list[Piece] = []
+    group: list[FeedPiece] = []
     rows = 0
     for piece in pieces:
         if group and (len(group) == PIECES_PER_TASK or rows + piece.rows > rows_per_task):

@@ -14,7 +14,7 @@ from omnigraph.errors import ChangeFeedGap, HistoricalVersionReclaimed
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.history.entity_changes import ChangeBatch, ChangeFilter, Mask, Op, compare_tables
 from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_type
-from omnigraph.spark_source.change_plan import START_AGAIN, ChangedPieces, Piece
+from omnigraph.spark_source.change_plan import START_AGAIN, ChangedPieces, FeedPiece
 from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
 from omnigraph.storage.tables.table import Table
 from omnigraph.types.to_json import encode_image_texts
@@ -61,14 +61,14 @@ class ChangeRows:
             except HistoricalVersionReclaimed as error:
                 raise ChangeFeedGap(None, piece.commit_id, START_AGAIN) from error
 
-    def _read_piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def _read_piece(self, piece: FeedPiece) -> Iterator[pa.RecordBatch]:
         images = any(name in IMAGES for name in self.schema.names)
         for batch in compare_tables(
             piece, self.wanted, images=images, find_keys=_make_key_finder(piece)
         ):
             yield cast_to_schema(self._columns(piece, batch), self.schema)
 
-    def _columns(self, piece: Piece, batch: ChangeBatch) -> pa.RecordBatch:
+    def _columns(self, piece: FeedPiece, batch: ChangeBatch) -> pa.RecordBatch:
         count = len(batch)
         codes = batch.has_before.astype(np.int8) + 2 * batch.has_after.astype(np.int8) - 1
         columns = {
@@ -90,7 +90,7 @@ class ChangeRows:
         return pa.RecordBatch.from_pydict(columns)
 
 
-def _make_key_finder(piece: Piece) -> Callable[[Table | None, Table | None], ChangedKeys]:
+def _make_key_finder(piece: FeedPiece) -> Callable[[Table | None, Table | None], ChangedKeys]:
     """Finds the ids of this part of what a commit changed in a type."""
 
     def find(before: Table | None, after: Table | None) -> ChangedKeys:
@@ -101,16 +101,16 @@ def _make_key_finder(piece: Piece) -> Callable[[Table | None, Table | None], Cha
     return find
 
 
-def _choose_image_maker(kind: pa.DataType) -> Callable[[Piece, pa.Table], pa.Array]:
+def _choose_image_maker(kind: pa.DataType) -> Callable[[FeedPiece, pa.Table], pa.Array]:
     """How rows become a column of this type: structs, or JSON."""
 
-    def make_structs(piece: Piece, rows: pa.Table) -> pa.Array:  # noqa: ARG001 - as below
+    def make_structs(piece: FeedPiece, rows: pa.Table) -> pa.Array:  # noqa: ARG001 - as below
         batch = rows.combine_chunks().to_batches()
         (whole,) = batch or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
         columns = cast_to_schema(whole, pa.schema(list(kind)))
         return pa.StructArray.from_arrays(columns.columns, fields=list(kind))
 
-    def make_texts(piece: Piece, rows: pa.Table) -> pa.Array:
+    def make_texts(piece: FeedPiece, rows: pa.Table) -> pa.Array:
         return pa.array(encode_image_texts(piece.type_.kind, rows), pa.string())
 
     return make_structs if pat.is_struct(kind) else make_texts

@@ -26,7 +26,7 @@ TYPE_NAME = "#type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ScanPart:
     """Fragments of a table, and which of its columns come out, in which order."""
 
     scan: TableScan
@@ -41,7 +41,7 @@ class Part:
 class ScanTask:
     """Parts that one task reads one after another."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ScanPart, ...]
     is_set: bool = False
     """Whether rows that are equal come out once."""
 
@@ -57,7 +57,7 @@ def read_task(task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield from once.select(schema.names).cast(schema).to_batches()
 
 
-def _read_part(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read_part(part: ScanPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     type_name = part.scan.type_.name
     for batch in scan_rows(part.scan, part.fragments):
         rows = _drop_loops(batch) if part.skips_loops else batch

@@ -15,7 +15,7 @@ from omnigraph.errors import TypeNotFound
 from omnigraph.execution.read.fixed_operands import Given
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.query.frame import ID, TYPE, ColumnNames, Frame, Held, Slot
-from omnigraph.pipeline.query.kernels import TYPE_NAME, Part, RowFilter, ScanTask
+from omnigraph.pipeline.query.kernels import TYPE_NAME, RowFilter, ScanPart, ScanTask
 from omnigraph.pipeline.spark_columns import make_arrow_schema, to_spark_type, to_struct_type
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION, TableScan
 from omnigraph.plan.expressions import Predicate
@@ -91,7 +91,7 @@ class SparkTables:
         types = [self.catalog.edges[step.edge_type] for step in steps]
         kinds = [self._find_kind(types, name) for name in ("id", TYPE_NAME, *columns)]
         slots = self._count_slots(variable, columns, kinds)
-        parts: list[Part] = []
+        parts: list[ScanPart] = []
         for step, type_ in zip(steps, types, strict=True):
             for place, ends in enumerate(list_followed_ends(step.direction)):
                 outputs = (*ends, "id", TYPE_NAME, *columns)
@@ -130,7 +130,7 @@ class SparkTables:
         filters: Sequence[Predicate],
         *,
         skips_loops: bool = False,
-    ) -> list[Part]:
+    ) -> list[ScanPart]:
         table, _ = self._find_entry(type_)
         read = {name for name in outputs if name != TYPE_NAME}
         if skips_loops:
@@ -145,7 +145,7 @@ class SparkTables:
             filters=tuple(filters),
         )
         return [
-            Part(
+            ScanPart(
                 scan=scan,
                 fragments=(fragment.id,),
                 outputs=tuple(outputs),
@@ -156,7 +156,7 @@ class SparkTables:
         ]
 
     def _build_frame(
-        self, parts: Sequence[Part], held: Sequence[Held], *, is_set: bool = False
+        self, parts: Sequence[ScanPart], held: Sequence[Held], *, is_set: bool = False
     ) -> DataFrame:
         fields = [pa.field(one.column, to_spark_type(one.kind)) for one in held]
         tasks = [ScanTask(parts=tuple(group), is_set=is_set) for group in _group_parts(parts)]
@@ -203,9 +203,9 @@ def list_followed_ends(direction: Direction) -> tuple[tuple[str, str], ...]:
             return (("src", "dst"), ("dst", "src"))
 
 
-def _group_parts(parts: Sequence[Part]) -> Iterator[list[Part]]:
+def _group_parts(parts: Sequence[ScanPart]) -> Iterator[list[ScanPart]]:
     """Neighbouring parts together, as long as they are worth one task."""
-    waiting: list[Part] = []
+    waiting: list[ScanPart] = []
     rows = 0
     for part in parts:
         if waiting and rows + part.rows > ROWS_PER_PARTITION:
@@ -217,7 +217,7 @@ def _group_parts(parts: Sequence[Part]) -> Iterator[list[Part]]:
         yield waiting
 
 
-def _fits_one_task(parts: Sequence[Part]) -> bool:
+def _fits_one_task(parts: Sequence[ScanPart]) -> bool:
     return len(list(_group_parts(parts))) <= 1
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.execution.stored_rows import build_logical_schema
-from omnigraph.pipeline.query.kernels import Part, ScanTask
+from omnigraph.pipeline.query.kernels import ScanPart, ScanTask
 from omnigraph.pipeline.query.spark_scan import read_in_tasks
 from omnigraph.pipeline.table_scan import plan_partitions
 from omnigraph.pipeline.tasks import allow_missing_pandas
@@ -33,7 +33,7 @@ def build_type_frame(
     tasks = [
         ScanTask(
             parts=(
-                Part(
+                ScanPart(
                     scan=scan,
                     fragments=group,
                     outputs=scan.columns,

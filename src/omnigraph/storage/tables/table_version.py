@@ -9,7 +9,7 @@ from omnigraph.storage.tables.table import Table, open_table
 
 
 @dataclass(frozen=True, slots=True)
-class TableVersion:
+class PinnedTable:
     """Where a table is, and which of its versions is meant.
 
     A pickled `Table` is opened by whoever unpickles it. This is opened where a version that is
@@ -20,7 +20,7 @@ class TableVersion:
     version: int
 
     @classmethod
-    def of(cls, table: Table) -> TableVersion:
+    def of(cls, table: Table) -> PinnedTable:
         return cls(table.location, table.version)
 
     def open(self) -> Table:
