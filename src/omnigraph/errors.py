@@ -34,6 +34,7 @@ Sorted by what the caller can do next:
     │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
     │   ├── CloneUnfinished         a folder that will be a graph when a clone is finished
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
+    │   ├── SchemaChangeBlocked     branches or tags that a change of the schema would break
     │   ├── MergeConflicts, MergeBaseUnavailable
     │   ├── IdempotencyKeyReused    the key of another request
     │   ├── BlobChanged             the blob is not the one the caller has seen
@@ -153,7 +154,7 @@ class OmniError(Exception):
         self.message = message
 
     def details(self) -> Mapping[str, JsonValue]:
-        """The detail fields of the wire body, beside `error` and `code`."""
+        """The detail fields of the wire body, in addition to `error` and `code`."""
         return {}
 
     def wire(self) -> dict[str, JsonValue]:
@@ -212,7 +213,7 @@ class ParameterError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class RowProblem:
-    """What is wrong with one input row, and where it stands."""
+    """What is wrong with one input row, and where it is."""
 
     reason: str
     code: str
@@ -277,7 +278,7 @@ class Violation:
     file: str | None = None
     line: int | None = None
     position: int | None = None
-    """Where the row stands in the input of a load, as long as file and line are not known."""
+    """Where the row is in the input of a load, as long as file and line are not known."""
     source: str | None = None
     """The node whose edges were counted, where the rule is about their number."""
 
@@ -314,12 +315,19 @@ class ConstraintViolated(InputError):
 class UnsupportedSchemaChange(InputError):
     code = "unsupported_schema_change"
 
-    def __init__(self, entity: str, reason: str, lint_code: str | None = None) -> None:
-        super().__init__(f"[{lint_code}] {reason}" if lint_code else reason)
+    def __init__(
+        self, entity: str, reason: str, lint_code: str | None = None, place: str | None = None
+    ) -> None:
+        said = f"[{lint_code}] {reason}" if lint_code else reason
+        super().__init__(f"{said} ({entity} at {place})" if place else said)
         self.entity, self.reason, self.lint_code = entity, reason, lint_code
+        self.place = place
+        """Where the declaration stands: file, line and column."""
 
     def details(self) -> Mapping[str, JsonValue]:
         change = {"entity": self.entity, "reason": self.reason, "lint_code": self.lint_code}
+        if self.place is not None:
+            change["place"] = self.place
         return {"unsupported_change": change}
 
 
@@ -806,6 +814,26 @@ class CloneUnfinished(ConflictError):
 
 class SchemaContractMismatch(ConflictError):
     code = "schema_contract_mismatch"
+
+
+class SchemaChangeBlocked(ConflictError):
+    """A change of the schema that other branches could not follow, or that tags speak against."""
+
+    code = "schema_change_blocked"
+
+    def __init__(
+        self, steps: Sequence[str], branches: Sequence[str] = (), tags: Sequence[str] = ()
+    ) -> None:
+        names = [f"branch '{name}'" for name in branches] + [f"tag '{name}'" for name in tags]
+        super().__init__(
+            f"cannot {steps[0]} while there is {', '.join(names)}; "
+            f"{'merge or delete the branches' if branches else 'delete the tags'} first"
+        )
+        self.steps, self.branches, self.tags = tuple(steps), tuple(branches), tuple(tags)
+
+    def details(self) -> Mapping[str, JsonValue]:
+        blocked = {"steps": list(self.steps), "branches": list(self.branches)}
+        return {"schema_change_blocked": {**blocked, "tags": list(self.tags)}}
 
 
 class CommitHasNoParent(ConflictError):

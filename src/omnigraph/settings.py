@@ -89,6 +89,8 @@ class Engine(StrEnum):
 
 
 ENGINES = tuple(str(engine) for engine in Engine)
+MERGE_ENGINES = (*ENGINES, "auto")
+"""A merge may also choose by how much changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +115,21 @@ class AutopilotSettings(SettingGroup):
         "OMNIGRAPH_AUTOPILOT_FRAGMENTS",
         64,
         count(),
-        "Optimize when a table has so many fragments that could be merged; `0` never.",
+        "Optimize when a table has this many fragments that could be merged; `0` never.",
         applies=_AUTOPILOT,
     )
     unindexed_rows: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_UNINDEXED_ROWS",
         100_000,
         count(),
-        "Optimize when an index of a table does not cover so many rows; `0` never.",
+        "Optimize when an index of a table does not cover this many rows; `0` never.",
         applies=_AUTOPILOT,
     )
     versions: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_VERSIONS",
         1_000,
         count(),
-        "Clean up when so many versions of a table could be removed; `0` never.",
+        "Clean up when this many versions of a table could be removed; `0` never.",
         applies=_AUTOPILOT,
     )
     bytes: int = declare_setting(
@@ -169,14 +171,14 @@ class TraversalSettings(SettingGroup):
         "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER",
         None,
         count(),
-        "With `auto`, look-ups start from at most so many nodes; unset, their cost alone decides.",
+        "With `auto`, look-ups start from at most this many nodes; unset, only their cost decides.",
         applies=_TRAVERSALS,
     )
     indexed_max_hops: int | None = declare_setting(
         "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS",
         None,
         count(),
-        "With `auto`, look-ups go at most so many hops; unset, their cost alone decides.",
+        "With `auto`, look-ups go at most this many hops; unset, only their cost decides.",
         applies=_TRAVERSALS,
     )
 

@@ -169,7 +169,7 @@ def test_any_command_may_be_told_not_to_ask_and_to_be_quiet(place: Path, run_her
 def test_records_that_are_printed_leave_no_room_for_a_document(place: Path) -> None:
     done = run("export", str(place), "--json", cwd=place.parent)
     assert (done.returncode, json.loads(done.stdout)["code"]) == (2, "bad_request")
-    assert "--json needs --out PATH" in done.stderr
+    assert "--json requires --out PATH" in done.stderr
 
 
 def test_an_export_to_a_file_says_what_it_wrote(place: Path, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_flag_a_command_does_not_take_is_refused(run_here, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [
-        ("query --server lab", "reaches a server"),
+        ("query --server lab", "cannot connect to servers"),
         ("load --data x --mode append --cluster prod", "knows clusters"),
         ("snapshot --graph g", "give the address of the graph"),
         ("branch list --as me", "it only reads"),

@@ -82,7 +82,9 @@ ENTRIES = {
         f"{_COMMANDS}.recover_command", "recover", "Finish or undo interrupted writes."
     ),
     "recovery": Entry(f"{_COMMANDS}.recover_command", "recovery", "Show interrupted writes."),
-    "schema": Entry(f"{_COMMANDS}.schema_command", "schema", "Show schemas and plan changes."),
+    "schema": Entry(
+        f"{_COMMANDS}.schema_command", "schema", "Show schemas, plan changes and apply them."
+    ),
     "lint": Entry(f"{_COMMANDS}.lint_command", "lint", "Check a query file against a schema."),
     "fmt": Entry(f"{_COMMANDS}.fmt_command", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
@@ -104,7 +106,7 @@ LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
            commit *, revert, cherry-pick, restore, diff, changes *, consumer *, entity *,
-           schema show
+           schema show, schema apply
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
            verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,

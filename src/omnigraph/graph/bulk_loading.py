@@ -75,7 +75,7 @@ def bulk_load(
 
 @dataclass(frozen=True)
 class _BulkLoad:
-    """Any amount of input; what it leaves beside the graph goes when `resources` are closed."""
+    """Any amount of input; what it leaves next to the graph goes with `resources`."""
 
     root: GraphRoot
     tasks: Tasks

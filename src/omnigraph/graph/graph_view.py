@@ -67,11 +67,11 @@ class GraphView:
         return self._view
 
     def nodes(self, type_name: str) -> TypeRows:
-        """The nodes of a type, to be read as a whole."""
+        """All nodes of a type."""
         return TypeRows(self._view, self.catalog.nodes.get(type_name), type_name)
 
     def edges(self, type_name: str) -> TypeRows:
-        """The edges of a type, to be read as a whole."""
+        """All edges of a type."""
         return TypeRows(self._view, self.catalog.find_edge(type_name), type_name)
 
     def query(
@@ -108,7 +108,7 @@ class GraphView:
     ) -> str:
         """The plan of a query as text, and how it would find neighbours if it ran now.
 
-        With `analyze` it is run: how it did, and why, and what every operator took.
+        With `analyze` the query is run, and the plan shows what every operator did and took.
         """
         if analyze:
             result = self.query(query, name, params)
@@ -224,5 +224,5 @@ class GraphView:
 
 
 def as_source_text(text: str | SourceText, name: str) -> SourceText:
-    """The text with a name for messages, unless it has one."""
+    """The text, with a name for messages if it has none."""
     return text if isinstance(text, SourceText) else SourceText(text, name)

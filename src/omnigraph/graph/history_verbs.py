@@ -62,14 +62,17 @@ class HistoryVerbs(ReadingVerbs):
         expected_head: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
     ) -> MergeResult:
-        """Bring what a branch has into another one, as one commit or not at all.
+        """Merge a branch into another one, as one commit or not at all.
 
         Args:
-            source: The branch to take from; it stays as it is.
+            source: The branch to merge; it is not changed.
             into: The branch to change.
-            dry_run: Say what would be done and what conflicts; nothing is written.
+            dry_run: Report what would be done and what conflicts; write nothing.
             resolve: What decides conflicts: `ours`, `theirs` or `newest` for everything or as
                 `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
             decisions: What was decided about single conflicts, as a dry run lists them with a
@@ -77,7 +80,11 @@ class HistoryVerbs(ReadingVerbs):
             delete_branch: Delete the source afterwards; if that is refused, the result says so.
             expected_head: Only if `into` is at this commit.
             actor: Who the commit is recorded for.
-            message: Kept with the commit.
+            message: A text stored with the commit.
+            engine: Where rows are compared: `local`, in this process, `spark`, or `auto`, on Spark
+                where many rows changed.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
             idempotency_key: Names the merge: it is made once, however often it is asked for.
 
         Raises:
@@ -106,6 +113,9 @@ class HistoryVerbs(ReadingVerbs):
             dry_run=dry_run,
             delete_branch=delete_branch,
             message=message,
+            engine=engine,
+            session=session,
+            spark_conf=spark_conf,
             key=WriteKey.of(idempotency_key, "merge", who, *asked),
         )
         return merging.merge(self._open.views, self._open.writer, request)
@@ -139,7 +149,7 @@ class HistoryVerbs(ReadingVerbs):
         branch: str | None = None,
         actor: str | None = None,
     ) -> Tag:
-        """Name a commit for good: the head of a branch, or that of any place.
+        """Give a commit a permanent name: the head of a branch, or the commit at a place.
 
         Cleanup keeps a tagged commit readable. A tag does not move.
 
@@ -167,7 +177,7 @@ class HistoryVerbs(ReadingVerbs):
         ops: Sequence[str] = (),
         branch: str | None = None,
     ) -> Diff:
-        """What is different between two places, or between a place and a branch as it is now.
+        """The differences between two places, or between a place and the current state of a branch.
 
         Args:
             before: A branch, tag, commit, snapshot, version or time, as `at` takes it.
@@ -176,7 +186,7 @@ class HistoryVerbs(ReadingVerbs):
             kinds: Only `node` or `edge`.
             types: Only these types.
             ops: Only `insert`, `update` or `delete`.
-            branch: Whose versions and times are meant.
+            branch: The branch that versions and times refer to.
 
         >>> [str(change.op) for change in graph.diff("1")]
         ['insert', 'insert', 'insert']
@@ -202,9 +212,9 @@ class HistoryVerbs(ReadingVerbs):
         max_bytes: int = 4 << 20,
         branch: str | None = None,
     ) -> CommitChanges:
-        """What a commit changed against its first parent, with images, a page at a time.
+        """What a commit changed relative to its first parent, with images, one page at a time.
 
-        With its `next_page_token` the next page is asked for.
+        Pass the `next_page_token` of a page to get the next one.
 
         >>> page = graph.commit_changes(graph.commits()[0].commit_id, types=["Knows"])
         >>> [(change.op.value, change.after.endpoints.wire()) for change in page.changes]
@@ -239,10 +249,10 @@ class HistoryVerbs(ReadingVerbs):
             kinds: Only `node` or `edge`.
             types: Only these types.
             ops: Only `insert`, `update` or `delete`.
-            max_changes: At most so many changes.
-            max_bytes: At most so many bytes of JSON; a larger change is given alone.
-            max_commits: At most so many commits.
-            branch: Whose feed.
+            max_changes: The maximum number of changes.
+            max_bytes: The maximum size in bytes of JSON; a larger change is returned alone.
+            max_commits: The maximum number of commits.
+            branch: The branch whose feed to read.
 
         >>> page = graph.changes("beginning")
         >>> [len(block.changes) for block in page.blocks], page.caught_up
@@ -300,13 +310,13 @@ class HistoryVerbs(ReadingVerbs):
         lasts: datetime.timedelta = datetime.timedelta(days=7),
         branch: str | None = None,
     ) -> Consumer:
-        """Note how far a consumer of the feed has read, so that cleanup keeps the rest for it.
+        """Record how far a consumer of the feed has read, so that cleanup keeps the rest for it.
 
         Args:
-            name: Of the consumer; what was noted under it before is replaced.
+            name: The name of the consumer; replaces what was recorded under it before.
             position: The cursor or the commit id up to which it has read; the head by default.
-            lasts: When it is no longer waited for.
-            branch: Whose feed it reads.
+            lasts: How long the changes it has not read are kept.
+            branch: The branch whose feed it reads.
 
         >>> graph.set_consumer("search-index").commit_id == graph.commits()[0].commit_id
         True
@@ -319,7 +329,7 @@ class HistoryVerbs(ReadingVerbs):
         return changing.note_consumer(self._open.views, name, branch, position, seconds)
 
     def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
-        """Writes that were recovered, as a branch remembers them.
+        """The recovered writes recorded on a branch.
 
         >>> graph.recovery_list()
         ()

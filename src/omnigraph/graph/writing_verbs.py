@@ -89,13 +89,13 @@ class WritingVerbs(BranchVerbs):
             actor: Who the commit is recorded for.
             engine: `local`, in this process, or `spark`.
             format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
-            type: Of which type the rows of a table are; records say it themselves.
+            type: The type of the rows of a table; records name their types themselves.
             columns: Which column of a table holds which property, by its name; also for `id`,
                 `from` and `to`.
             partial: A merge keeps what a record leaves out.
-            on_error: `fail` refuses bad rows, `skip` goes on without them.
-            rejects: A file for the records that were refused; one that appears while the load runs
-                is not replaced.
+            on_error: `fail` rejects the load on bad rows, `skip` skips them.
+            rejects: A file for the rejected records; one that appears while the load runs is not
+                replaced.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
             idempotency_key: Names the load: it is made once, however often it is asked for.
@@ -164,8 +164,8 @@ class WritingVerbs(BranchVerbs):
                 are made of.
             spec: Which properties make which vector, instead of what `@embed` says.
             branch: The branch to work on.
-            reembed_all: Make all vectors anew, not only those that are NULL.
-            per_minute: Ask the provider for at most so many texts.
+            reembed_all: Replace all vectors, not only those that are NULL.
+            per_minute: The maximum number of texts to send to the provider per minute.
             actor: Who the commit is recorded for.
             engine: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.

@@ -1,4 +1,4 @@
-"""What a read is given beside its plan and its snapshot."""
+"""What a read is given besides its plan and its snapshot."""
 
 from __future__ import annotations
 
