@@ -106,6 +106,7 @@ def test_with_tokens_and_no_policy_only_reading_is_allowed(people) -> None:
         for answer in (
             server.post("mutate", {"query": ADD, "params": {"name": "Cy"}}),
             server.post("export"),
+            server.post("schema/apply", {"schema_source": "node A { k: String @key }"}),
             server.post("branches", {"name": "x"}),
             server.ask("DELETE", "branches/x"),
             server.post("branches/merge", {"source": "x"}),

@@ -137,6 +137,21 @@ def test_lines_are_loaded_as_they_are(server) -> None:
     assert server.post("load/ndjson?mode=upsert", lines, headers=NDJSON).status == 400
 
 
+def test_a_schema_is_applied_as_one_commit_or_refused(server) -> None:
+    schema = server.get("schema").body["schema_source"]
+    wanted = schema.replace("age: I32?", "age: I32?  nick: String?")
+    tried = server.post("schema/apply", {"schema_source": wanted, "dry_run": True}).body
+    assert (tried["applied"], tried["commit"], tried["step_count"]) == (False, None, 1)
+    done = server.post("schema/apply", {"schema_source": wanted}).body
+    assert done["applied"]
+    head = server.get("commits").body["commits"][0]["graph_commit_id"]
+    assert done["commit"]["graph_commit_id"] == head
+    assert server.get("schema").body["schema_source"] == wanted
+    add = 'query q() { insert Person { name: "Cy", nick: "c" } }'
+    assert server.post("mutate", {"query": add}).status == 200
+    assert server.post("schema/apply", {"schema_source": "node {"}).body["kind"] == "compile_error"
+
+
 def test_who_may_not_load_is_refused_before_the_body_is_read(people) -> None:
     with serving(people, flags=(), token="t", **{TOKENS: '{"maria": "t"}'}) as server:
         connection = server.connect()

@@ -184,6 +184,11 @@ def find_write(branches: BranchReader, key: str, actor: str | None, branch: str)
     return _decode(commit)
 
 
+def find_kept(branches: BranchReader, branch: str, key: WriteKey | None) -> KeptWrite | None:
+    """The write that was made on a branch under this key, if there is one."""
+    return None if key is None else _find(branches, branches.read_newest(branch).snapshot, key)
+
+
 def _find(branches: BranchReader, snapshot: Snapshot, key: WriteKey) -> KeptWrite | None:
     commit = branches.find_commit(snapshot, _is_of(key.key, key.actor))
     kept = None if commit is None else _decode(commit)

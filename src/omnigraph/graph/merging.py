@@ -21,7 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.evolving import adopt_schema
-from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, write_once
+from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, find_kept, write_once
 from omnigraph.graph.merge_engine import MergeEngine
 from omnigraph.history.branch_schemas import list_lacking_steps
 from omnigraph.history.conflict_resolution import Take
@@ -123,6 +123,9 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
         return _make_result(request, plan, change.engine, None)
+    kept = find_kept(views, target, request.key)
+    if kept is not None:  # before anything is done for it: its source may be gone
+        return _finish(views, request, _replayed_result(request, kept))
     carried = _carry_schema(views, writer, change, request)
     written = write_once(
         writer,
@@ -138,6 +141,10 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     else:
         assert change.plan is not None, "a write that returns was prepared"
         result = _make_result(request, change.plan, change.engine, written.commit)
+    return _finish(views, request, result)
+
+
+def _finish(views: BranchSnapshots, request: MergeRequest, result: MergeResult) -> MergeResult:
     return _delete_source_branch(views, result) if request.delete_branch else result
 
 

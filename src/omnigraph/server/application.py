@@ -47,6 +47,7 @@ HANDLERS: Mapping[str, Handler] = {
     "mutate_if_graph_commit": write_routes.mutate,
     "change": write_routes.change,
     "getSchema": read_routes.get_schema,
+    "applySchema": write_routes.apply_schema,
     "load": write_routes.load,
     "loadNdjson": write_routes.load_ndjson,
     "ingest": write_routes.load,

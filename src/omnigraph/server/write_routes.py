@@ -5,11 +5,17 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from omnigraph.errors import BadRequest, BranchNotFound
+from omnigraph.identity import MAIN
 from omnigraph.server.access import Action
 from omnigraph.server.answers import answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.wire.http_names import NDJSON
-from omnigraph.wire.request_bodies import ChangeRequest, LoadRequest, MutateRequest
+from omnigraph.wire.request_bodies import (
+    ChangeRequest,
+    LoadRequest,
+    MutateRequest,
+    SchemaApplyRequest,
+)
 
 LOAD_BYTES = "graph_batch_request_bytes"
 """The resource a load uses up with its body."""
@@ -52,6 +58,23 @@ async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
         )
     call.note_commit(done.commit, branch, replayed=done.is_replayed)
     return answer_json(done.wire(), headers=call.describe_replay(is_replayed=done.is_replayed))
+
+
+async def apply_schema(call: Call) -> Response:
+    """Another schema for `main`, as one commit or not at all."""
+    body, size = await call.read_body(SchemaApplyRequest)
+    call.authorize(Action.SCHEMA_APPLY, None, MAIN)
+    with call.admit(size):
+        done = await call.write(
+            lambda: call.graph.apply_schema(
+                body.schema_source,
+                allow_data_loss=body.allow_data_loss,
+                dry_run=body.dry_run,
+                actor=call.actor,
+            )
+        )
+    call.note_commit(done.commit, MAIN)
+    return answer_json({"uri": call.graph_url, **done.wire()})
 
 
 async def load(call: Call) -> Response:

@@ -78,6 +78,7 @@ class BranchMergeRequest(RequestBody, frozen=True, kw_only=True):
 class SchemaApplyRequest(RequestBody, frozen=True, kw_only=True):
     schema_source: str
     allow_data_loss: bool = False
+    dry_run: bool = False
 
 
 class LoadRequest(RequestBody, frozen=True, kw_only=True, rename={"base": "from"}):

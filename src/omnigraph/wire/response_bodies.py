@@ -146,6 +146,23 @@ class SchemaOutput(Answer, frozen=True, kw_only=True):
     schema_source: str
 
 
+class SchemaApplyOutput(Answer, frozen=True, kw_only=True):
+    """The steps to another schema, and the commit that took them."""
+
+    uri: str
+    supported: bool
+    step_count: int
+    steps: list[dict[str, Any]]
+    branch: str
+    applied: bool
+    dry_run: bool
+    graph_manifest_version: int
+    tables: list[dict[str, Any]]
+    actor_id: str | None
+    commit: CommitOutput | None
+    notes: list[dict[str, Any]] | UnsetType = UNSET
+
+
 class BranchListOutput(Answer, frozen=True, kw_only=True):
     branches: list[str]
     next_page_token: str | UnsetType = UNSET
@@ -168,6 +185,7 @@ class BranchMergeOutput(Answer, frozen=True, kw_only=True):
     source: str
     target: str
     outcome: Literal["already_up_to_date", "fast_forward", "merged"]
+    engine: str
     dry_run: bool
     base_commit_ids: list[str]
     tables: list[dict[str, Any]]

@@ -201,6 +201,14 @@ ROUTES: tuple[RouteSpec, ...] = (
         response=gives.SchemaOutput,
     ),
     RouteSpec(
+        "applySchema",
+        "POST",
+        f"{GRAPH}/schema/apply",
+        "Give the graph another schema as one commit.",
+        asks.SchemaApplyRequest,
+        gives.SchemaApplyOutput,
+    ),
+    RouteSpec(
         "load",
         "POST",
         f"{GRAPH}/load",
