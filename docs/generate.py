@@ -23,6 +23,7 @@ from omnigraph.language.codes import TEXT_CODES
 from omnigraph.language.query.codes import QUERY_SYNTAX_CODES
 from omnigraph.language.schema.codes import SCHEMA_SYNTAX_CODES
 from omnigraph.plan.codes import LINT_CODES, TYPE_CODES
+from omnigraph.policy.policy_codes import POLICY_CODES
 from omnigraph.settings import SETTINGS
 from omnigraph.types.problems import PROBLEM_MEANINGS
 
@@ -106,6 +107,10 @@ line itself and often a hint.
 ## Schema lint and migration
 
 {table(lint)}
+
+## Policy bundles
+
+{table(POLICY_CODES)}
 
 ## Input rows
 

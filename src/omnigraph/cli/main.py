@@ -55,6 +55,8 @@ ENTRIES = {
     "lint": Entry(f"{_COMMANDS}.lint", "lint", "Check a query file against a schema."),
     "fmt": Entry(f"{_COMMANDS}.fmt", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain", "explain", "Show the plan of a query."),
+    "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
+    "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
     "embed": Entry(f"{_COMMANDS}.embed", "embed", "Embed the texts of records in a file."),
     "login": Entry(f"{_COMMANDS}.login", "login", "Keep the token for a server."),
     "logout": Entry(f"{_COMMANDS}.login", "logout", "Forget the token for a server."),
@@ -71,7 +73,7 @@ COMMANDS BY CAPABILITY
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
            verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain
-  control  steer many graphs: none yet
+  control  say what may be done with graphs: policy *, queries *
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version
 """

@@ -131,6 +131,26 @@ class Branch:
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
         return self.graph.export(types, branch=self.name)
 
+    def invoke(
+        self,
+        name: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        snapshot: str | None = None,
+        expect_mutation: bool | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+    ) -> QueryResult | MutationResult:
+        return self.graph.invoke(
+            name,
+            params,
+            branch=self.name,
+            snapshot=snapshot,
+            expect_mutation=expect_mutation,
+            expected_head=expected_head,
+            actor=actor,
+        )
+
     # --- writing ---------------------------------------------------------------------------------
 
     def mutate(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
@@ -12,7 +14,15 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.model import Catalog
-from omnigraph.errors import BadRequest, StorageFailure, StorageKind
+from omnigraph.errors import (
+    BadRequest,
+    CommitNotFound,
+    MergeConflict,
+    MergeConflicts,
+    PolicyDenied,
+    StorageFailure,
+    StorageKind,
+)
 from omnigraph.execution.embed.model import query_embedder
 from omnigraph.execution.embed.open import LazyEmbedder
 from omnigraph.execution.load import LoadMode
@@ -22,6 +32,7 @@ from omnigraph.execution.search.memory import SearchMemory
 from omnigraph.graph import (
     blobs,
     changing,
+    invoking,
     loading,
     merging,
     mutating,
@@ -32,6 +43,7 @@ from omnigraph.graph import (
 from omnigraph.graph.branch import Branch as Branch
 from omnigraph.graph.changing import RecentKeys, change_filter
 from omnigraph.graph.engines import require_engine
+from omnigraph.graph.guard import Guard
 from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.pinned import GraphView as GraphView
 from omnigraph.graph.pinned import source_text
@@ -69,6 +81,8 @@ from omnigraph.maintenance.repair import repair
 from omnigraph.maintenance.retention import Retention
 from omnigraph.maintenance.verify import verify
 from omnigraph.plan.lint import LintReport
+from omnigraph.policy.actions import Action
+from omnigraph.policy.bundle import Authority
 from omnigraph.settings import Settings
 from omnigraph.storage import branches as graph_branches
 from omnigraph.storage.clone.copy import CloneResult
@@ -79,6 +93,7 @@ from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tags import Tag, create_tag, delete_tag, list_tags
+from omnigraph.stored_queries.registry import QueryRegistry
 from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
@@ -116,16 +131,19 @@ def open(
     *,
     read_only: bool = False,
     actor: str | None = None,
+    policy: Authority | None = None,
     settings: Settings | None = None,
 ) -> Graph:
     """Open a graph. Read-only opening writes nothing, whatever state the graph is in.
+
+    With a `policy` every verb of the handle is allowed to its `actor`, or `PolicyDenied`.
 
     >>> omnigraph.open("people.omni", read_only=True).branches()
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
     try:
-        return Graph(root, read_only=read_only, actor=actor)
+        return Graph(root, read_only=read_only, actor=actor, policy=policy)
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
             opening.require_graph(root)
@@ -195,7 +213,12 @@ class Graph:
     """
 
     def __init__(
-        self, root: GraphRoot, *, read_only: bool = False, actor: str | None = None
+        self,
+        root: GraphRoot,
+        *,
+        read_only: bool = False,
+        actor: str | None = None,
+        policy: Authority | None = None,
     ) -> None:
         opening.require_whole(root)
         self._views = Views(root)
@@ -212,6 +235,8 @@ class Graph:
         self._writer = Writer(self._views, self._autopilot.wrote)
         self.recovered_on_open: list[RecoveredWrite] = []
         opened = self._views.newest(MAIN)
+        self._guard = Guard.make(policy, actor, opened.catalog)
+        self._registry = QueryRegistry()
         if not read_only:
             settled = opening.make_ready(root, opened.snapshot.contract)
             self.recovered_on_open = [recovering.describe_settled(one) for one in settled]
@@ -236,7 +261,8 @@ class Graph:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process opens the graph for itself, with the same settings."""
-        return _reopened, (self.uri, self.read_only, self.actor, self.settings)
+        given = (self.uri, self.read_only, self.actor, self.policy, self._registry, self.settings)
+        return _reopened, given
 
     def _repr_html_(self) -> str:
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
@@ -252,6 +278,41 @@ class Graph:
         """What this handle was opened with."""
         return self._views.root.settings
 
+    # --- policy ----------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Authority | None:
+        """What decides who may do what with this handle; None if nothing does."""
+        return self._guard.authority
+
+    def as_actor(self, actor: str | None, *, policy: Authority | None = None) -> Graph:
+        """The same graph for another actor, under the same policy or another one.
+
+        Costs next to nothing: what is kept warm is shared.
+
+        >>> graph.as_actor("ben").create_branch("review").actor_id
+        'ben'
+        """
+        other = copy.copy(self)
+        other.actor = actor
+        if policy is None or policy is self.policy:
+            other._guard = self._guard.with_actor(actor)
+        else:
+            other._guard = Guard.make(policy, actor, self._views.newest(MAIN).catalog)
+        return other
+
+    def _seen(self, branch: str, action: Action = Action.READ) -> Views:
+        """The views of the graph as the actor may read them on behalf of a branch."""
+        self._guard.allow(action, branch=branch)
+        if self.policy is None:
+            return self._views
+        return self._views.seen_through(partial(self._guard.see, action=action, branch=branch))
+
+    def _require_visible(self, types: Sequence[str], branch: str, action: Action) -> None:
+        """Raise if types are named that are hidden from the actor."""
+        if self.policy is not None and types:
+            self._guard.require_visible(self._views.newest(branch), types, action)
+
     # --- schema ----------------------------------------------------------------------------------
 
     @property
@@ -261,6 +322,7 @@ class Graph:
         >>> graph.schema.splitlines()[-1]
         'edge Knows: Person -> Person'
         """
+        self._guard.allow(Action.READ)
         return self._views.newest(MAIN).snapshot.contract.source
 
     @property
@@ -270,7 +332,7 @@ class Graph:
         >>> [property.name for property in graph.catalog.nodes["Person"].properties]
         ['age', 'name', 'photo']
         """
-        return self._views.newest(MAIN).catalog
+        return self._seen(MAIN).newest(MAIN).catalog
 
     def plan_schema(
         self, schema: str | SourceText, *, allow_data_loss: bool = False
@@ -281,8 +343,10 @@ class Graph:
         >>> [step.describe() for step in graph.plan_schema(wanted).steps]
         ['add property Person.nick: String?']
         """
+        self._guard.allow(Action.READ)
         desired = compile_schema(source_text(schema, "<schema>"))
-        return plan_migration(self.catalog, desired, allow_data_loss=allow_data_loss)
+        accepted = self._views.newest(MAIN).catalog
+        return plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -361,6 +425,64 @@ class Graph:
             type_name, entity_id, property, kind=kind, start=start, length=length
         )
 
+    # --- stored queries --------------------------------------------------------------------------
+
+    def with_queries(self, registry: QueryRegistry) -> Graph:
+        """The same graph with stored queries, which are run by name.
+
+        >>> from omnigraph.language.source import SourceText
+        >>> from omnigraph.stored_queries import parse_registry
+        >>> text = SourceText("query all() { match { $p: Person } return { $p.name } }")
+        >>> graph.with_queries(parse_registry([text])).invoke("all").row_count
+        2
+        """
+        other = copy.copy(self)
+        other._registry = registry
+        return other
+
+    def stored_queries(self) -> list[dict[str, object]]:
+        """What can be run by name: what each query does, takes and gives.
+
+        >>> graph.stored_queries()
+        []
+        """
+        return invoking.list_queries(self._registry, self._seen(MAIN).newest(MAIN), self._guard)
+
+    def invoke(
+        self,
+        name: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: str | None = None,
+        expect_mutation: bool | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+    ) -> QueryResult | MutationResult:
+        """Run a stored query, a read or a mutation.
+
+        Args:
+            name: Of the query; one that the actor may not run is as one that does not exist.
+            params: Its parameters.
+            branch: The branch to read or change.
+            snapshot: Read there instead; only for reads.
+            expect_mutation: Refuse to run a read, or a mutation, where the other is expected.
+            expected_head: A mutation only runs if the branch is at this commit.
+            actor: Who a commit is recorded for.
+        """
+        found = invoking.find_query(self._registry, name, self._guard, actor)
+        invoking.check_request(found, expect_mutation, snapshot, expected_head)
+        if found.is_mutation:
+            return self.mutate(
+                found.source,
+                name,
+                params,
+                branch=branch,
+                expected_head=expected_head,
+                actor=actor,
+            )
+        return self.at(snapshot=snapshot, branch=branch).query(found.source, name, params)
+
     # --- writing ---------------------------------------------------------------------------------
 
     def mutate(
@@ -381,8 +503,15 @@ class Graph:
         1
         """
         self._require_writable()
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         request = mutating.MutationRequest(
-            source_text(query, "<query>"), name, params, branch, actor or self.actor, expected_head
+            source_text(query, "<query>"),
+            name,
+            params,
+            branch,
+            actor or self.actor,
+            expected_head,
+            self._guard,
         )
         return mutating.mutate(self._writer, request)
 
@@ -438,6 +567,9 @@ class Graph:
         ({'Person': 1}, {'Knows': 1}, 'maria')
         """
         self._require_writable()
+        if base is not None and normalize_branch(branch) not in list_names(self._views.root.store):
+            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         given = loading.as_input(records)
         options = LoadOptions(
             mode=_mode(mode),
@@ -498,6 +630,7 @@ class Graph:
         1
         """
         self._require_writable()
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         from omnigraph.graph import graph_embedding  # noqa: PLC0415 - loads the whole pipeline
 
         request = graph_embedding.GraphEmbedRequest(
@@ -522,6 +655,7 @@ class Graph:
         >>> graph.branches()
         ['main', 'review']
         """
+        self._guard.allow(Action.READ)
         return [str(name) for name in list_names(self._views.root.store)]
 
     def create_branch(
@@ -539,6 +673,7 @@ class Graph:
         ('review', 'main', 'maria')
         """
         self._require_writable()
+        self._guard.allow(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
         creator = actor or self.actor
         if commit is not None:
             view = self._views.at_commit(commit, source)
@@ -555,6 +690,7 @@ class Graph:
         'review'
         """
         self._require_writable()
+        self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
         graph_branches.delete(self._views.root, name)
         return DeletedBranch(name.strip(), self.actor)
 
@@ -568,6 +704,8 @@ class Graph:
         ['main', 'accepted']
         """
         self._require_writable()
+        self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
+        self._guard.allow(Action.BRANCH_CREATE, branch=name, target_branch=new_name)
         return graph_branches.rename(self._views.root, name, new_name)
 
     def merge(
@@ -608,6 +746,9 @@ class Graph:
         """
         if not dry_run:
             self._require_writable()
+        self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
+        if delete_branch:
+            self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
         given = merging.decisions_in(decisions) if isinstance(decisions, str | Path) else decisions
         request = merging.MergeRequest(
             source=source,
@@ -620,7 +761,19 @@ class Graph:
             delete_branch=delete_branch,
             message=message,
         )
-        return merging.merge(self._views, self._writer, request)
+        try:
+            result = merging.merge(self._views, self._writer, request)
+        except MergeConflicts as found:
+            shown = self._hide_conflicts(found.conflicts, into, actor)
+            raise MergeConflicts(found.source, found.target, shown) from None
+        return replace(result, conflicts=self._hide_conflicts(result.conflicts, into, actor))
+
+    def _hide_conflicts(
+        self, conflicts: tuple[MergeConflict, ...], branch: str, actor: str | None
+    ) -> tuple[MergeConflict, ...]:
+        if self.policy is None or not conflicts:
+            return conflicts
+        return self._guard.hide_conflicts(conflicts, self._views.newest(branch), actor)
 
     def branch(self, name: str) -> Branch:
         """The same verbs, bound to one branch.
@@ -640,6 +793,7 @@ class Graph:
         >>> [commit.actor_id for commit in graph.commits()]
         ['maria', None]
         """
+        self._guard.allow(Action.READ, branch=branch)
         return self._views.commits(branch)
 
     def commit(self, commit_id: str, branch: str = MAIN) -> Commit:
@@ -649,6 +803,7 @@ class Graph:
         >>> graph.commit(newest.commit_id) == newest
         True
         """
+        self._guard.allow(Action.READ)
         return self._views.commit(commit_id, branch)
 
     def snapshot(self, branch: str = MAIN) -> SnapshotInfo:
@@ -693,7 +848,7 @@ class Graph:
         return self._pinned(found.view, found.snapshot)
 
     def _pinned(self, view: View, snapshot: str | None = None) -> GraphView:
-        return GraphView(view, self._settings, snapshot)
+        return GraphView(view, self._settings, snapshot, self._guard)
 
     # --- tags ------------------------------------------------------------------------------------
 
@@ -715,6 +870,7 @@ class Graph:
         2
         """
         self._require_writable()
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         commit = places.find_commit(self._views, at or f"branch:{branch}", branch)
         return create_tag(self._views.root, name, commit, actor or self.actor)
 
@@ -725,6 +881,7 @@ class Graph:
         >>> [tag.name for tag in graph.tags()]
         ['v1']
         """
+        self._guard.allow(Action.READ)
         return list_tags(self._views.root.store)
 
     def delete_tag(self, name: str) -> Tag:
@@ -735,6 +892,7 @@ class Graph:
         'v1'
         """
         self._require_writable()
+        self._guard.allow(Action.CHANGE)
         return delete_tag(self._views.root, name)
 
     # --- changes ---------------------------------------------------------------------------------
@@ -764,6 +922,7 @@ class Graph:
         >>> [str(change.op) for change in graph.diff("1")]
         ['insert', 'insert', 'insert']
         """
+        self._require_visible(types, branch, Action.READ)
         wanted = change_filter(kinds, types, ops)
         sides = [changing.state_of(self.at(place, branch=branch).view) for place in (before, after)]
         return Diff(*sides, images=images, wanted=wanted)
@@ -789,9 +948,16 @@ class Graph:
         [('insert', {'from': 'Ada', 'to': 'Ben'})]
         """
         found = places.find_commit(self._views, commit, branch)
+        try:
+            views = self._seen(found.branch)
+        except PolicyDenied:
+            raise CommitNotFound(
+                commit.strip()
+            ) from None  # who may not read it learns nothing of it
+        self._require_visible(types, found.branch, Action.READ)
         wanted = change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes)
-        return changing.read_commit(self._views, found, wanted, limits, page_token, self._keys)
+        return changing.read_commit(views, found, wanted, limits, page_token, self._keys)
 
     def changes(
         self,
@@ -824,9 +990,11 @@ class Graph:
         >>> graph.changes(page.position).blocks
         ()
         """
+        views = self._seen(branch)
+        self._require_visible(types, branch, Action.READ)
         wanted = change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes, max_commits)
-        return changing.read_feed(self._views, branch, position, wanted, limits, self._keys)
+        return changing.read_feed(views, branch, position, wanted, limits, self._keys)
 
     def baseline(
         self,
@@ -842,7 +1010,9 @@ class Graph:
         >>> next(baseline.records())
         {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
         """
-        return changing.read_baseline(self._views, branch, change_filter(kinds, types, ops))
+        views = self._seen(branch, Action.EXPORT)
+        self._require_visible(types, branch, Action.EXPORT)
+        return changing.read_baseline(views, branch, change_filter(kinds, types, ops))
 
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str = MAIN
@@ -854,7 +1024,9 @@ class Graph:
         >>> [(one.op, one.image.properties["age"]) for one in history.versions]
         [('update', 37), ('insert', 36)]
         """
-        return changing.read_entity(self._views, branch, type_name, entity_id, kind)
+        views = self._seen(branch)
+        self._require_visible([type_name], branch, Action.READ)
+        return changing.read_entity(views, branch, type_name, entity_id, kind)
 
     def set_consumer(
         self,
@@ -876,6 +1048,7 @@ class Graph:
         True
         """
         self._require_writable()
+        self._guard.allow(Action.CHANGE, branch=branch)
         seconds = lasts.total_seconds()
         return changing.note_consumer(self._views, name, branch, position, seconds)
 
@@ -886,6 +1059,7 @@ class Graph:
         >>> [consumer.name for consumer in graph.consumers()]
         ['search-index']
         """
+        self._guard.allow(Action.READ)
         return list_consumers(self._views.root.store)
 
     def delete_consumer(self, name: str) -> Consumer:
@@ -896,6 +1070,7 @@ class Graph:
         'search-index'
         """
         self._require_writable()
+        self._guard.allow(Action.CHANGE)
         return delete_consumer(self._views.root, name)
 
     # --- rows ------------------------------------------------------------------------------------
@@ -952,6 +1127,7 @@ class Graph:
         ['edge:Knows', 'node:Person', '__manifest']
         """
         self._require_writable()
+        self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._workers(engine, session, spark_conf)
         return optimize(self._views, OptimizeOptions(branch, actor or self.actor), workers)
 
@@ -972,6 +1148,7 @@ class Graph:
         ()
         """
         self._require_writable()
+        self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._workers(engine, session, spark_conf)
         options = OptimizeOptions(branch, actor or self.actor, indexes_only=True)
         return optimize(self._views, options, workers).pending_indexes
@@ -997,6 +1174,7 @@ class Graph:
         {'no_drift'}
         """
         self._require_writable()
+        self._guard.allow(Action.ADMIN)
         return repair(self._views, confirm=confirm, force=force)
 
     def cleanup(
@@ -1015,6 +1193,7 @@ class Graph:
         (False, 0)
         """
         self._require_writable()
+        self._guard.allow(Action.ADMIN)
         age = None if older_than is None else older_than.total_seconds()
         clean = cleanup if confirm else preview
         return clean(self._views.root, Retention(keep, age))
@@ -1025,6 +1204,7 @@ class Graph:
         >>> graph.verify(deep=True).is_sound
         True
         """
+        self._guard.allow(Action.ADMIN)
         return verify(self._views, deep=deep)
 
     def maintain(self) -> MaintainResult:
@@ -1034,6 +1214,7 @@ class Graph:
         False
         """
         self._require_writable()
+        self._guard.allow(Action.ADMIN)
         return take_turn(self._views, self._views.root.settings.autopilot)
 
     # --- recovery --------------------------------------------------------------------------------
@@ -1053,6 +1234,7 @@ class Graph:
         if check:
             return self.recovery_pending()
         self._require_writable()
+        self._guard.allow(Action.ADMIN)
         return recovering.recover(self._views.root)
 
     def recovery_pending(self) -> list[PendingWrite]:
@@ -1061,6 +1243,7 @@ class Graph:
         >>> graph.recovery_pending()
         []
         """
+        self._guard.allow(Action.ADMIN)
         return recovering.pending(self._views.root)
 
     def recovery_list(self, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:
@@ -1069,6 +1252,7 @@ class Graph:
         >>> graph.recovery_list()
         ()
         """
+        self._guard.allow(Action.ADMIN)
         return recovering.recoveries(self._views, branch)
 
     def _require_writable(self) -> None:
@@ -1076,8 +1260,16 @@ class Graph:
             raise BadRequest("the graph is open read-only; open it again without read_only")
 
 
-def _reopened(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
-    return open(uri, read_only=read_only, actor=actor, settings=settings)
+def _reopened(
+    uri: str,
+    read_only: bool,  # noqa: FBT001
+    actor: str | None,
+    policy: Authority | None,
+    registry: QueryRegistry,
+    settings: Settings,
+) -> Graph:
+    graph = open(uri, read_only=read_only, actor=actor, policy=policy, settings=settings)
+    return graph.with_queries(registry)
 
 
 def _mode(mode: LoadMode | str) -> LoadMode:

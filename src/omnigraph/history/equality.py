@@ -32,16 +32,18 @@ class Images:
     rows: pa.Table
 
 
-def read_images(table: Table, addresses: pa.Array) -> Images:
-    """The rows at these addresses; the caller keeps their number within bounds."""
-    rows = pa.concat_tables(list(rows_at(table, addresses, table.schema.names)))
+def read_images(table: Table, addresses: pa.Array, columns: Sequence[str] | None = None) -> Images:
+    """The rows at these addresses, or some columns of them; the caller bounds their number."""
+    names = table.schema.names if columns is None else list(columns)
+    rows = pa.concat_tables(list(rows_at(table, addresses, names)))
     return Images(table, addresses, rows)
 
 
 def equal_images(left: Images, right: Images) -> Mask:
     """Which rows are the same on both sides; payloads of blobs are read only for a tie."""
-    blobs = [field.name for field in left.table.schema if is_blob(field)]
-    plain = [name for name in left.rows.schema.names if name not in blobs]
+    names = left.rows.schema.names
+    blobs = [one.name for one in left.table.schema if is_blob(one) and one.name in names]
+    plain = [name for name in names if name not in blobs]
     equal = equal_rows(left.rows.select(plain), right.rows.select(plain))
     for name in blobs:
         equal &= _equal_sizes(left.rows.column(name), right.rows.column(name))

@@ -13,11 +13,12 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.load import LoadMode
 from omnigraph.identity import MAIN
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
+from omnigraph.policy import Policy, load_bundle
 
 _FALSE = frozenset({"false", "0", "no", "off"})
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
-_PLACE = ("path", "uri", "type", "branch")
+_PLACE = ("path", "uri", "type", "branch", "actor", "policy")
 _TIME_TRAVEL = ("commit", "snapshot", "versionAsOf", "timestampAsOf")
 _READ = (
     *_PLACE,
@@ -29,7 +30,7 @@ _READ = (
     "params",
     "rowsPerPartition",
 )
-_WRITE = (*_PLACE, "mode", "partial", "actor", "streamId")
+_WRITE = (*_PLACE, "mode", "partial", "streamId")
 _OF_STREAMS = ("checkpointLocation", "queryName")
 """Spark hands its own options of a streaming query over with ours."""
 
@@ -48,6 +49,10 @@ class Pin:
     """A version of the manifest."""
     at_us: int | None = None
     """A moment, in microseconds since 1970: the newest commit at or before it."""
+    actor: str | None = None
+    """Who reads."""
+    policy: Policy | None = None
+    """What decides whether they may; read where the work is planned, and sent to the tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class WriteOptions:
     mode: LoadMode | None
     partial: bool
     actor: str | None
+    policy: Policy | None
     stream_id: str | None
 
 
@@ -103,6 +109,8 @@ def pin_option(given: Mapping[str, str]) -> Pin:
         options.get("commit") or options.get("snapshot"),
         _version(options.get("versionasof")),
         _moment(options.get("timestampasof")),
+        options.get("actor"),
+        _policy(options.get("policy")),
     )
 
 
@@ -134,6 +142,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         mode=_mode(options.get("mode")),
         partial=_flag(options, "partial", default=False),
         actor=options.get("actor"),
+        policy=_policy(options.get("policy")),
         stream_id=options.get("streamid"),
     )
 
@@ -174,6 +183,10 @@ def _uri(options: Mapping[str, str]) -> str:
     if not uri:
         raise BadRequest("say where the graph is: load(path), save(path) or option 'path'")
     return uri
+
+
+def _policy(path: str | None) -> Policy | None:
+    return None if path is None else load_bundle(path)
 
 
 def _need_type(name: str | None) -> str:

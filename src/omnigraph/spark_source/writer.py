@@ -25,6 +25,7 @@ from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, 
 from omnigraph.pipeline.spark_columns import whole_numbers
 from omnigraph.pipeline.staged_load import StagedWrite
 from omnigraph.pipeline.staging import StagingArea
+from omnigraph.policy import Action, authorize
 from omnigraph.settings import Settings
 from omnigraph.spark_source.options import Pin, WriteOptions
 from omnigraph.spark_source.pinned_graph import commit_staged, read_pinned, settings_here
@@ -52,6 +53,7 @@ class _Target:
         self.options, self.mode, self.settings = options, mode, settings_here()
         if options.partial and mode is not LoadMode.MERGE:
             raise BadRequest("only a merge can be partial")
+        self._require_allowed()
         _, catalog = read_pinned(Pin(options.uri, options.branch), self.settings)
         mapping = table_mapping(catalog, options.type_name, {})
         assert mapping is not None, "a type was named"
@@ -80,6 +82,7 @@ class _Target:
         self, area: str, splits: Sequence[StagedSplit], origin: str | None = None
     ) -> str | None:
         options = self.options
+        self._require_allowed()
         write = StagedWrite(
             uri=options.uri,
             branch=options.branch,
@@ -92,6 +95,11 @@ class _Target:
             origin=origin,
         )
         return commit_staged(write, self.settings)
+
+    def _require_allowed(self) -> None:
+        options = self.options
+        if options.policy is not None:
+            authorize(options.policy, options.actor, Action.CHANGE, branch=options.branch)
 
     def forget(self, area: str) -> None:
         place = StagingArea(self._root(self.settings), area)

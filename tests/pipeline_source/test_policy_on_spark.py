@@ -1,0 +1,85 @@
+"""What a policy hides is hidden on Spark: queries, frames of types, and the data source."""
+
+from __future__ import annotations
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import BadRequest, CompileError, PolicyDenied, TypeNotFound
+from omnigraph.policy import load_bundle
+from omnigraph.spark_source import register
+from omnigraph.spark_source.datasource import GraphSource
+
+RULES = """
+version: 1
+groups: { agents: [bot], readers: [rita] }
+protected_branches: [main]
+rules:
+  - id: agents
+    allow: { actors: { group: agents }, actions: [read, export], except: [Person.age, Note] }
+  - id: agents-write
+    allow: { actors: { group: agents }, actions: [change], branch_scope: unprotected }
+  - id: readers
+    allow: { actors: { group: readers }, actions: [export] }
+"""
+
+
+@pytest.fixture
+def rules(tmp_path):
+    path = tmp_path / "people.policy.yaml"
+    path.write_text(RULES)
+    return str(path)
+
+
+def read(graph, rules, actor="bot", **options):
+    made = GraphSource({"path": graph.uri, "actor": actor, "policy": rules, **options})
+    reader = made.reader(schema=made.schema())
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_type_is_read_without_its_hidden_properties(graph, rules):
+    rows = read(graph, rules, type="Person")
+    assert len(rows) == 10 and "age" not in rows[0] and "key" in rows[0]
+    for hidden in ({"columns": "age"}, {"where": "age > 1"}, {"type": "Note"}):
+        with pytest.raises((BadRequest, CompileError, TypeNotFound)):
+            read(graph, rules, **{"type": "Person", **hidden})
+
+
+def test_a_query_of_the_source_is_denied_what_is_hidden(graph, rules):
+    query = "query q() { match { $p: Person } return { $p.%s } }"
+    assert len(read(graph, rules, query=query % "key")) == 10
+    with pytest.raises(PolicyDenied) as caught:
+        read(graph, rules, query=query % "age")
+    assert caught.value.hidden == ("Person.age",)
+
+
+def test_who_may_not_read_gets_no_source(graph, rules):
+    for actor in ("rita", "eve"):
+        with pytest.raises(PolicyDenied):
+            read(graph, rules, actor=actor, type="Person")
+    with pytest.raises(PolicyDenied):
+        GraphSource({"path": graph.uri, "policy": rules, "type": "Person"})
+
+
+def test_a_write_is_asked_about(graph, rules):
+    graph.create_branch("dev")
+    given = {"path": graph.uri, "actor": "bot", "policy": rules, "type": "Person"}
+    with pytest.raises(PolicyDenied):
+        GraphSource(given).writer(schema=None, overwrite=False)
+    GraphSource(given | {"branch": "dev"}).writer(schema=None, overwrite=False)
+
+
+def test_in_a_session_nothing_hidden_is_read(spark, graph, rules):
+    register(spark)
+    bot = omnigraph.open(graph.uri, actor="bot", policy=load_bundle(rules))
+    frame = bot.nodes("Person").to_spark(spark)
+    assert "age" not in frame.columns and frame.count() == 10
+    query = "query q() { match { $p: Person } return { $p.%s } }"
+    found = bot.query(query % "key", engine="spark", session=spark)
+    assert len(found.rows) == 10
+    with pytest.raises(PolicyDenied):
+        bot.query(query % "age", engine="spark", session=spark)
+    source = spark.read.format("omnigraph").option("actor", "bot").option("policy", rules)
+    read = source.option("type", "Person").load(graph.uri)
+    assert "age" not in read.columns and read.count() == 10
