@@ -50,23 +50,28 @@ def test_a_bundle_is_valid(omnigraph, files: Path, schema_file: Path) -> None:
 def test_every_mistake_of_a_bundle_is_drawn(omnigraph, files: Path) -> None:
     (files / "p.yaml").write_text(BUNDLE.replace("read]", "reed]").replace("unprotected", "some"))
     done = omnigraph("policy", "validate", "--file", "p.yaml")
-    assert done.code == 1 and done.out == ""
-    assert "--> p.yaml:7:" in done.err and "no such action 'reed'" in done.err
+    assert done.code == 1
+    assert done.out == ""
+    assert "--> p.yaml:7:" in done.err
+    assert "no such action 'reed'" in done.err
     assert "no such branch scope 'some'" in done.err
     done = omnigraph("policy", "validate", "--file", "p.yaml", "--json")
     body = json.loads(done.out)
-    assert done.code == 1 and [one["code"] for one in body["diagnostics"]] == ["B114", "B115"]
+    assert done.code == 1
+    assert [one["code"] for one in body["diagnostics"]] == ["B114", "B115"]
 
 
 def test_names_are_held_against_a_schema(omnigraph, files: Path, schema_file: Path) -> None:
     (files / "p.yaml").write_text(BUNDLE.replace("Artist.born", "Artist.brn"))
     done = omnigraph("policy", "validate", "--file", "p.yaml", "--schema", str(schema_file))
-    assert done.code == 1 and "leaves out Artist.brn" in done.err
+    assert done.code == 1
+    assert "leaves out Artist.brn" in done.err
 
 
 def test_a_bundle_of_a_cluster_is_told_apart(omnigraph, files: Path) -> None:
     done = omnigraph("policy", "validate", "--file", "p.yaml", "--scope", "cluster")
-    assert done.code == 1 and "does not belong in a cluster bundle" in done.err
+    assert done.code == 1
+    assert "does not belong in a cluster bundle" in done.err
 
 
 def test_cases_are_counted_and_mismatches_named(omnigraph, files: Path) -> None:
@@ -76,7 +81,9 @@ def test_cases_are_counted_and_mismatches_named(omnigraph, files: Path) -> None:
     (files / "c.yaml").write_text(CASES.replace("deny", "allow"))
     done = omnigraph(*call)
     lines = done.out.splitlines()
-    assert done.code == 1 and lines[-1] == "2 of 3 cases passed" and len(lines) == 2
+    assert done.code == 1
+    assert lines[-1] == "2 of 3 cases passed"
+    assert len(lines) == 2
     assert "case 'no writes to main' failed" in lines[0]
     done = omnigraph(*call, "--json")
     body = json.loads(done.out)
@@ -98,7 +105,8 @@ def test_mistakes_of_cases_are_drawn(omnigraph, files: Path) -> None:
     (files / "c.yaml").write_text(text)
     done = omnigraph("policy", "test", "--file", "p.yaml", "--tests", "c.yaml", "--json")
     codes = [one["code"] for one in json.loads(done.out)["diagnostics"]]
-    assert done.code == 1 and {"B114", "B122", "B104"} <= set(codes)
+    assert done.code == 1
+    assert {"B114", "B122", "B104"} <= set(codes)
 
 
 def test_a_decision_is_explained_and_exits_with_0(omnigraph, files: Path) -> None:
@@ -117,4 +125,5 @@ def test_a_decision_is_explained_and_exits_with_0(omnigraph, files: Path) -> Non
     body = json.loads(done.out)
     assert (done.code, body["decision"], body["action"]) == (0, "deny", "schema_apply")
     done = omnigraph(*call, "--action", "rule")
-    assert done.code == 2 and "no such action 'rule'" in done.err
+    assert done.code == 2
+    assert "no such action 'rule'" in done.err

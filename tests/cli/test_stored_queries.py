@@ -29,11 +29,14 @@ def test_queries_are_checked_against_a_graph(
     done = omnigraph(*call, "--queries", "more.gq")
     assert done.code == 1
     lines = done.out.splitlines()
-    assert lines[1].startswith("ERROR  bad: ") and "Artst" in lines[1]
+    assert lines[1].startswith("ERROR  bad: ")
+    assert "Artst" in lines[1]
     assert lines[-1].startswith("WARN   bad: ")
     done = omnigraph(*call, "--queries", "more.gq", "--json")
     body = json.loads(done.out)
-    assert done.code == 1 and body["ok"] is False and body["breakages"][0]["query"] == "bad"
+    assert done.code == 1
+    assert body["ok"] is False
+    assert body["breakages"][0]["query"] == "bad"
 
 
 def test_a_name_in_two_files_is_a_mistake(omnigraph, schema_file: Path, query_file: Path) -> None:
@@ -43,4 +46,5 @@ def test_a_name_in_two_files_is_a_mistake(omnigraph, schema_file: Path, query_fi
         *("queries", "list", "--schema", str(schema_file)),
         *("--queries", str(query_file), "--queries", str(copy)),
     )
-    assert done.code == 1 and "as well" in done.err
+    assert done.code == 1
+    assert "as well" in done.err

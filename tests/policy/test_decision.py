@@ -10,9 +10,9 @@ import yaml
 
 from omnigraph.errors import PolicyDenied
 from omnigraph.policy import Action, BundleKind, Decision, NoPolicy, authorize, decide
+from omnigraph.policy.hidden_names import find_hidden
 from policy.bundles import ACTORS, BRANCHES, LIBRARY, NAMES, QUERIES, bundle, random_bundle
 from policy.oracle import rules_that_allow, sees
-from omnigraph.policy.hidden_names import find_hidden
 
 BOT, MARIA, STRANGER = "act-bot-1", "act-maria", "act-eve"
 
@@ -57,7 +57,8 @@ def test_strangers_and_nobody_may_do_nothing(action: Action) -> None:
     for branch, target in itertools.product((None, "main", "dev"), repeat=2):
         stranger = decide(policy, STRANGER, action, branch=branch, target_branch=target)
         nobody = decide(policy, None, action, branch=branch, target_branch=target)
-        assert not stranger.allowed and not nobody.allowed
+        assert not stranger.allowed
+        assert not nobody.allowed
         if action is not Action.GRAPH_LIST:
             assert "unknown actor" in stranger.message
             assert "needs an actor" in nobody.message
@@ -115,7 +116,10 @@ def test_rules_about_single_queries() -> None:
 
 
 def test_a_bundle_of_the_server_decides_about_nothing_else() -> None:
-    text = "version: 1\ngroups: {a: [x]}\nrules: [{id: r, allow: {actors: {group: a}, actions: [graph_list]}}]"
+    text = (
+        "version: 1\ngroups: {a: [x]}\n"
+        "rules: [{id: r, allow: {actors: {group: a}, actions: [graph_list]}}]\n"
+    )
     server = bundle(text, BundleKind.CLUSTER)
     assert decide(server, "x", Action.GRAPH_LIST).allowed
     assert not decide(server, "x", Action.READ, branch="main").allowed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -293,12 +292,18 @@ class Graph:
         >>> graph.as_actor("ben").create_branch("review").actor_id
         'ben'
         """
-        other = copy.copy(self)
+        other = self._share()
         other.actor = actor
         if policy is None or policy is self.policy:
             other._guard = self._guard.with_actor(actor)
         else:
             other._guard = Guard.make(policy, actor, self._views.newest(MAIN).catalog)
+        return other
+
+    def _share(self) -> Graph:
+        """Another handle that shares what is kept warm; a copy would be a graph opened again."""
+        other = Graph.__new__(Graph)
+        other.__dict__.update(self.__dict__)
         return other
 
     def _seen(self, branch: str, action: Action = Action.READ) -> Views:
@@ -433,10 +438,10 @@ class Graph:
         >>> from omnigraph.language.source import SourceText
         >>> from omnigraph.stored_queries import parse_registry
         >>> text = SourceText("query all() { match { $p: Person } return { $p.name } }")
-        >>> graph.with_queries(parse_registry([text])).invoke("all").row_count
-        2
+        >>> graph.with_queries(parse_registry([text])).invoke("all").rows
+        [{'p.name': 'Ada'}, {'p.name': 'Ben'}]
         """
-        other = copy.copy(self)
+        other = self._share()
         other._registry = registry
         return other
 

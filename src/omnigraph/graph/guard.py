@@ -6,7 +6,7 @@ they may see, so that no reader has to know about policies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -169,6 +169,10 @@ class Guard:
         )
 
 
+NO_GUARD = Guard()
+"""Asks nobody."""
+
+
 def _hide_values(conflict: MergeConflict, whole: Catalog, seen: Catalog) -> MergeConflict:
     key = TableKey(conflict.type_key)
     type_, rest = whole.by_table_key.get(key), seen.by_table_key.get(key)
@@ -178,13 +182,17 @@ def _hide_values(conflict: MergeConflict, whole: Catalog, seen: Catalog) -> Merg
     gone = {p.name for p in type_.properties} - {p.name for p in rest.properties}
     if not gone:
         return conflict
-    sides = {
-        side: None if row is None else {n: v for n, v in row.items() if n not in gone}
-        for side in ("base", "source", "target")
-        for row in (getattr(conflict, side),)
-    }
-    message = f"{type_.name} '{conflict.id}' is in conflict"
-    return replace(conflict, message=message, **sides)
+    return replace(
+        conflict,
+        message=f"{type_.name} '{conflict.id}' is in conflict",
+        base=_without(conflict.base, gone),
+        source=_without(conflict.source, gone),
+        target=_without(conflict.target, gone),
+    )
+
+
+def _without(row: Mapping[str, object] | None, names: set[str]) -> Mapping[str, object] | None:
+    return None if row is None else {n: value for n, value in row.items() if n not in names}
 
 
 def _named_in(plan: Plan, hidden: frozenset[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from omnigraph.catalog.model import Catalog
 from omnigraph.execution.export import export_jsonl, export_records, export_types
 from omnigraph.graph import blobs, querying
-from omnigraph.graph.guard import Guard
+from omnigraph.graph.guard import NO_GUARD, Guard
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import SnapshotInfo, TableInfo, types_html
@@ -41,7 +41,7 @@ class GraphView:
         view: View,
         settings: QuerySettings,
         snapshot: str | None = None,
-        guard: Guard = Guard(),
+        guard: Guard = NO_GUARD,
     ) -> None:
         self._whole, self._settings, self._snapshot = view, settings, snapshot
         self._guard = guard

@@ -50,6 +50,8 @@ def _types_of_variables(values: Iterable[object]) -> dict[str, tuple[str, ...]]:
                     found[value.edge_variable] = tuple(step.edge_type for step in value.steps)
                 if isinstance(value, Expand):
                     found[value.target] = (*found.get(value.target, ()), *value.target_types)
+            case _:
+                pass
     return found
 
 

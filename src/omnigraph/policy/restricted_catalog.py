@@ -106,7 +106,7 @@ class _Restriction:
 
     def _is_node_hidden(self, node: NodeType) -> bool:
         interfaces = [self.catalog.interfaces[name] for name in node.implements]
-        if any(self._is_type_hidden(one) for one in (node, *interfaces)):
+        if self._is_type_hidden(node) or any(self._is_type_hidden(one) for one in interfaces):
             return True
         return any(self._is_hidden(node, one) for one in node.key)
 
