@@ -474,6 +474,10 @@ class Graph:
             expect_mutation: Refuse to run a read, or a mutation, where the other is expected.
             expected_head: A mutation only runs if the branch is at this commit.
             actor: Who a commit is recorded for.
+
+        >>> graph.invoke("nothing")
+        Traceback (most recent call last):
+        omnigraph.errors.QueryNotFound: query 'nothing' not found
         """
         found = invoking.find_query(self._registry, name, self._guard, actor)
         invoking.check_request(found, expect_mutation, snapshot, expected_head)

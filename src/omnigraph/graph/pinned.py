@@ -111,7 +111,12 @@ class GraphView:
             return querying.query(self._view, request, self._settings, target)
 
     def plan(self, query: str | SourceText, name: str | None = None) -> ReadPlan:
-        """The plan of a read query, for code that runs it itself."""
+        """The plan of a read query, for code that runs it itself.
+
+        >>> plan = graph.at().plan("query q() { match { $p: Person } return { $p.name } }")
+        >>> [column.name for column in plan.columns]
+        ['p.name']
+        """
         text = source_text(query, "<query>")
         with self._guard.naming_hidden(self._whole, text, name):
             return querying.plan_query(self._view, text, name)
