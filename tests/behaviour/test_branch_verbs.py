@@ -15,8 +15,7 @@ from omnigraph.settings import Settings
 from omnigraph.storage.refs import read_ref
 
 ONLY_OF_A_GRAPH = {
-    "uri": "says where the graph is; `branch.graph.uri`",
-    "settings": "belong to the handle; `branch.graph.settings`",
+    "recovered_on_open": "happened before there was a branch",
     "close": "ends the handle, not a branch",
     "branch": "is what gave this object",
     "branches": "lists them all",
@@ -34,12 +33,10 @@ ONLY_OF_A_GRAPH = {
     "recover": "settles interrupted writes wherever they were made",
     "recovery_pending": "shows interrupted writes wherever they were made",
     "as_actor": "the whole graph for somebody else",
-    "policy": "what decides about the whole graph",
     "with_queries": "queries that are run on any branch",
-    "stored_queries": "the same on every branch",
 }
 """Verbs that make no sense on one branch, and why."""
-ONLY_OF_A_BRANCH = {"delete", "rename"}
+ONLY_OF_A_BRANCH = {"name", "delete", "rename"}
 BOUND = {"branch", "source"}
 """How the verbs of a graph call the branch they are about."""
 
@@ -66,8 +63,8 @@ def test_every_verb_of_a_graph_is_on_a_branch_unless_it_makes_no_sense_there() -
 
 
 @pytest.mark.parametrize("name", sorted(public(Graph) & public(Branch)))
-def test_a_verb_of_a_branch_takes_what_that_of_the_graph_takes(name: str) -> None:
-    assert signature(Branch, name) == unbound(Graph, name)
+def test_a_verb_of_a_branch_is_that_of_the_graph(name: str) -> None:
+    assert inspect.getattr_static(Branch, name) is inspect.getattr_static(Graph, name)
 
 
 @pytest.mark.parametrize("name", sorted(public(Graph) & public(GraphView)))
@@ -155,6 +152,20 @@ def test_a_branch_is_created_from_another_for_whoever_asks(review: Branch) -> No
     assert review.graph.create_branch("third", actor="emil").actor_id == "emil"
     review.graph.branch("second").delete()
     assert review.graph.branches() == ["main", "earlier", "review", "third"]
+
+
+def test_a_verb_of_a_branch_may_name_another_one(review: Branch) -> None:
+    assert review.query(COUNT, branch="main").rows == [{"n": 1}]
+    assert review.create_branch("second", source="main").parent == "main"
+
+
+def test_a_merge_changes_the_branch_whose_verb_it_is(review: Branch) -> None:
+    review.graph.mutate(ADD, params={"n": "Di"})
+    review.merge("main")
+    assert review.query(COUNT).rows == [{"n": 4}]
+    assert review.graph.query(COUNT).rows == [{"n": 2}]
+    review.graph.branch("main").merge("review")
+    assert review.graph.query(COUNT).rows == [{"n": 4}]
 
 
 def test_who_created_a_branch_is_kept(review: Branch) -> None:

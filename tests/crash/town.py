@@ -97,7 +97,7 @@ def _with_later_commits(graph: Graph) -> None:
 def _with_a_long_history(graph: Graph) -> None:
     """So many commits that the next one sets history aside and merges its pieces."""
     for number in range(SMALL_FRAGMENTS * (RECENT_LINEAGE + 1)):
-        ledger = graph._views.newest("main").snapshot.manifest.ledger
+        ledger = graph._open.views.newest("main").snapshot.manifest.ledger
         pieces = len(ledger.table.fragments())
         if pieces == SMALL_FRAGMENTS and ledger.recent.num_rows == RECENT_LINEAGE:
             return
@@ -108,7 +108,7 @@ def _with_a_long_history(graph: Graph) -> None:
 def _with_many_small_writes(graph: Graph) -> None:
     """So many that the next one merges the fragments of the others."""
     for number in range(graph.settings.fold_after):
-        entry = graph._views.newest("main").snapshot.entry("node:Person")
+        entry = graph._open.views.newest("main").snapshot.entry("node:Person")
         if (entry.version + 1) % graph.settings.fold_after == 0:
             return
         run(graph, f'insert Person {{slug: "p{number}", name: "P"}}')
@@ -137,7 +137,7 @@ def _with_old_versions(graph: Graph) -> None:
 def _with_foreign_compaction(graph: Graph) -> None:
     """Tables that something else compacted, without telling the graph."""
     _with_fragments(graph)
-    snapshot = graph._views.newest("main").snapshot
+    snapshot = graph._open.views.newest("main").snapshot
     for entry in snapshot.entries.values():
         compact(snapshot.open_entry(entry))
 

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.graph import blobs, branch, embedding, graph, pinned, query_result, type_rows
+from omnigraph.graph import (
+    blobs,
+    branch,
+    embedding,
+    graph,
+    history_verbs,
+    maintenance_verbs,
+    pinned,
+    query_result,
+    reading_verbs,
+    type_rows,
+    writing_verbs,
+)
 
 SCHEMA = "node Person { name: String @key  age: I32?  photo: Blob? }\nedge Knows: Person -> Person"
 RECORDS = [
@@ -17,9 +29,10 @@ RECORDS = [
     {"type": "Person", "data": {"name": "Ben"}},
     {"edge": "Knows", "from": "Ada", "to": "Ben", "data": {"id": "k1"}},
 ]
+VERBS = (reading_verbs, writing_verbs, history_verbs, maintenance_verbs)
 EXAMPLES = [
     found
-    for module in (graph, branch, pinned, query_result, blobs, embedding, type_rows)
+    for module in (graph, *VERBS, branch, pinned, query_result, blobs, embedding, type_rows)
     for found in doctest.DocTestFinder().find(module, module.__name__)
     if found.examples
 ]
@@ -50,12 +63,12 @@ WITHOUT = {
 def verbs(kind: type) -> list[str]:
     """The public methods of a class that do not merely repeat one of `Graph`."""
     own = [n for n, member in vars(kind).items() if not n.startswith("_") and callable(member)]
-    return [name for name in own if kind is graph.Graph or name not in vars(graph.Graph)]
+    return [name for name in own if kind in graph.Graph.__mro__ or name not in dir(graph.Graph)]
 
 
 @pytest.mark.parametrize(
     "kind",
-    [graph.Graph, pinned.GraphView, query_result.QueryResult, blobs.Blob],
+    [*graph.Graph.__mro__[:-1], pinned.GraphView, query_result.QueryResult, blobs.Blob],
     ids=lambda kind: kind.__name__,
 )
 def test_every_verb_is_shown_by_an_example(kind: type) -> None:

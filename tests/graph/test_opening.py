@@ -221,13 +221,13 @@ def test_data_comes_over_through_an_export(music, music_place, tmp_path):
 def publish_contract(place, **changed):
     """Put another schema record in the manifest, as damage would."""
     root = GraphRoot.at(str(place))
-    stored = omnigraph.open(place, read_only=True)._views.newest("main").snapshot.contract
+    stored = omnigraph.open(place, read_only=True)._open.views.newest("main").snapshot.contract
     fields = {"source": stored.source, "ir": stored.ir, "state": stored.state} | changed
     publish(root, MAIN_REF, Publication(contract=SchemaContract(**fields)))
 
 
 def stored_contract(place):
-    return omnigraph.open(place, read_only=True)._views.newest("main").snapshot.contract
+    return omnigraph.open(place, read_only=True)._open.views.newest("main").snapshot.contract
 
 
 @BOTH_WAYS

@@ -90,28 +90,28 @@ def test_what_the_data_source_has_staged_is_spared_by_cleanup(graph):
     graph.cleanup(keep=9, confirm=True)
     made.commit(messages)
     assert texts(graph)["d9"] == "added"
-    assert notes(graph._views.root.store) == []
+    assert notes(graph._open.views.root.store) == []
 
 
 def test_a_note_of_the_data_source_goes_with_what_it_protected(graph):
     made, messages = staged(graph, ROWS)
-    assert len(notes(graph._views.root.store)) == 1
+    assert len(notes(graph._open.views.root.store)) == 1
     made.abort(messages)
-    assert notes(graph._views.root.store) == []
+    assert notes(graph._open.views.root.store) == []
 
 
 def test_tasks_of_one_write_share_a_note(graph):
     made, messages = staged(graph, ROWS[:1])
     messages.append(made.write(iter(pa.Table.from_pylist(ROWS[1:]).to_batches())))
-    assert len(notes(graph._views.root.store)) == 1
+    assert len(notes(graph._open.views.root.store)) == 1
     made.commit(messages)
     assert texts(graph)["d9"] == "added"
 
 
 def test_a_write_of_the_data_source_that_was_taken_for_dead_is_told(graph):
     made, messages = staged(graph, ROWS)
-    (note,) = notes(graph._views.root.store)
-    graph._views.root.store.delete(note.path)
+    (note,) = notes(graph._open.views.root.store)
+    graph._open.views.root.store.delete(note.path)
     with pytest.raises(ConflictError, match="taken this write for dead"):
         made.commit(messages)
     assert "d9" not in texts(graph)
@@ -136,14 +136,14 @@ def test_embedding_tells_the_autopilot(place):
     policy = AutopilotSettings(enabled=True, interval_s=0)
     with omnigraph.open(place, settings=Settings(embed=MOCK, autopilot=policy)) as graph:
         graph.embed()
-    assert graph._autopilot.last_result is not None
+    assert graph._open.autopilot.last_result is not None
 
 
 def test_the_autopilot_is_not_told_where_nothing_was_written(place):
     policy = AutopilotSettings(enabled=True, interval_s=0)
     with omnigraph.open(place, settings=Settings(autopilot=policy)) as graph:
         graph.mutate('query q() { delete Doc where slug = "nobody" }')
-    assert graph._autopilot.last_result is None
+    assert graph._open.autopilot.last_result is None
 
 
 # --- any change -----------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_a_commit_may_change_no_table_and_keep_what_its_writer_says(graph):
     first = graph.commits()[-1].commit_id
     details = {"message": "a note", "rules": {"Doc.text": "ours"}}
     change = Note(graph, given=Prepared(merged_parent=first, details=details))
-    published = graph._writer.write(change, branch="main", actor="ada")
+    published = graph._open.writer.write(change, branch="main", actor="ada")
     found = omnigraph.open(graph.uri).commits()[0]
     assert found == published.commit
     assert (found.merged_parent_commit_id, found.details) == (first, details)
@@ -185,14 +185,14 @@ def test_a_commit_may_change_no_table_and_keep_what_its_writer_says(graph):
 
 def test_a_change_that_may_be_repeated_is_prepared_until_the_branch_stands_still(graph):
     change = Note(graph, overtaken=1)
-    assert graph._writer.write(change, branch="main") is not None
+    assert graph._open.writer.write(change, branch="main") is not None
     assert change.prepared == 2
 
 
 def test_a_change_that_may_not_be_repeated_says_what_moved(graph):
     change = Note(graph, overtaken=1, repeatable=False)
     with pytest.raises(ReadSetChanged, match="graph_head:main"):
-        graph._writer.write(change, branch="main")
+        graph._open.writer.write(change, branch="main")
     assert change.prepared == 1
 
 
@@ -200,7 +200,7 @@ def test_a_change_for_another_head_is_not_prepared(graph):
     head, change = graph.commits()[0].commit_id, Note(graph)
     graph.mutate(rename(0))
     with pytest.raises(PreconditionFailed):
-        graph._writer.write(change, branch="main", expected_head=head)
+        graph._open.writer.write(change, branch="main", expected_head=head)
     assert change.prepared == 0
 
 
@@ -214,4 +214,4 @@ def test_a_branch_that_never_stands_still_is_given_up(graph, monkeypatch):
     monkeypatch.setattr("omnigraph.writer.driver.MAX_PREPARATIONS", 1)
     assert MAX_PREPARATIONS > 1
     with pytest.raises(ReadSetChanged):
-        graph._writer.write(Note(graph, overtaken=1), branch="main")
+        graph._open.writer.write(Note(graph, overtaken=1), branch="main")

@@ -149,7 +149,7 @@ def check(path, seed: int) -> None:
 
     wanted = [merged(*three) for three in zip(base, *sides, strict=True)]
     conflicts = [dict(found) for _, found in wanted]
-    preview = graph.branch("source").merge(target.name, dry_run=True)
+    preview = graph.merge("source", target.name, dry_run=True)
     found: list[dict[str, str]] = [{}, {}]
     for one in preview.conflicts:
         found[one.type_key == "edge:Link"][one.id] = one.kind
@@ -160,10 +160,10 @@ def check(path, seed: int) -> None:
     }, seed
     if preview.conflicts:
         with pytest.raises(MergeConflicts):
-            graph.branch("source").merge(target.name)
+            graph.merge("source", target.name)
         assert state(target) == sides[1], seed
     rule = chance.choice(["ours", "theirs"])
-    graph.branch("source").merge(target.name, resolve=rule)
+    graph.merge("source", target.name, resolve=rule)
     expected = [dict(result) for result, _ in wanted]
     if rule == "theirs":
         for result, clashes, theirs in zip(expected, conflicts, sides[0], strict=True):
@@ -172,7 +172,7 @@ def check(path, seed: int) -> None:
                 if id in theirs:
                     result[id] = theirs[id]
     assert state(target) == tuple(expected), seed
-    assert graph.branch("source").merge(target.name).outcome == "already_up_to_date", seed
+    assert graph.merge("source", target.name).outcome == "already_up_to_date", seed
 
 
 @pytest.mark.parametrize("seed", range(5))

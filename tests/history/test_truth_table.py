@@ -108,12 +108,12 @@ def test_a_cell_of_the_truth_table(table, of_source, of_target):
     conflict = CONFLICTS.get((of_source, of_target))
     if conflict is not None:
         with pytest.raises(MergeConflicts) as raised:
-            graph.branch("source").merge(target.name)
+            graph.merge("source", target.name)
         assert {one.kind for one in raised.value.conflicts} == {conflict}
         assert content(target) == before
         assert target.commits()[0] == head
         return
-    result = graph.branch("source").merge(target.name)
+    result = graph.merge("source", target.name)
     if of_source == "noop":
         assert result.outcome == "already_up_to_date"
         assert target.commits()[0] == head
@@ -126,4 +126,4 @@ def test_a_cell_of_the_truth_table(table, of_source, of_target):
         assert content(target) == expected(graph, doing, kind)
     assert result.commit.parent_commit_id == head.commit_id
     assert result.commit.merged_parent_commit_id == source.commits()[0].commit_id
-    assert graph.branch("source").merge(target.name).outcome == "already_up_to_date"
+    assert graph.merge("source", target.name).outcome == "already_up_to_date"

@@ -67,7 +67,7 @@ def run(graph: Graph, statements: str, branch: str = "main") -> None:
 
 
 def snapshot(graph: Graph, branch: str = "main") -> Snapshot:
-    return graph._views.newest(branch).snapshot
+    return graph._open.views.newest(branch).snapshot
 
 
 def entry(graph: Graph, key: str, branch: str = "main") -> TableEntry:
@@ -91,7 +91,7 @@ def unindexed(graph: Graph, key: str, branch: str = "main") -> dict[str, int]:
 
 def head(graph: Graph, key: str, branch: str = "main") -> int:
     one = entry(graph, key, branch)
-    return latest_version(graph._views.root.location(one.path, one.owner_branch))
+    return latest_version(graph._open.views.root.location(one.path, one.owner_branch))
 
 
 def native(graph: Graph, key: str) -> lance.LanceDataset:

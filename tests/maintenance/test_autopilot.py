@@ -34,13 +34,13 @@ def test_it_optimizes_once_enough_fragments_are_there(place):
     with opened(place) as graph:
         write_a_little(graph, 6)
     assert len(fragments(graph, BOOK)) <= 4
-    assert graph._autopilot.last_result.error is None
+    assert graph._open.autopilot.last_result.error is None
 
 
 def test_it_records_no_commit_so_that_a_head_stays_what_it_was(place):
     with opened(place) as graph:
         write_a_little(graph, 6)
-        graph._autopilot.wait()
+        graph._open.autopilot.wait()
         head = graph.snapshot().graph_commit_id
         assert len(graph.commits()) == 8
         assert graph.maintain().error is None
@@ -49,7 +49,7 @@ def test_it_records_no_commit_so_that_a_head_stays_what_it_was(place):
 
 def test_thresholds_say_what_is_due_and_why(place, library):
     write_a_little(library)
-    views = library._views
+    views = library._open.views
     assert not look(views, AutopilotSettings()).is_any
     due = look(views, AutopilotSettings(fragments=5))
     assert any("node:Book has 5 fragments" in reason for reason in due.optimize)
@@ -73,17 +73,17 @@ def test_it_cleans_up_what_its_policy_allows(place):
 def test_it_is_not_tried_again_before_its_time(place):
     with opened(place, interval_s=3_600) as graph:
         write_a_little(graph, 1)
-        graph._autopilot.wait()
-        first = graph._autopilot.last_result
+        graph._open.autopilot.wait()
+        first = graph._open.autopilot.last_result
         write_a_little(graph, 6, mark="y")
-    assert graph._autopilot.last_result is first
+    assert graph._open.autopilot.last_result is first
     assert len(fragments(graph, BOOK)) == 8
 
 
 def test_what_goes_wrong_is_reported_and_no_write_fails_for_it(place):
     with opened(place) as graph:
         write_a_little(graph, 6)
-        graph._autopilot.wait()
+        graph._open.autopilot.wait()
         (place / "__recovery").mkdir(exist_ok=True)
         (place / "__recovery/01BROKEN.json").write_text("{")
         result = graph.maintain()

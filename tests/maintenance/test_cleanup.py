@@ -59,11 +59,11 @@ DAY = datetime.timedelta(days=1)
 
 def versions(graph, key, branch="main"):
     one = entry(graph, key, branch)
-    return list_versions(graph._views.root.location(one.path, one.owner_branch))
+    return list_versions(graph._open.views.root.location(one.path, one.owner_branch))
 
 
 def manifest_versions(graph):
-    return list_versions(graph._views.root.manifest())
+    return list_versions(graph._open.views.root.manifest())
 
 
 def readable(graph, branch="main"):
@@ -332,7 +332,7 @@ def test_a_write_whose_files_were_taken_starts_over(place, library, impatient, b
 @pytest.mark.parametrize("days", [-30, -2, 2, 30])
 def test_a_clock_that_jumps_while_a_write_is_prepared_changes_nothing(library, days):
     shift_us = [0]
-    root = replace(library._views.root, now_us=lambda: clock_us() + shift_us[0])
+    root = replace(library._open.views.root, now_us=lambda: clock_us() + shift_us[0])
     seen = replace(snapshot(library), root=root)
     with at_work(root) as note:
         shift_us[0] = days * 86_400_000_000
@@ -413,7 +413,7 @@ class Disturbed(Marker):
     """Fails to read a graph so many times, as if a branch went while it looked."""
 
     def __init__(self, graph, times, *, branches_move):
-        super().__init__(graph._views.root, Retention(1))
+        super().__init__(graph._open.views.root, Retention(1))
         self.graph, self.times, self.branches_move = graph, times, branches_move
         self.looks = 0
 

@@ -52,6 +52,6 @@ def test_fragments_segments_and_versions_stay_few_over_many_turns(tmp_path):
         assert len(fragments(graph, BOOK)) == 1
         assert {len(index.segments) for index in describe_indices(table(graph, BOOK))} == {1}
         assert len(list_versions(table(graph, BOOK).location)) == 1
-    assert len(list_versions(graph._views.root.manifest())) <= 2
+    assert len(list_versions(graph._open.views.root.manifest())) <= 2
     assert graph.verify(deep=True).findings == ()
     assert len(graph.commits()) == 1 + 25 * 4

@@ -60,7 +60,7 @@ def later(graph, server, minutes):
 
 def versions(graph, key):
     one = entry(graph, key)
-    return list_versions(graph._views.root.location(one.path, one.owner_branch))
+    return list_versions(graph._open.views.root.location(one.path, one.owner_branch))
 
 
 def test_a_graph_in_a_bucket_is_optimized_cleaned_and_verified(graph, server):
@@ -119,7 +119,7 @@ def loading(graph, server):
 
 
 def note_of(graph):
-    (note,) = notes(graph._views.root.store)
+    (note,) = notes(graph._open.views.root.store)
     return note
 
 
@@ -133,7 +133,7 @@ def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, server, monkeypa
                 time.sleep(0.05)
         load.finish()
     assert len(rows_of(graph)) == 3 + 20
-    assert notes(graph._views.root.store) == []
+    assert notes(graph._open.views.root.store) == []
     assert graph.verify(deep=True).findings == ()
 
 
@@ -142,7 +142,7 @@ def test_a_load_that_seemed_dead_is_refused(graph, server):
     with loading(graph, server) as load:
         for minutes in (10, 20, 30):
             later(graph, server, minutes).cleanup(keep=1, confirm=True)
-        assert notes(graph._views.root.store) == []
+        assert notes(graph._open.views.root.store) == []
         # Which of them is told depends on what the load was about to do with its files.
         with pytest.raises((ConflictError, StorageFailure)):
             load.finish()

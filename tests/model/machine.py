@@ -272,7 +272,7 @@ class GraphLife(RuleBasedStateMachine):
 
     def check_tables(self, branch: str) -> None:
         """No table the branch may write is ahead of what the branch shows of it."""
-        snapshot = self.handles[1]._views.newest(branch).snapshot
+        snapshot = self.handles[1]._open.views.newest(branch).snapshot
         for key, entry in snapshot.entries.items():
             if entry.owner == snapshot.ref.incarnation:
                 location = snapshot.root.location(entry.path, entry.owner_branch)

@@ -49,7 +49,7 @@ def load(graph, data, mode: str, engine: str, **options):
                 base=base,
                 expected_head=head,
             )
-            return bulk_loading.bulk_load(graph._writer, data, request, runs_on)
+            return bulk_loading.bulk_load(graph._open.writer, data, request, runs_on)
 
 
 def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: str) -> Ended:

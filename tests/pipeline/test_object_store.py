@@ -61,7 +61,7 @@ def test_files_of_a_bucket_are_loaded_and_exported(server, graph, request, engin
     again = omnigraph.init(server.new_root(), SCHEMA, settings=server.settings)
     again.load([out], "append", engine=engine)
     assert normal(again.export()) == normal(graph.export())
-    assert graph._views.root.store.list_prefixes(STAGING) == ()
+    assert graph._open.views.root.store.list_prefixes(STAGING) == ()
 
 
 def test_mistakes_name_the_object(server, graph):

@@ -42,7 +42,7 @@ def main(uri: str, folder: str) -> None:
     seen["knows"] = sorted((r["from"], r["to"]) for r in graph.export(["Knows"]))
     seen["pending"] = len(graph.recovery_pending())
     seen["findings"] = [str(one) for one in graph.verify(deep=True).findings]
-    seen["staged"] = list(graph._views.root.store.list_prefixes("__staging"))
+    seen["staged"] = list(graph._open.views.root.store.list_prefixes("__staging"))
     print(json.dumps(seen))
     session.stop()
 

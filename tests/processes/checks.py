@@ -34,7 +34,7 @@ def check_line(graph, acks, branch="main"):
 def check_tables(place, branch="main"):
     """Every table the branch may write is where it says it is, and no id is there twice."""
     graph = open_graph(place, read_only=True)
-    snapshot = graph._views.newest(branch).snapshot
+    snapshot = graph._open.views.newest(branch).snapshot
     for key, entry in snapshot.entries.items():
         if entry.owner == snapshot.ref.incarnation:
             newest = open_newest(snapshot.root.location(entry.path, entry.owner_branch))

@@ -172,7 +172,7 @@ def open_graph(place, environment, actor=None, wait_s=60.0, term_s=None):
     if term_s is not None:
         settings = replace(settings, lease_term_s=term_s)
     graph = omnigraph.open(place, actor=actor, settings=settings)
-    root = graph._views.root
+    root = graph._open.views.root
     if term_s is not None and root.store.kind is StoreKind.LOCAL:
         root.__dict__["fence"] = LeaseFence(root.store, terms=LeaseTerms.lasting(term_s))
     return graph

@@ -22,7 +22,7 @@ SEEDS = range(12)
 def with_clock(place: Path, shift_us: int, grace_s: float) -> Graph:
     """A handle whose clock is off by so much."""
     graph = omnigraph.open(place, settings=Settings(cleanup_grace_s=grace_s))
-    root = graph._views.root
+    root = graph._open.views.root
     object.__setattr__(root, "now_us", lambda: clock_us() + shift_us)
     return graph
 

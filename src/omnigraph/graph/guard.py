@@ -6,7 +6,7 @@ they may see, so that no reader has to know about policies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -35,15 +35,17 @@ class Guard:
     _known: KnownNames = field(default_factory=KnownNames, repr=False)
 
     @classmethod
-    def make(cls, authority: Authority | None, actor: str | None, catalog: Catalog) -> Guard:
-        """A guard for a graph with this schema on `main`.
+    def make(
+        cls, authority: Authority | None, actor: str | None, read_catalog: Callable[[], Catalog]
+    ) -> Guard:
+        """A guard for a graph whose schema on `main` can be read.
 
         Raises:
             BadRequest: the policy names something that the schema does not have.
         """
         if authority is None:
             return cls(None, actor)
-        return cls(authority, actor, KnownNames.find(authority, catalog))
+        return cls(authority, actor, KnownNames.find(authority, read_catalog()))
 
     def with_actor(self, actor: str | None) -> Guard:
         return replace(self, actor=actor)

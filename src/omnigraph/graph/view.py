@@ -120,7 +120,11 @@ class Views:
 
     def _newest_manifest(self, ref: BranchRef) -> ManifestVersion:
         warm = self._warm.get(ref.incarnation)
-        manifest = read_newest(self.root.manifest(ref.incarnation), warm)
+        if warm is not None and warm.generation == self.root.generation:
+            location = warm.location
+        else:
+            location = self.root.manifest(ref.incarnation)
+        manifest = read_newest(location, warm)
         if manifest is not warm:
             self.remember(ref, manifest)
         return manifest

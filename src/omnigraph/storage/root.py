@@ -61,9 +61,18 @@ class GraphRoot:
             self.store.uri_of(path),
             branch,
             self.store.storage_options,
-            generation or known_generation(self.store.uri_of(MANIFEST)),
+            generation or self.generation,
             folder,
         )
+
+    @property
+    def generation(self) -> Generation | None:
+        """That of the graph that was seen here last; None if none was seen."""
+        return known_generation(self._manifest_uri)
+
+    @cached_property
+    def _manifest_uri(self) -> str:
+        return self.store.uri_of(MANIFEST)
 
     def table_paths(self) -> list[str]:
         """The folders of all tables, whether the graph knows them or not."""

@@ -69,7 +69,11 @@ class Snapshot:
 
     def location(self, entry: TableEntry) -> TableLocation:
         """Where a table of this snapshot is."""
-        return self.root.location(entry.path, entry.owner_branch, self.manifest.generation)
+        known, key = self.manifest.locations, (entry.path, entry.owner_branch)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = self.root.location(*key, self.manifest.generation)
+        return found
 
     def open_entry(self, entry: TableEntry) -> Table:
         """A table at exactly the version the manifest names."""

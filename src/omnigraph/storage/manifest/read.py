@@ -36,6 +36,10 @@ class ManifestVersion:
     stamp: int
     mark: Hashable = field(repr=False)
     """Tells it from a version of the same number, should the graph be replaced."""
+    locations: dict[tuple[str, str | None], TableLocation] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Where its tables are, by path and branch, as far as anybody asked."""
 
     @property
     def table(self) -> Table:

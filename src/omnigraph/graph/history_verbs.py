@@ -1,0 +1,333 @@
+"""The verbs about the history of a branch: merge, tags, differences, the change feed."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import CommitNotFound, MergeConflict, MergeConflicts, PolicyDenied
+from omnigraph.graph.reading_verbs import ReadingVerbs
+from omnigraph.policy.actions import Action
+
+if TYPE_CHECKING:
+    from omnigraph.graph.merging import MergeResult
+    from omnigraph.history.baseline import Baseline
+    from omnigraph.history.diff import Diff
+    from omnigraph.history.entity_history import EntityHistory
+    from omnigraph.history.feed import CommitChanges, FeedPage
+    from omnigraph.storage.consumers import Consumer
+    from omnigraph.storage.manifest.commits import RecoveryAudit
+    from omnigraph.storage.refs import BranchRef
+    from omnigraph.storage.tags import Tag
+
+
+class HistoryVerbs(ReadingVerbs):
+    """Branching off, merging and following a branch."""
+
+    def create_branch(
+        self,
+        name: str,
+        *,
+        source: str | None = None,
+        commit: str | None = None,
+        actor: str | None = None,
+    ) -> BranchRef:
+        """Create a branch from another one, or from a commit. Copies nothing.
+
+        >>> review = graph.create_branch("review")
+        >>> review.name, review.parent, review.actor_id
+        ('review', 'main', 'maria')
+        """
+        from omnigraph.storage import branches as graph_branches
+
+        self._open.require_writable()
+        creator, source = actor or self.actor, self._choose(source)
+        self._guard.allow(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
+        if commit is not None:
+            view = self._open.views.at_commit(commit, source)
+            return graph_branches.create(view.snapshot, name, creator)
+        return self._open.views.with_newest(
+            source, lambda view: graph_branches.create(view.snapshot, name, creator)
+        )
+
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Bring what a branch has into another one, as one commit or not at all.
+
+        Args:
+            source: The branch to take from; it stays as it is.
+            into: The branch to change.
+            dry_run: Say what would be done and what conflicts; nothing is written.
+            resolve: What decides conflicts: `ours`, `theirs` or `newest` for everything or as
+                `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
+            decisions: What was decided about single conflicts, as a dry run lists them with a
+                `take` of `source`, `target`, `base` or property values; or a file of that.
+            delete_branch: Delete the source afterwards; if that is refused, the result says so.
+            expected_head: Only if `into` is at this commit.
+            actor: Who the commit is recorded for.
+            message: Kept with the commit.
+
+        Raises:
+            MergeConflicts: the branches contradict each other and nothing decides.
+
+        >>> _ = graph.create_branch("review")
+        >>> _ = graph.branch("review").mutate('query q() { insert Person { name: "Cy" } }')
+        >>> str(graph.merge("review").outcome), len(graph.nodes("Person"))
+        ('fast_forward', 3)
+        """
+        from omnigraph.graph import merging
+
+        if not dry_run:
+            self._open.require_writable()
+        into = self._choose(into)
+        self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
+        if delete_branch:
+            self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
+        given = merging.decisions_in(decisions) if isinstance(decisions, str | Path) else decisions
+        request = merging.MergeRequest(
+            source=source,
+            target=into,
+            resolve=resolve,
+            decisions=given,
+            actor=actor or self.actor,
+            expected_head=expected_head,
+            dry_run=dry_run,
+            delete_branch=delete_branch,
+            message=message,
+        )
+        try:
+            result = merging.merge(self._open.views, self._open.writer, request)
+        except MergeConflicts as found:
+            shown = self._hide_values(found.conflicts, into, actor)
+            raise MergeConflicts(found.source, found.target, shown) from None
+        return replace(result, conflicts=self._hide_values(result.conflicts, into, actor))
+
+    def _hide_values(
+        self, conflicts: tuple[MergeConflict, ...], branch: str, actor: str | None
+    ) -> tuple[MergeConflict, ...]:
+        if self.policy is None or not conflicts:
+            return conflicts
+        return self._guard.hide_conflicts(conflicts, self._open.views.newest(branch), actor)
+
+    def tag(
+        self,
+        name: str,
+        at: str | None = None,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+    ) -> Tag:
+        """Name a commit for good: the head of a branch, or that of any place.
+
+        Cleanup keeps a tagged commit readable. A tag does not move.
+
+        >>> graph.tag("v1").commit_id == graph.commits()[0].commit_id
+        True
+        >>> len(graph.at("v1").nodes("Person"))
+        2
+        """
+        from omnigraph.graph import places
+        from omnigraph.storage.tags import create_tag
+
+        self._open.require_writable()
+        branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        commit = places.find_commit(self._open.views, at or f"branch:{branch}", branch)
+        return create_tag(self._open.views.root, name, commit, actor or self.actor)
+
+    def diff(
+        self,
+        before: str,
+        after: str | None = None,
+        *,
+        images: bool = False,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        branch: str | None = None,
+    ) -> Diff:
+        """What is different between two places, or between a place and a branch as it is now.
+
+        Args:
+            before: A branch, tag, commit, snapshot, version or time, as `at` takes it.
+            after: The same; the branch as it is now by default.
+            images: Whether changes carry the whole entity before and after.
+            kinds: Only `node` or `edge`.
+            types: Only these types.
+            ops: Only `insert`, `update` or `delete`.
+            branch: Whose versions and times are meant.
+
+        >>> [str(change.op) for change in graph.diff("1")]
+        ['insert', 'insert', 'insert']
+        """
+        from omnigraph.graph import changing
+        from omnigraph.history.diff import Diff
+
+        wanted, branch = changing.change_filter(kinds, types, ops), self._choose(branch)
+        self._require_visible(types, branch)
+        sides = [changing.state_of(self.at(place, branch=branch).view) for place in (before, after)]
+        return Diff(*sides, images=images, wanted=wanted)
+
+    def commit_changes(
+        self,
+        commit: str,
+        *,
+        page_token: str | None = None,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        max_changes: int = 1_000,
+        max_bytes: int = 4 << 20,
+        branch: str | None = None,
+    ) -> CommitChanges:
+        """What a commit changed against its first parent, with images, a page at a time.
+
+        With its `next_page_token` the next page is asked for.
+
+        >>> page = graph.commit_changes(graph.commits()[0].commit_id, types=["Knows"])
+        >>> [(change.op.value, change.after.endpoints.wire()) for change in page.changes]
+        [('insert', {'from': 'Ada', 'to': 'Ben'})]
+        """
+        from omnigraph.graph import changing, places
+        from omnigraph.history.feed import PageLimits
+
+        found = places.find_commit(self._open.views, commit, self._choose(branch))
+        try:
+            views = self._seen(found.branch)
+        except PolicyDenied:
+            raise CommitNotFound(commit.strip()) from None  # they learn nothing of it
+        self._require_visible(types, found.branch)
+        wanted = changing.change_filter(kinds, types, ops)
+        limits = PageLimits(max_changes, max_bytes)
+        return changing.read_commit(views, found, wanted, limits, page_token, self._open.keys)
+
+    def changes(
+        self,
+        position: str = "now",
+        *,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        max_changes: int = 1_000,
+        max_bytes: int = 4 << 20,
+        max_commits: int = 128,
+        branch: str | None = None,
+    ) -> FeedPage:
+        """A page of the change feed of a branch: commits oldest first, with what each changed.
+
+        Args:
+            position: `now`, `beginning`, `after:` and a commit id, or where an earlier page ended:
+                its `position`.
+            kinds: Only `node` or `edge`.
+            types: Only these types.
+            ops: Only `insert`, `update` or `delete`.
+            max_changes: At most so many changes.
+            max_bytes: At most so many bytes of JSON; a larger change is given alone.
+            max_commits: At most so many commits.
+            branch: Whose feed.
+
+        >>> page = graph.changes("beginning")
+        >>> [len(block.changes) for block in page.blocks], page.caught_up
+        ([3], True)
+        >>> graph.changes(page.position).blocks
+        ()
+        """
+        from omnigraph.graph import changing
+        from omnigraph.history.feed import PageLimits
+
+        branch = self._choose(branch)
+        views = self._seen(branch)
+        self._require_visible(types, branch)
+        wanted = changing.change_filter(kinds, types, ops)
+        limits = PageLimits(max_changes, max_bytes, max_commits)
+        return changing.read_feed(views, branch, position, wanted, limits, self._open.keys)
+
+    def baseline(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        branch: str | None = None,
+    ) -> Baseline:
+        """A copy of a branch to start following its feed from; `ops` only bind the cursor.
+
+        >>> baseline = graph.baseline(types=["Knows"])
+        >>> next(baseline.records())
+        {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
+        """
+        from omnigraph.graph import changing
+
+        branch = self._choose(branch)
+        views = self._seen(branch, Action.EXPORT)
+        self._require_visible(types, branch, Action.EXPORT)
+        return changing.read_baseline(views, branch, changing.change_filter(kinds, types, ops))
+
+    def entity_history(
+        self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
+    ) -> EntityHistory:
+        """Every value an entity had on a branch, newest first, with commit, actor and time.
+
+        >>> _ = graph.mutate('query q() { update Person set { age: 37 } where name = "Ada" }')
+        >>> history = graph.entity_history("Person", "Ada")
+        >>> [(one.op, one.image.properties["age"]) for one in history.versions]
+        [('update', 37), ('insert', 36)]
+        """
+        from omnigraph.graph import changing
+
+        branch = self._choose(branch)
+        views = self._seen(branch)
+        self._require_visible([type_name], branch)
+        return changing.read_entity(views, branch, type_name, entity_id, kind)
+
+    def set_consumer(
+        self,
+        name: str,
+        position: str | None = None,
+        *,
+        lasts: datetime.timedelta = datetime.timedelta(days=7),
+        branch: str | None = None,
+    ) -> Consumer:
+        """Note how far a consumer of the feed has read, so that cleanup keeps the rest for it.
+
+        Args:
+            name: Of the consumer; what was noted under it before is replaced.
+            position: The cursor or the commit id up to which it has read; the head by default.
+            lasts: When it is no longer waited for.
+            branch: Whose feed it reads.
+
+        >>> graph.set_consumer("search-index").commit_id == graph.commits()[0].commit_id
+        True
+        """
+        from omnigraph.graph import changing
+
+        self._open.require_writable()
+        seconds = lasts.total_seconds()
+        branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch)
+        return changing.note_consumer(self._open.views, name, branch, position, seconds)
+
+    def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
+        """Writes that were recovered, as a branch remembers them.
+
+        >>> graph.recovery_list()
+        ()
+        """
+        from omnigraph.graph import recovering
+
+        self._guard.allow(Action.ADMIN)
+        return recovering.recoveries(self._open.views, self._choose(branch))

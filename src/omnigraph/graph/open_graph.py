@@ -1,0 +1,151 @@
+"""What an open graph keeps between calls, and an object whose verbs work on it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import BadRequest
+from omnigraph.execution.embed.model import query_embedder
+from omnigraph.execution.embed.open import LazyEmbedder
+from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.search.memory import SearchMemory
+from omnigraph.graph import opening, recovering
+from omnigraph.graph.guard import Guard
+from omnigraph.graph.pinned import GraphView
+from omnigraph.graph.querying import QuerySettings
+from omnigraph.graph.results import RecoveredWrite
+from omnigraph.graph.view import View, Views
+from omnigraph.identity import MAIN
+from omnigraph.policy.actions import Action
+from omnigraph.policy.bundle import Authority
+from omnigraph.settings import Settings
+from omnigraph.storage.root import GraphRoot
+from omnigraph.stored_queries.registry import QueryRegistry
+
+if TYPE_CHECKING:
+    from omnigraph.graph.changing import RecentKeys
+    from omnigraph.maintenance.autopilot import Autopilot
+    from omnigraph.writer.driver import Writer
+
+
+class OpenGraph:
+    """A graph opened once: its views, its writer, its autopilot and what queries keep in memory.
+
+    What only some verbs need is made, and its modules are loaded, when the first of them is called.
+    """
+
+    def __init__(self, root: GraphRoot, *, read_only: bool) -> None:
+        opening.require_whole(root)
+        self.views = Views(root)
+        self.read_only = read_only
+        settings = root.settings
+        embedder = LazyEmbedder(settings.embed)
+        self.query_settings = QuerySettings(
+            Topology(search=SearchMemory(settings.text_cache_bytes, settings.vector_cache_bytes)),
+            query_embedder(embedder),
+            settings.traversal,
+        )
+        self._making = threading.RLock()
+        self._keys: RecentKeys | None = None
+        self._autopilot: Autopilot | None = None
+        self._writer: Writer | None = None
+        self.recovered: list[RecoveredWrite] = []
+        opened = self.views.newest(MAIN)
+        if not read_only:
+            settled = opening.make_ready(root, opened.snapshot.contract)
+            self.recovered = [recovering.describe_settled(one) for one in settled]
+
+    @property
+    def keys(self) -> RecentKeys:
+        from omnigraph.graph.changing import RecentKeys
+
+        with self._making:
+            if self._keys is None:
+                self._keys = RecentKeys()
+            return self._keys
+
+    @property
+    def autopilot(self) -> Autopilot:
+        from omnigraph.maintenance.autopilot import Autopilot
+
+        with self._making:
+            if self._autopilot is None:
+                self._autopilot = Autopilot(self.views, self.views.root.settings.autopilot)
+            return self._autopilot
+
+    @property
+    def writer(self) -> Writer:
+        from omnigraph.writer.driver import Writer
+
+        with self._making:
+            if self._writer is None:
+                self._writer = Writer(self.views, self.autopilot.wrote)
+            return self._writer
+
+    def close(self) -> None:
+        """Wait for maintenance that runs in the background."""
+        if self._autopilot is not None:
+            self._autopilot.wait()
+
+    def require_writable(self) -> None:
+        if self.read_only:
+            raise BadRequest("the graph is open read-only; open it again without read_only")
+
+
+class BranchVerbs:
+    """An open graph and the branch its verbs work on unless they are given another one.
+
+    The guard says for whom it works, and asks whether they may.
+    """
+
+    def __init__(
+        self, opened: OpenGraph, branch: str, guard: Guard, registry: QueryRegistry
+    ) -> None:
+        self._open, self._default_branch = opened, branch
+        self._guard, self._registry = guard, registry
+
+    @property
+    def uri(self) -> str:
+        return self._open.views.root.uri
+
+    @property
+    def settings(self) -> Settings:
+        """What this graph was opened with."""
+        return self._open.views.root.settings
+
+    @property
+    def actor(self) -> str | None:
+        """Who commits are recorded for unless a verb names somebody else."""
+        return self._guard.actor
+
+    @property
+    def policy(self) -> Authority | None:
+        """What decides who may do what with this handle; None if nothing does."""
+        return self._guard.authority
+
+    @property
+    def read_only(self) -> bool:
+        return self._open.read_only
+
+    def _choose(self, branch: str | None) -> str:
+        return self._default_branch if branch is None else branch
+
+    def _pin(self, view: View, snapshot: str | None = None) -> GraphView:
+        return GraphView(view, self._open.query_settings, snapshot, self._guard)
+
+    def _seen(self, branch: str, action: Action = Action.READ) -> Views:
+        """The views of the graph as the actor may read them on behalf of a branch."""
+        self._guard.allow(action, branch=branch)
+        if self.policy is None:
+            return self._open.views
+        return self._open.views.seen_through(partial(self._guard.see, action=action, branch=branch))
+
+    def _require_visible(
+        self, types: Sequence[str], branch: str, action: Action = Action.READ
+    ) -> None:
+        """Raise if types are named that are hidden from the actor."""
+        if self.policy is not None and types:
+            self._guard.require_visible(self._open.views.newest(branch), types, action)

@@ -1,0 +1,204 @@
+"""The verbs that read a branch: queries, rows, commits and views of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.errors import BadRequest
+from omnigraph.graph import blobs, places
+from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.graph.pinned import GraphView
+from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.results import SnapshotInfo
+from omnigraph.graph.type_rows import TypeRows
+from omnigraph.language.source import SourceText
+from omnigraph.plan.lint import LintReport
+from omnigraph.policy.actions import Action
+from omnigraph.storage.manifest.commits import Commit
+
+
+class ReadingVerbs(BranchVerbs):
+    """Reading a branch."""
+
+    @property
+    def schema(self) -> str:
+        """The accepted schema, as it was written.
+
+        >>> graph.schema.splitlines()[-1]
+        'edge Knows: Person -> Person'
+        """
+        self._guard.allow(Action.READ)
+        return self._open.views.newest(self._choose(None)).snapshot.contract.source
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema, compiled.
+
+        >>> [property.name for property in graph.catalog.nodes["Person"].properties]
+        ['age', 'name', 'photo']
+        """
+        return self.at().catalog
+
+    def query(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> QueryResult:
+        """Run a read query of a text on a branch as it is now.
+
+        `engine="spark"` runs it with data frames, in the session given or the usual one; its
+        result has `to_spark()` too.
+
+        >>> older = "query q($a: I32) { match { $p: Person  $p.age > $a } return { $p.name } }"
+        >>> graph.query(older, params={"a": 30}).rows
+        [{'p.name': 'Ada'}]
+        """
+        view = self.at(branch=branch)
+        return view.query(
+            query, name, params, engine=engine, session=session, spark_conf=spark_conf
+        )
+
+    def explain(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query; with `analyze` also what every operator did and took.
+
+        >>> print(graph.explain("query q() { match { $p: Person } return { $p.name } }"))
+        query q()
+        Project  columns: $p.name
+        └─ Sort  by: ids of p
+           └─ Scan  $p: Person  read: name
+        """
+        return self.at(branch=branch).explain(query, name, params, analyze=analyze)
+
+    def lint(self, queries: str | SourceText, *, branch: str | None = None) -> LintReport:
+        """Every query of a text checked against the schema of a branch, without running any.
+
+        >>> graph.lint("query q() { match { $p: Persn } return { $p.name } }").status
+        'error'
+        """
+        return self.at(branch=branch).lint(queries)
+
+    def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = None,
+        branch: str | None = None,
+        start: int | None = None,
+        length: int | None = None,
+    ) -> blobs.Blob:
+        """The blob of one entity as a branch is now, or a range of it.
+
+        Nothing is read before its bytes are asked for: `blob.stat` costs no payload. `kind` is
+        "node" or "edge", for a name that both have.
+
+        >>> graph.read_blob("Person", "Ada", "photo").read()
+        b'pixels'
+        """
+        return self.at(branch=branch).read_blob(
+            type_name, entity_id, property, kind=kind, start=start, length=length
+        )
+
+    def nodes(self, type_name: str, *, branch: str | None = None) -> TypeRows:
+        """The nodes of a type as a branch is now: `.to_arrow()`, `.to_spark()`.
+
+        >>> graph.nodes("Person").to_arrow().select(["name", "age"]).sort_by("name").to_pylist()
+        [{'name': 'Ada', 'age': 36}, {'name': 'Ben', 'age': None}]
+        """
+        return self._pin(self._open.views.newest(self._choose(branch))).nodes(type_name)
+
+    def edges(self, type_name: str, *, branch: str | None = None) -> TypeRows:
+        """The edges of a type as a branch is now: `.to_arrow()`, `.to_spark()`.
+
+        >>> graph.edges("Knows").to_arrow().select(["src", "dst"]).to_pylist()
+        [{'src': 'Ada', 'dst': 'Ben'}]
+        """
+        return self._pin(self._open.views.newest(self._choose(branch))).edges(type_name)
+
+    def export(
+        self, types: Sequence[str] | None = None, *, branch: str | None = None
+    ) -> Iterator[dict[str, object]]:
+        """Every record of a branch as it is now.
+
+        >>> next(graph.export(["Knows"]))
+        {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
+        """
+        return self._pin(self._open.views.newest(self._choose(branch))).export(types)
+
+    def commits(self, branch: str | None = None) -> tuple[Commit, ...]:
+        """Every commit a branch can see, newest first.
+
+        >>> [commit.actor_id for commit in graph.commits()]
+        ['maria', None]
+        """
+        branch = self._choose(branch)
+        self._guard.allow(Action.READ, branch=branch)
+        return self._open.views.commits(branch)
+
+    def commit(self, commit_id: str, branch: str | None = None) -> Commit:
+        """One commit, looked for on the branch and then on all others.
+
+        >>> newest = graph.commits()[0]
+        >>> graph.commit(newest.commit_id) == newest
+        True
+        """
+        self._guard.allow(Action.READ)
+        return self._open.views.commit(commit_id, self._choose(branch))
+
+    def snapshot(self, branch: str | None = None) -> SnapshotInfo:
+        """Which version of which table makes up a branch now.
+
+        >>> {table.table_key: table.row_count for table in graph.snapshot().tables}
+        {'edge:Knows': 1, 'node:Person': 2}
+        """
+        return self._pin(self._open.views.newest(self._choose(branch))).info()
+
+    def at(
+        self,
+        place: str | None = None,
+        *,
+        commit: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        branch: str | None = None,
+    ) -> GraphView:
+        """The graph as it was: at a place, after a commit, at a snapshot id or manifest version.
+
+        A place is one text that names a branch, a tag, a commit (or the beginning of its id), a
+        version or a time of the branch. With nothing given, the branch as it is now, pinned.
+
+        >>> before = graph.at(commit=graph.commits()[-1].commit_id)
+        >>> list(before.export())
+        []
+        >>> len(graph.at("2").nodes("Person"))
+        2
+        """
+        branch = self._choose(branch)
+        given = [value for value in (place, commit, snapshot, version) if value is not None]
+        if len(given) > 1:
+            raise BadRequest("give one of place, commit, snapshot and version")
+        if place is not None:
+            found = places.find_place(self._open.views, place, branch)
+        elif version is not None:
+            found = places.at_version(self._open.views, version, branch)
+        elif commit is not None or snapshot is not None:
+            found = places.at_snapshot(self._open.views, commit or snapshot or "", branch)
+        else:
+            found = places.Place(self._open.views.newest(branch), None)
+        return self._pin(found.view, found.snapshot)

@@ -1,0 +1,202 @@
+"""The verbs that change rows of a branch, each as one commit or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import BadRequest
+from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.graph.pinned import source_text
+from omnigraph.language.source import SourceText
+from omnigraph.policy.actions import Action
+
+if TYPE_CHECKING:
+    from omnigraph.execution.load import LoadMode
+    from omnigraph.graph import loading
+    from omnigraph.graph.graph_embedding import GraphEmbedSummary
+    from omnigraph.graph.results import LoadResult, MutationResult
+
+
+class WritingVerbs(BranchVerbs):
+    """Changing the rows of a branch."""
+
+    def mutate(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation of a query text as one commit.
+
+        With `expected_head` the branch must be at that commit, else `PreconditionFailed`.
+
+        >>> graph.mutate('query q() { insert Person { name: "Cy" } }').affected_nodes
+        1
+        """
+        from omnigraph.graph import mutating
+
+        self._open.require_writable()
+        branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        request = mutating.MutationRequest(
+            source_text(query, "<query>"),
+            name,
+            params,
+            branch,
+            actor or self.actor,
+            expected_head,
+            self._guard,
+        )
+        return mutating.mutate(self._open.writer, request)
+
+    def load(
+        self,
+        records: loading.Input,
+        mode: LoadMode | str,
+        *,
+        branch: str | None = None,
+        base: str | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        engine: str = "local",
+        format: str | None = None,
+        type: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        partial: bool = False,
+        on_error: str = "fail",
+        rejects: str | Path | None = None,
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> LoadResult:
+        """Load rows as one commit or not at all.
+
+        Args:
+            records: A file of JSON lines, its bytes, or records; with the pipeline also several
+                files, folders and patterns, Parquet and CSV, an Arrow table, a Spark data frame,
+                or a frame of pandas, Polars or any other library that hands out Arrow data.
+            mode: `append`, `merge` or `overwrite`.
+            branch: The branch to load into.
+            base: Create the branch from this one first, if it does not exist.
+            expected_head: Only if the branch is at this commit.
+            actor: Who the commit is recorded for.
+            engine: `local`, in this process, or `spark`.
+            format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
+            type: Of which type the rows of a table are; records say it themselves.
+            columns: Which column of a table holds which property, by its name; also for `id`,
+                `from` and `to`.
+            partial: A merge keeps what a record leaves out.
+            on_error: `fail` refuses bad rows, `skip` goes on without them.
+            rejects: A file for the records that were refused.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+
+        >>> done = graph.load(
+        ...     [
+        ...         {"type": "Person", "data": {"name": "Cy", "age": 41}},
+        ...         {"edge": "Knows", "from": "Cy", "to": "Ada"},
+        ...     ],
+        ...     "append",
+        ... )
+        >>> done.nodes, done.edges, done.commit.actor_id
+        ({'Person': 1}, {'Knows': 1}, 'maria')
+        """
+        from omnigraph.execution.load_options import LoadOptions
+        from omnigraph.graph import loading
+
+        self._open.require_writable()
+        branch = self._choose(branch)
+        if base is not None and not loading.has_branch(self._open.views.root, branch):
+            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        given = loading.as_input(records)
+        options = LoadOptions(
+            mode=_mode(mode),
+            format=format,
+            type=type,
+            columns=columns or {},
+            partial=partial,
+            on_error=on_error,
+            rejects=rejects,
+        )
+        request = loading.LoadRequest(
+            options=options,
+            branch=branch,
+            base=base,
+            actor_id=actor or self.actor,
+            expected_head=expected_head,
+        )
+        if loading.needs_pipeline(given, engine, options):
+            from omnigraph.graph import bulk_loading
+
+            runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
+            return bulk_loading.bulk_load(self._open.writer, given, request, runs_on)
+        data, file = loading.read_records(given)
+        return loading.load(self._open.writer, replace(request, data=data, file=file))
+
+    def embed(
+        self,
+        types: Sequence[str] = (),
+        *,
+        spec: str | Path | Mapping[str, object] | None = None,
+        branch: str | None = None,
+        reembed_all: bool = False,
+        per_minute: float | None = None,
+        actor: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> GraphEmbedSummary:
+        """Fill the vectors that are NULL, as one commit.
+
+        Args:
+            types: Only these; by default every type whose schema or spec says what its vectors
+                are made of.
+            spec: Which properties make which vector, instead of what `@embed` says.
+            branch: The branch to work on.
+            reembed_all: Make all vectors anew, not only those that are NULL.
+            per_minute: Ask the provider for at most so many texts.
+            actor: Who the commit is recorded for.
+            engine: `local`, in this process, or `spark`.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+
+        >>> settings = omnigraph.Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"})
+        >>> schema = 'node Note { slug: String @key  text: String  v: Vector(3)? @embed("text") }'
+        >>> notes = omnigraph.init("notes.omni", schema, settings=settings)
+        >>> _ = notes.load([{"type": "Note", "data": {"slug": "a", "text": "tides"}}], "append")
+        >>> notes.embed().embedded
+        1
+        """
+        self._open.require_writable()
+        branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        from omnigraph.graph import graph_embedding
+
+        request = graph_embedding.GraphEmbedRequest(
+            branch=branch,
+            types=tuple(types),
+            spec=graph_embedding.spec_of(spec),
+            reembed_all=reembed_all,
+            per_minute=per_minute,
+            actor=actor or self.actor,
+            engine=engine,
+            session=session,  # type: ignore[arg-type]
+            spark_conf=spark_conf or {},
+        )
+        return graph_embedding.embed_graph(self._open.writer, request)
+
+
+def _mode(mode: LoadMode | str) -> LoadMode:
+    from omnigraph.execution.load import LoadMode
+
+    try:
+        return LoadMode(mode)
+    except ValueError as error:
+        raise BadRequest(f"mode '{mode}' is not one of {', '.join(LoadMode)}") from error
