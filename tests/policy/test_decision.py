@@ -17,7 +17,7 @@ from policy.oracle import rules_that_allow, sees
 BOT, MARIA, STRANGER = "act-bot-1", "act-maria", "act-eve"
 
 # Whether the policy of the documentation allows it, by (branch, target branch) presented.
-TRUTH = {
+TRUTH: dict[tuple[str, str], dict[tuple[str | None, str | None], bool]] = {
     (BOT, "read"): {(None, None): True, ("main", None): True, ("dev", None): True},
     (BOT, "export"): {(None, None): True, ("main", None): True, ("dev", None): True},
     (BOT, "change"): {(None, None): False, ("main", None): False, ("dev", None): True},
