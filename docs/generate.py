@@ -14,15 +14,15 @@ from typing import Any
 import click
 
 from omnigraph import errors
-from omnigraph.catalog.codes import CATALOG_CODES
-from omnigraph.catalog.lint import SCHEMA_LINT_CODES
+from omnigraph.catalog.catalog_codes import CATALOG_CODES
 from omnigraph.catalog.renames import IDENTITY_CODES
+from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES
 from omnigraph.cli.main import omnigraph
 from omnigraph.environment import Setting
-from omnigraph.language.codes import TEXT_CODES
-from omnigraph.language.query.codes import QUERY_SYNTAX_CODES
-from omnigraph.language.schema.codes import SCHEMA_SYNTAX_CODES
-from omnigraph.plan.codes import LINT_CODES, TYPE_CODES
+from omnigraph.language.query.query_syntax_codes import QUERY_SYNTAX_CODES
+from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
+from omnigraph.language.text_codes import TEXT_CODES
+from omnigraph.plan.query_codes import LINT_CODES, TYPE_CODES
 from omnigraph.policy.policy_codes import POLICY_CODES
 from omnigraph.settings import SETTINGS
 from omnigraph.types.problems import PROBLEM_MEANINGS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.systems.compile_texts import QUERY_NAME, read_input, schema_text, time_compiles
 
 if TYPE_CHECKING:
-    from omnigraph.catalog.model import Catalog
+    from omnigraph.catalog.catalog import Catalog
 
 
 def compile_query(schema_text: str, query_text: str, name: str) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 
 import omnigraph
-from omnigraph.pipeline.session import spark
+from omnigraph.pipeline.spark_session import spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from typing import Any
 
 import omnigraph
 from bench.hashing import hash_rows
-from omnigraph.pipeline.session import spark
+from omnigraph.pipeline.spark_session import spark
 
 _SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 _LOOPBACK = "127.0.0.1"

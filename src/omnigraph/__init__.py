@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.query_result import QueryResult
     from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
     from omnigraph.maintenance.autopilot import MaintainResult
-    from omnigraph.maintenance.model import (
+    from omnigraph.maintenance.maintenance_results import (
         CleanupResult,
         OptimizeResult,
         RepairResult,
@@ -38,19 +38,19 @@ _LAZY = {
     "Blob": "omnigraph.graph.blobs",
     "BlobStat": "omnigraph.graph.blobs",
     "Branch": "omnigraph.graph.graph",
-    "CleanupResult": "omnigraph.maintenance.model",
+    "CleanupResult": "omnigraph.maintenance.maintenance_results",
     "CloneResult": "omnigraph.storage.clone.copy",
     "Graph": "omnigraph.graph.graph",
     "GraphView": "omnigraph.graph.graph",
     "LoadResult": "omnigraph.graph.results",
     "MaintainResult": "omnigraph.maintenance.autopilot",
     "MutationResult": "omnigraph.graph.results",
-    "OptimizeResult": "omnigraph.maintenance.model",
+    "OptimizeResult": "omnigraph.maintenance.maintenance_results",
     "QueryResult": "omnigraph.graph.query_result",
-    "RepairResult": "omnigraph.maintenance.model",
+    "RepairResult": "omnigraph.maintenance.maintenance_results",
     "Settings": "omnigraph.settings",
     "SnapshotInfo": "omnigraph.graph.results",
-    "VerifyResult": "omnigraph.maintenance.model",
+    "VerifyResult": "omnigraph.maintenance.maintenance_results",
     "clone": "omnigraph.graph.graph",
     "embed": "omnigraph.graph.embedding",
     "init": "omnigraph.graph.graph",

@@ -60,7 +60,7 @@ def _show_seconds(seconds: float) -> str:
     return f"{seconds:.0f}" if float(seconds).is_integer() else str(seconds)
 
 
-def seconds(least: int = 0) -> Kind[float]:
+def parse_seconds(least: int = 0) -> Kind[float]:
     """A duration, given in seconds."""
 
     def parse(text: str) -> float:
@@ -72,7 +72,7 @@ def seconds(least: int = 0) -> Kind[float]:
     return Kind("seconds", f"a number of seconds, {least} or more", parse, _show_seconds)
 
 
-def milliseconds(least: int = 0) -> Kind[float]:
+def parse_milliseconds(least: int = 0) -> Kind[float]:
     """A duration, given in milliseconds and kept in seconds."""
 
     def parse(text: str) -> float:
@@ -97,7 +97,7 @@ def count(least: int = 0) -> Kind[int]:
     return Kind("number", f"a whole number, {least} or more", parse)
 
 
-def choice(values: type[EnumT]) -> Kind[EnumT]:
+def one_of_words(values: type[EnumT]) -> Kind[EnumT]:
     """One of a few words."""
     words = [str(value) for value in values]
     accepts = f"{', '.join(words[:-1])} or {words[-1]}"
@@ -154,7 +154,7 @@ class Setting(Generic[T]):
         return "" if value is None else self.kind.show(value)
 
 
-def setting(
+def declare_setting(
     name: str,
     default: DefaultT,
     kind: Kind[T],
@@ -200,7 +200,7 @@ class SettingGroup:
         return cast("Setting[object]", found.metadata[Setting]).name
 
 
-def declared_settings(group: type[SettingGroup]) -> Iterator[Setting[Any]]:
+def list_settings(group: type[SettingGroup]) -> Iterator[Setting[Any]]:
     """Every setting of a group, those of groups within it in their place."""
     for one in fields(cast("Any", group)):
         declared = one.metadata.get(Setting)
@@ -208,10 +208,10 @@ def declared_settings(group: type[SettingGroup]) -> Iterator[Setting[Any]]:
             yield declared
             declared = declared.fallback
         if isinstance(one.default, SettingGroup):
-            yield from declared_settings(type(one.default))
+            yield from list_settings(type(one.default))
 
 
-def unknown_variables(
+def find_unknown_variables(
     environment: Mapping[str, str], known: tuple[Setting[Any], ...]
 ) -> list[tuple[str, str | None]]:
     """Variables named like ours that nothing reads, each with the one that was perhaps meant."""

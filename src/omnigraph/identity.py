@@ -12,7 +12,7 @@ from typing import NewType
 
 TypeId = NewType("TypeId", int)
 PropertyId = NewType("PropertyId", int)
-IncarnationId = NewType("IncarnationId", int)
+TableIncarnationId = NewType("TableIncarnationId", int)
 TableKey = NewType("TableKey", str)
 """`node:<TypeName>` or `edge:<TypeName>`: readable, and mutable by rename."""
 BranchName = NewType("BranchName", str)
@@ -29,7 +29,7 @@ class EntityKind(StrEnum):
     EDGE = "edge"
 
 
-def table_key(kind: EntityKind, type_name: str) -> TableKey:
+def make_table_key(kind: EntityKind, type_name: str) -> TableKey:
     return TableKey(f"{kind}:{type_name}")
 
 
@@ -38,7 +38,7 @@ class TableIdentity:
     """What a table is, whatever it is called: dropping and re-adding a type makes another one."""
 
     stable_table_id: TypeId
-    table_incarnation_id: IncarnationId
+    table_incarnation_id: TableIncarnationId
 
     def __str__(self) -> str:
         return f"{self.stable_table_id:016x}-{self.table_incarnation_id:016x}"

@@ -17,12 +17,12 @@ from omnigraph.environment import (
     TEXT,
     Setting,
     SettingGroup,
-    choice,
     count,
-    declared_settings,
-    milliseconds,
-    seconds,
-    setting,
+    declare_setting,
+    list_settings,
+    one_of_words,
+    parse_milliseconds,
+    parse_seconds,
 )
 
 _WRITES = "writes"
@@ -77,59 +77,59 @@ ENGINES = tuple(str(engine) for engine in Engine)
 class AutopilotSettings(SettingGroup):
     """When a graph maintains itself: thresholds, of which 0 never is reached."""
 
-    enabled: bool = setting(
+    enabled: bool = declare_setting(
         "OMNIGRAPH_AUTOPILOT",
         False,
         FLAG,
         "`true` lets a graph that is open for writing maintain itself in the background.",
         applies=_AUTOPILOT,
     )
-    interval_s: float = setting(
+    interval_s: float = declare_setting(
         "OMNIGRAPH_AUTOPILOT_INTERVAL",
         60.0,
-        seconds(),
+        parse_seconds(),
         "How long to wait between two checks of whether maintenance is due.",
         applies=_AUTOPILOT,
     )
-    fragments: int = setting(
+    fragments: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_FRAGMENTS",
         64,
         count(),
         "Optimize when a table has so many fragments that could be merged; `0` never.",
         applies=_AUTOPILOT,
     )
-    unindexed_rows: int = setting(
+    unindexed_rows: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_UNINDEXED_ROWS",
         100_000,
         count(),
         "Optimize when an index of a table does not cover so many rows; `0` never.",
         applies=_AUTOPILOT,
     )
-    versions: int = setting(
+    versions: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_VERSIONS",
         1_000,
         count(),
         "Clean up when so many versions of a table could be removed; `0` never.",
         applies=_AUTOPILOT,
     )
-    bytes: int = setting(
+    bytes: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_MIB",
         0,
         MEBIBYTES,
         "Clean up when so much could be removed; `0` never.",
         applies=_AUTOPILOT,
     )
-    keep: int = setting(
+    keep: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_KEEP",
         10,
         count(least=1),
         "How many commits of every branch such a cleanup leaves readable, at least.",
         applies=_AUTOPILOT,
     )
-    age_s: float = setting(
+    age_s: float = declare_setting(
         "OMNIGRAPH_AUTOPILOT_AGE",
         604_800.0,
-        seconds(),
+        parse_seconds(),
         "For how long such a cleanup leaves every commit readable.",
         applies=_AUTOPILOT,
     )
@@ -139,22 +139,22 @@ class AutopilotSettings(SettingGroup):
 class TraversalSettings(SettingGroup):
     """How traversals find neighbours; the limits are those of look-ups, None for none."""
 
-    mode: TraversalMode = setting(
+    mode: TraversalMode = declare_setting(
         "OMNIGRAPH_TRAVERSAL_MODE",
         TraversalMode.AUTO,
-        choice(TraversalMode),
+        one_of_words(TraversalMode),
         "How traversals find neighbours: `indexed` looks them up hop by hop, `csr` reads them off "
         "an adjacency kept in memory, `auto` takes what costs less. The rows are the same.",
         applies=_TRAVERSALS,
     )
-    indexed_max_frontier: int | None = setting(
+    indexed_max_frontier: int | None = declare_setting(
         "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER",
         None,
         count(),
         "With `auto`, look-ups start from at most so many nodes; unset, their cost alone decides.",
         applies=_TRAVERSALS,
     )
-    indexed_max_hops: int | None = setting(
+    indexed_max_hops: int | None = declare_setting(
         "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS",
         None,
         count(),
@@ -167,14 +167,14 @@ class TraversalSettings(SettingGroup):
 class EmbedSettings(SettingGroup):
     """Who turns texts into vectors, and how long it may take. Keys never show in its text form."""
 
-    provider: EmbedProvider = setting(
+    provider: EmbedProvider = declare_setting(
         "OMNIGRAPH_EMBED_PROVIDER",
         EmbedProvider.OPENAI_COMPATIBLE,
-        choice(EmbedProvider),
+        one_of_words(EmbedProvider),
         "Who turns texts into vectors.",
         applies=_EMBEDDING,
     )
-    base_url: str | None = setting(
+    base_url: str | None = declare_setting(
         "OMNIGRAPH_EMBED_BASE_URL",
         None,
         TEXT,
@@ -182,50 +182,50 @@ class EmbedSettings(SettingGroup):
         "default.",
         applies=_EMBEDDING,
     )
-    model: str | None = setting(
+    model: str | None = declare_setting(
         "OMNIGRAPH_EMBED_MODEL",
         None,
         TEXT,
         "Embedding model; the provider's usual one by default.",
         applies=_EMBEDDING,
     )
-    timeout_s: float = setting(
+    timeout_s: float = declare_setting(
         "OMNIGRAPH_EMBED_TIMEOUT_MS",
         30.0,
-        milliseconds(least=1),
+        parse_milliseconds(least=1),
         "How long one request to the embedding provider may take.",
         applies=_EMBEDDING,
     )
-    deadline_s: float = setting(
+    deadline_s: float = declare_setting(
         "OMNIGRAPH_EMBED_DEADLINE_MS",
         60.0,
-        milliseconds(),
+        parse_milliseconds(),
         "How long one text may take, with all attempts and the pauses between them; `0` sets no "
         "limit.",
         applies=_EMBEDDING,
     )
-    attempts: int = setting(
+    attempts: int = declare_setting(
         "OMNIGRAPH_EMBED_RETRY_ATTEMPTS",
         4,
         count(least=1),
         "How often a request is tried in all, if the provider is not reached, is busy or fails.",
         applies=_EMBEDDING,
     )
-    backoff_s: float = setting(
+    backoff_s: float = declare_setting(
         "OMNIGRAPH_EMBED_RETRY_BACKOFF_MS",
         0.2,
-        milliseconds(),
+        parse_milliseconds(),
         "How long to wait before the second attempt; each further pause is twice as long.",
         applies=_EMBEDDING,
     )
-    is_mock: bool = setting(
+    is_mock: bool = declare_setting(
         "OMNIGRAPH_EMBEDDINGS_MOCK",
         False,
         FLAG,
         "`true` replaces any provider with made-up vectors, for tests.",
         applies=_EMBEDDING,
     )
-    openrouter_api_key: str | None = setting(
+    openrouter_api_key: str | None = declare_setting(
         "OPENROUTER_API_KEY",
         None,
         TEXT,
@@ -233,7 +233,7 @@ class EmbedSettings(SettingGroup):
         applies=_EMBEDDING,
         is_secret=True,
     )
-    openai_api_key: str | None = setting(
+    openai_api_key: str | None = declare_setting(
         "OPENAI_API_KEY",
         None,
         TEXT,
@@ -241,7 +241,7 @@ class EmbedSettings(SettingGroup):
         applies=_EMBEDDING,
         is_secret=True,
     )
-    gemini_api_key: str | None = setting(
+    gemini_api_key: str | None = declare_setting(
         "GEMINI_API_KEY",
         None,
         TEXT,
@@ -255,14 +255,14 @@ class EmbedSettings(SettingGroup):
 class AwsSettings(SettingGroup):
     """Where an S3 bucket is reached, and as whom. Secrets never show in its text form."""
 
-    region: str | None = setting(
+    region: str | None = declare_setting(
         "AWS_REGION",
         None,
         TEXT,
         "Region of the bucket; `us-east-1` where the store has none.",
         applies=_S3,
     )
-    access_key_id: str | None = setting(
+    access_key_id: str | None = declare_setting(
         "AWS_ACCESS_KEY_ID",
         None,
         TEXT,
@@ -270,7 +270,7 @@ class AwsSettings(SettingGroup):
         applies=_S3,
         is_secret=True,
     )
-    secret_access_key: str | None = setting(
+    secret_access_key: str | None = declare_setting(
         "AWS_SECRET_ACCESS_KEY",
         None,
         TEXT,
@@ -278,7 +278,7 @@ class AwsSettings(SettingGroup):
         applies=_S3,
         is_secret=True,
     )
-    session_token: str | None = setting(
+    session_token: str | None = declare_setting(
         "AWS_SESSION_TOKEN",
         None,
         TEXT,
@@ -286,7 +286,7 @@ class AwsSettings(SettingGroup):
         applies=_S3,
         is_secret=True,
     )
-    endpoint: str | None = setting(
+    endpoint: str | None = declare_setting(
         "AWS_ENDPOINT_URL_S3",
         None,
         TEXT,
@@ -294,7 +294,7 @@ class AwsSettings(SettingGroup):
         applies=_S3,
         fallback=("AWS_ENDPOINT_URL", "Used where `AWS_ENDPOINT_URL_S3` is not set."),
     )
-    is_path_style: bool = setting(
+    is_path_style: bool = declare_setting(
         "AWS_S3_FORCE_PATH_STYLE",
         True,
         FLAG,
@@ -302,7 +302,7 @@ class AwsSettings(SettingGroup):
         "in the host name.",
         applies=_S3,
     )
-    is_http_allowed: bool = setting(
+    is_http_allowed: bool = declare_setting(
         "AWS_ALLOW_HTTP",
         False,
         FLAG,
@@ -321,7 +321,7 @@ class AwsSettings(SettingGroup):
 class SparkSettings(SettingGroup):
     """Where bulk work runs."""
 
-    remote: str | None = setting(
+    remote: str | None = declare_setting(
         "SPARK_REMOTE",
         None,
         TEXT,
@@ -329,7 +329,7 @@ class SparkSettings(SettingGroup):
         "`connect`.",
         applies=_SPARK,
     )
-    master: str | None = setting(
+    master: str | None = declare_setting(
         "OMNIGRAPH_SPARK_MASTER",
         None,
         TEXT,
@@ -343,14 +343,14 @@ class SparkSettings(SettingGroup):
 class InputSettings(SettingGroup):
     """What a compressed file may expand to."""
 
-    expanded_bytes: int = setting(
+    expanded_bytes: int = declare_setting(
         "OMNIGRAPH_INPUT_EXPANDED_MIB",
         1 << 38,
         MEBIBYTES,
         "How large a compressed file may be once it is decompressed; `0` sets no limit.",
         applies=_LOADS,
     )
-    expansion_ratio: int = setting(
+    expansion_ratio: int = declare_setting(
         "OMNIGRAPH_INPUT_EXPANSION",
         200,
         count(),
@@ -364,32 +364,32 @@ class InputSettings(SettingGroup):
 class Settings(SettingGroup):
     """What the environment asks for, parsed and checked."""
 
-    writer_fence: FenceMode = setting(
+    writer_fence: FenceMode = declare_setting(
         "OMNIGRAPH_WRITER_FENCE",
         FenceMode.AUTO,
-        choice(FenceMode),
+        one_of_words(FenceMode),
         "How writers in different processes are kept apart. `auto` uses the fence and warns once "
         "where the storage cannot offer one; `required` refuses to write there instead; `off` "
         "keeps apart only the threads of this process.",
         applies=_WRITES,
     )
-    writer_wait_s: float = setting(
+    writer_wait_s: float = declare_setting(
         "OMNIGRAPH_WRITER_WAIT",
         30.0,
-        seconds(),
+        parse_seconds(),
         "How long a writer waits for another one to finish before it gives up.",
         applies=_WRITES,
     )
-    lease_term_s: float = setting(
+    lease_term_s: float = declare_setting(
         "OMNIGRAPH_LEASE_TERM",
         30.0,
-        seconds(least=1),
+        parse_seconds(least=1),
         "On an object store, how long a writer may show no sign of life before another one takes "
         "over. The lease is renewed every third of that; all writers of a graph should be given "
         "the same.",
         applies=_WRITES,
     )
-    write_concurrency: int = setting(
+    write_concurrency: int = declare_setting(
         "OMNIGRAPH_WRITE_CONCURRENCY",
         8,
         count(least=1),
@@ -398,7 +398,7 @@ class Settings(SettingGroup):
         applies=_WRITES,
         is_lenient=True,
     )
-    fold_after: int = setting(
+    fold_after: int = declare_setting(
         "OMNIGRAPH_FOLD_AFTER",
         64,
         count(),
@@ -406,16 +406,16 @@ class Settings(SettingGroup):
         "this; `0` leaves them to `optimize`.",
         applies=_WRITES,
     )
-    cleanup_grace_s: float = setting(
+    cleanup_grace_s: float = declare_setting(
         "OMNIGRAPH_CLEANUP_GRACE",
         86_400.0,
-        seconds(),
+        parse_seconds(),
         "How long cleanup leaves files and forks alone that nothing refers to, at least a minute. "
         "A small write that takes longer to prepare may have to start over. `0` says that nobody "
         "else writes. Bulk loads and `optimize` may take days.",
         applies=f"{_WRITES}, {_MAINTENANCE}",
     )
-    maintenance_concurrency: int = setting(
+    maintenance_concurrency: int = declare_setting(
         "OMNIGRAPH_MAINTENANCE_CONCURRENCY",
         8,
         count(least=1),
@@ -425,7 +425,7 @@ class Settings(SettingGroup):
     )
     autopilot: AutopilotSettings = AutopilotSettings()
     traversal: TraversalSettings = TraversalSettings()
-    text_cache_bytes: int = setting(
+    text_cache_bytes: int = declare_setting(
         "OMNIGRAPH_TEXT_CACHE_MIB",
         1 << 30,
         MEBIBYTES,
@@ -433,7 +433,7 @@ class Settings(SettingGroup):
         "more is read again for each search.",
         applies=_SEARCH,
     )
-    vector_cache_bytes: int = setting(
+    vector_cache_bytes: int = declare_setting(
         "OMNIGRAPH_VECTOR_CACHE_MIB",
         1 << 29,
         MEBIBYTES,
@@ -445,10 +445,10 @@ class Settings(SettingGroup):
     aws: AwsSettings = AwsSettings()
     spark: SparkSettings = SparkSettings()
     input: InputSettings = InputSettings()
-    load_engine: Engine = setting(
+    load_engine: Engine = declare_setting(
         "OMNIGRAPH_LOAD_ENGINE",
         Engine.SPARK,
-        choice(Engine),
+        one_of_words(Engine),
         "Where `omnigraph load` runs when it is not given `--engine`: on Spark, or in the process "
         "itself. The library loads in its own process unless told otherwise.",
         applies=_COMMAND_LINE,
@@ -459,21 +459,21 @@ class Settings(SettingGroup):
 class CommandLineSettings(SettingGroup):
     """What only the command line reads."""
 
-    home: str = setting(
+    home: str = declare_setting(
         "OMNIGRAPH_HOME",
         "~/.omnigraph",
         TEXT,
         "Folder of the operator's `config.yaml`.",
         applies=_COMMAND_LINE,
     )
-    profile: str | None = setting(
+    profile: str | None = declare_setting(
         "OMNIGRAPH_PROFILE",
         None,
         TEXT,
         "Profile a command takes when it is given neither a graph nor `--profile`.",
         applies=_COMMAND_LINE,
     )
-    bearer_token: str | None = setting(
+    bearer_token: str | None = declare_setting(
         "OMNIGRAPH_BEARER_TOKEN",
         None,
         TEXT,
@@ -482,7 +482,7 @@ class CommandLineSettings(SettingGroup):
         applies=_COMMAND_LINE,
         is_secret=True,
     )
-    traceback: bool = setting(
+    traceback: bool = declare_setting(
         "OMNIGRAPH_TRACEBACK",
         False,
         FLAG,
@@ -492,6 +492,6 @@ class CommandLineSettings(SettingGroup):
 
 
 SETTINGS: tuple[Setting[Any], ...] = (
-    *declared_settings(Settings),
-    *declared_settings(CommandLineSettings),
+    *list_settings(Settings),
+    *list_settings(CommandLineSettings),
 )

@@ -184,7 +184,7 @@ def test_a_view_and_a_branch_say_what_they_are(review: Branch) -> None:
     uri, newest = review.graph.uri, review.commits()[0].commit_id
     assert repr(review) == f"Branch({uri!r}, 'review')"
     assert repr(review.at()) == f"GraphView({uri!r}, 'review', {newest!r})"
-    assert repr(review.at().view) == f"View({uri!r}, 'review', {newest!r})"
+    assert repr(review.at().view) == f"CatalogSnapshot({uri!r}, 'review', {newest!r})"
     oldest = review.commits()[-1].commit_id
     assert repr(review.graph.at(commit=oldest)) == f"GraphView({uri!r}, 'main', {oldest!r})"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.doors import DOORS, Refused
+from behaviour.entry_points import DOORS, Refused
 
 SCHEMA = """\
 node Artist { slug: String @key  name: String  born: I32?  @range(born, 1900..2020) }

@@ -17,7 +17,13 @@ from pyarrow import parquet
 
 import omnigraph
 from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.graph.drawing import MOST_ARROWS, MOST_NODES, _arranged, draw, pictured
+from omnigraph.graph.pair_drawing import (
+    MOST_ARROWS,
+    MOST_NODES,
+    _arrange_nodes,
+    draw,
+    select_arrows,
+)
 from omnigraph.settings import Settings
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
@@ -76,22 +82,22 @@ def test_columns_to_draw_can_be_named(graph) -> None:
 
 
 def test_a_drawing_of_nothing_is_a_drawing() -> None:
-    ElementTree.fromstring(draw(pictured([])))
-    ElementTree.fromstring(draw(pictured([(None, None), ("a", None)])))
+    ElementTree.fromstring(draw(select_arrows([])))
+    ElementTree.fromstring(draw(select_arrows([(None, None), ("a", None)])))
 
 
 def test_what_is_too_much_to_draw_is_counted() -> None:
-    picture = pictured([(n, n + 1) for n in range(2 * MOST_NODES)])
+    picture = select_arrows([(n, n + 1) for n in range(2 * MOST_NODES)])
     assert (len(picture.names), picture.left_out) == (MOST_NODES, MOST_NODES + 1)
     many = [(a, b) for a in range(60) for b in range(60)]
-    picture = pictured(many)
+    picture = select_arrows(many)
     assert (len(picture.arrows), picture.left_out) == (MOST_ARROWS, len(many) - MOST_ARROWS)
     assert "1600 rows are not drawn" in draw(picture)
 
 
 def test_nodes_stay_apart_and_inside() -> None:
-    places = _arranged(30, tuple((n, (n * 7) % 30) for n in range(30)))
-    assert np.array_equal(places, _arranged(30, tuple((n, (n * 7) % 30) for n in range(30))))
+    places = _arrange_nodes(30, tuple((n, (n * 7) % 30) for n in range(30)))
+    assert np.array_equal(places, _arrange_nodes(30, tuple((n, (n * 7) % 30) for n in range(30))))
     apart = np.hypot(*(places[:, None] - places[None, :]).transpose(2, 0, 1))
     assert apart[np.triu_indices(30, 1)].min() > 10
     assert places.min() >= 0

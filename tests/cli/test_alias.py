@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
-from cli.children import run_command
+from cli.child_process import run_command
 
 SCHEMA = "node Artist { slug: String @key  name: String  born: I32? }"
 QUERIES = """\

@@ -10,7 +10,7 @@ import click
 import pytest
 
 import omnigraph as library
-from cli.children import run_command as run
+from cli.child_process import run_command as run
 from omnigraph.cli.main import omnigraph as root
 from omnigraph.cli.main import run as run_command
 

@@ -126,7 +126,7 @@ def test_a_load_happens_whole_or_not_at_all(template: Path, tmp_path: Path) -> N
 
 
 def _takes_engine() -> bool:
-    from omnigraph.cli.commands.load import load
+    from omnigraph.cli.commands.load_command import load
 
     return any("--engine" in option.opts for option in load.params)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
-from cli.children import run_command
+from cli.child_process import run_command
 
 SCHEMA = "node Artist { slug: String @key  name: String }\nedge Knows: Artist -> Artist"
 QUERY = "query named($slug: String) { match { $a: Artist { slug: $slug } } return { $a.name } }"

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.terminals import on_a_terminal, program_on_a_terminal
+from cli.terminal_process import on_a_terminal, program_on_a_terminal
 from omnigraph.cli.credentials import (
     choose_token,
+    find_server,
     read_token,
     remove_token,
-    server_of,
     store_token,
 )
 from omnigraph.errors import BadRequest
@@ -156,7 +156,7 @@ SERVERS = {"a": "http://h:8080", "deep": "http://h:8080/one/", "b-2": "https://o
     ],
 )
 def test_an_address_belongs_to_the_server_that_is_most_of_it(url: str, server) -> None:
-    assert server_of(url, SERVERS) == server
+    assert find_server(url, SERVERS) == server
 
 
 def test_a_kept_token_goes_to_its_own_server_alone(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
-from cli.children import run_command
-from cli.terminals import on_a_terminal
-from omnigraph.cli.terminal import ProgressLine, describe, wants_progress
+from cli.child_process import run_command
+from cli.terminal_process import on_a_terminal
+from omnigraph.cli.terminal import ProgressLine, describe, should_show_progress
 from omnigraph.progress import Progress, listening, working
 
 
@@ -121,11 +121,11 @@ def test_a_line_without_news_counts_the_seconds_while_it_is_seen(
 
 
 def test_only_terminals_that_can_draw_are_drawn_on() -> None:
-    assert wants_progress(Screen(), {"TERM": "xterm"})
-    assert not wants_progress(Screen(), {"TERM": "dumb"})
-    assert not wants_progress(Screen(), {})
-    assert not wants_progress(Screen(terminal=False), {"TERM": "xterm"})
-    assert not wants_progress(None, {"TERM": "xterm"})
+    assert should_show_progress(Screen(), {"TERM": "xterm"})
+    assert not should_show_progress(Screen(), {"TERM": "dumb"})
+    assert not should_show_progress(Screen(), {})
+    assert not should_show_progress(Screen(terminal=False), {"TERM": "xterm"})
+    assert not should_show_progress(None, {"TERM": "xterm"})
 
 
 def test_a_load_draws_on_a_terminal_and_leaves_only_what_it_did(tmp_path: Path) -> None:

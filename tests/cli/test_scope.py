@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
-from cli.terminals import on_a_terminal
+from cli.terminal_process import on_a_terminal
 
 SCHEMA = "node Artist { slug: String @key  name: String }"
 COUNT = "query q() { match { $a: Artist } return { count($a) as n } }"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
-from cli.terminals import on_a_terminal
-from omnigraph.cli.shell_input import Completer, as_query, is_whole, statements
+from cli.terminal_process import on_a_terminal
+from omnigraph.cli.shell_input import Completer, is_whole, split_statements, wrap_as_query
 
 SCHEMA = "node Artist { slug: String @key  name: String }\nedge Knows: Artist -> Artist"
 
@@ -47,12 +47,12 @@ def test_a_statement_is_whole_when_nothing_more_belongs_to_it(text, whole) -> No
 
 def test_lines_become_statements() -> None:
     lines = iter(["\n", ".types\n", "query q() {\n", "  match { }\n", "}\n", "match { }\n"])
-    assert list(statements(lines)) == [".types", "query q() {\n  match { }\n}", "match { }"]
+    assert list(split_statements(lines)) == [".types", "query q() {\n  match { }\n}", "match { }"]
 
 
 def test_a_body_becomes_a_query() -> None:
-    assert as_query("match { } return { };") == "query shell() { match { } return { }\n}"
-    assert as_query("query q() { }") == "query q() { }"
+    assert wrap_as_query("match { } return { };") == "query shell() { match { } return { }\n}"
+    assert wrap_as_query("query q() { }") == "query q() { }"
 
 
 def test_words_are_completed() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 import omnigraph as library
-from cli.terminals import on_a_terminal
+from cli.terminal_process import on_a_terminal
 
 SCHEMA = "node Artist { slug: String @key  born: I32?  genres: [String]?  at: DateTime? }"
 ROWS = (

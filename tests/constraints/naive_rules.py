@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from omnigraph.catalog.model import Catalog, Constraint, ConstraintKind, EdgeType, NodeType
-from omnigraph.types.canonical import canonical_string
+from omnigraph.catalog.catalog import Catalog, Constraint, ConstraintKind, EdgeType, NodeType
+from omnigraph.types.canonical import encode_canonical
 from omnigraph.types.property import INTEGERS
 
 Row = Mapping[str, object]
@@ -169,7 +169,7 @@ def tuple_of(
     if any(value is None for value in values):
         return None
     return tuple(
-        str(value) if name in ("src", "dst") else canonical_string(value, type_.by_name[name].type)
+        str(value) if name in ("src", "dst") else encode_canonical(value, type_.by_name[name].type)
         for name, value in zip(constraint.columns, values, strict=True)
     )
 

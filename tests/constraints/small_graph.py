@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.constraints.evaluate import violations
-from omnigraph.constraints.model import TableChange
+from omnigraph.constraints.evaluate import find_violations
+from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import Violation
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
-from omnigraph.types.arrow import entity_schema
-from omnigraph.types.canonical import canonical_string, composite_id
+from omnigraph.types.arrow import build_entity_schema
+from omnigraph.types.canonical import encode_canonical, encode_composite_id
 
 Row = Mapping[str, object]
 
@@ -30,7 +30,7 @@ def catalog_of(schema: str) -> Catalog:
 
 def arrow_rows(type_: NodeType | EdgeType, rows: Sequence[Row]) -> pa.Table:
     """The rows as the engine holds them: what is left out is NULL, a key gives the id."""
-    schema = entity_schema(type_.kind, type_.properties)
+    schema = build_entity_schema(type_.kind, type_.properties)
     whole = [{field.name: _cell(type_, row, field.name) for field in schema} for row in rows]
     return pa.Table.from_pylist(whole, schema)
 
@@ -39,8 +39,8 @@ def _cell(type_: NodeType | EdgeType, row: Row, name: str) -> object:
     if name != "id" or "id" in row:
         return row.get(name)
     assert isinstance(type_, NodeType), "an edge is given with its id"
-    parts = [canonical_string(row[member.name], member.type) for member in type_.key]
-    return parts[0] if len(parts) == 1 else composite_id(parts)
+    parts = [encode_canonical(row[member.name], member.type) for member in type_.key]
+    return parts[0] if len(parts) == 1 else encode_composite_id(parts)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class SmallGraph:
 
     def violations(self, *changes: TableChange) -> list[Violation]:
         by_key = {change.table_key: change for change in changes}
-        return list(violations(by_key, self.catalog, self))
+        return list(find_violations(by_key, self.catalog, self))
 
     def messages(self, *changes: TableChange) -> list[str]:
         return [violation.message for violation in self.violations(*changes)]

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from constraints.small_graph import SmallGraph, arrow_rows, catalog_of
-from omnigraph.constraints.keys import tuple_strings
-from omnigraph.constraints.model import TableChange
+from omnigraph.constraints.table_changes import TableChange
+from omnigraph.constraints.unique_keys import encode_tuples
 from omnigraph.errors import ViolationKind
 
 PERSON = "node Person { name: String @key  email: String? @unique  age: I32? }"
@@ -218,7 +218,7 @@ def test_equal_tuples_are_found_whatever_their_characters(pair):
 def test_the_string_of_a_tuple_is_null_with_any_member():
     type_ = catalog_of(PAIR).nodes["Pair"]
     rows = [{"id": "1", "a": "x", "b": "y"}, {"id": "2", "a": None, "b": "y"}]
-    strings = tuple_strings(type_, arrow_rows(type_, rows), type_.constraints[0])
+    strings = encode_tuples(type_, arrow_rows(type_, rows), type_.constraints[0])
     assert [text is None for text in strings.to_pylist()] == [False, True]
 
 

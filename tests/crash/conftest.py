@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from crash.grounds import BUCKET, FOLDER, Ground
+from crash.crash_scenario import create
+from crash.crash_stores import BUCKET, FOLDER, Ground
 from crash.harness import Explored, Workers
-from crash.town import create
-from places import Bucket
 from s3_server import running_s3_server
+from store_places import Bucket
 
 EXPLORED = Explored()
 

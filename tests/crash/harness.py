@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from places import Place, environment_of
+from store_places import Place, environment_of
 
 TESTS = Path(__file__).parents[1]
 CORES = 2
@@ -90,7 +90,7 @@ class Workers:
 
 def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("worker.py"))],
+        [sys.executable, str(Path(__file__).with_name("crash_worker.py"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment() | {"OPENBLAS_NUM_THREADS": "1"},  # threads would not survive the fork

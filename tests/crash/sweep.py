@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from crash.checks import Content, check, content_of
+from crash.crash_checks import Content, check, content_of
 from crash.harness import Workers, side_by_side
-from crash.stories import fresh, writes_of
-from places import Place, open_graph
+from crash.kill_sequences import fresh, writes_of
+from store_places import Place, open_graph
 
 
 class Sweep:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.checks import check, check_order, content_of, intents
-from crash.strangers import append_raw, table_place
-from crash.town import create, person, run
+from crash.crash_checks import check, check_order, content_of, intents
+from crash.crash_scenario import create, person, run
+from crash.foreign_writers import append_raw, table_place
 from crash.windows import EDGES, INTENTS, MANIFEST, NODES, At, Stopped, parked, stop, watched
 from omnigraph.errors import (
     ManifestCorrupt,
@@ -25,15 +25,15 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.graph import Graph
 from omnigraph.identity import EntityKind, TableKey, TypeId
-from omnigraph.storage.layout import RECOVERY, table_path
-from omnigraph.storage.manifest.changes import Publication, Register, SetVersion, Tombstone
+from omnigraph.storage.layout import RECOVERY, make_table_path
+from omnigraph.storage.manifest.manifest_changes import Publication, Register, SetVersion, Tombstone
 from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.objects.local import LocalObjectStore
+from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.publish import publish
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.probes import version_file
-from places import open_graph
+from omnigraph.storage.tables.probes import name_version_file
+from store_places import open_graph
 
 PAIR = 'insert Person {slug: "eve", name: "E"} insert Knows {from: "eve", to: "ada"}'
 
@@ -87,7 +87,7 @@ def test_an_effect_whose_record_was_lost_is_neither_finished_nor_undone(place):
     graph = open_graph(place, read_only=True)
     table = table_place(place, graph, "edge:Knows")
     append_raw(place, graph, "edge:Knows")
-    lost = Path(table) / version_file(3)
+    lost = Path(table) / name_version_file(3)
     lost.unlink()
     for record in Path(table).glob("_transactions/2-*.txn"):
         record.unlink()
@@ -269,7 +269,7 @@ def test_a_graph_whose_tables_are_not_those_of_its_schema_is_refused(place, dama
     changes = {
         "missing": Tombstone(entry.identity, entry.table_key, entry.version),
         "unknown": Register(
-            identity, TableKey("node:Ghost"), table_path(EntityKind.NODE, identity)
+            identity, TableKey("node:Ghost"), make_table_path(EntityKind.NODE, identity)
         ),
     }
     shown = SetVersion(identity, TableKey("node:Ghost"), 1, None, 0)

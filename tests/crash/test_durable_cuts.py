@@ -10,10 +10,10 @@ import random
 
 import pytest
 
-from crash.grounds import BUCKET, FOLDER
+from crash.crash_scenario import LOAD_INTO_NEW_BRANCH, WRITES
+from crash.crash_stores import BUCKET, FOLDER
 from crash.harness import side_by_side
 from crash.sweep import Sweep
-from crash.town import LOAD_INTO_NEW_BRANCH, WRITES
 
 pytestmark = pytest.mark.crash
 

@@ -10,9 +10,9 @@ import random
 
 import pytest
 
-from crash.checks import check, content_of, intents
-from crash.stories import fresh, writes_of
-from crash.town import LOAD_INTO_NEW_BRANCH, OPERATIONS, WRITES
+from crash.crash_checks import check, content_of, intents
+from crash.crash_scenario import LOAD_INTO_NEW_BRANCH, OPERATIONS, WRITES
+from crash.kill_sequences import fresh, writes_of
 from crash.windows import watched
 from omnigraph.errors import (
     OmniError,
@@ -21,7 +21,7 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from places import open_graph
+from store_places import open_graph
 
 BEFORE, AFTER, FROM_HERE_ON = "before", "after", "from here on"
 WAYS = (BEFORE, AFTER, FROM_HERE_ON)

@@ -10,11 +10,11 @@ import random
 
 import pytest
 
-from crash.checks import check
+from crash.crash_checks import check
+from crash.crash_scenario import OPEN
 from crash.harness import side_by_side
-from crash.stories import fresh, tell
+from crash.kill_sequences import fresh, tell
 from crash.sweep import Sweep
-from crash.town import OPEN
 from crash.tracer import is_supported
 
 pytestmark = [

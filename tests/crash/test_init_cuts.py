@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from crash.checks import check, content_of
-from crash.cuts import Cut
-from crash.grounds import GROUNDS
+from crash.crash_checks import check, content_of
+from crash.crash_scenario import INIT, SCHEMA
+from crash.crash_stores import GROUNDS
 from crash.harness import side_by_side
-from crash.town import INIT, SCHEMA
+from crash.kill_points import Cut
 from omnigraph.errors import AlreadyInitialized, GraphNotFound, InitializationClaimed
 from omnigraph.storage.layout import INIT_CLAIM, MANIFEST, SCHEMA_FILES
-from omnigraph.storage.objects.counting import install_observer
-from places import init_graph, open_graph, root_of
+from omnigraph.storage.objects.write_observer import install_observer
+from store_places import init_graph, open_graph, root_of
 
 pytestmark = pytest.mark.crash
 

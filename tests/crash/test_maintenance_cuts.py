@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.checks import check, content_of, files_of
+from crash.crash_checks import check, content_of, files_of
+from crash.crash_scenario import CLEANUP, OPERATIONS, REPAIR
 from crash.harness import side_by_side
-from crash.stories import fresh, writes_of
+from crash.kill_sequences import fresh, writes_of
 from crash.sweep import Sweep
-from crash.town import CLEANUP, OPERATIONS, REPAIR
 from crash.tracer import is_supported
 from omnigraph.settings import Settings
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.checks import check, content_of
+from crash.crash_checks import check, content_of
+from crash.crash_scenario import create
+from crash.expected_contents import ExpectedGraph
 from crash.harness import environment
-from crash.model import Town
-from crash.town import create
 
 pytestmark = pytest.mark.crash
 
@@ -24,13 +24,18 @@ KILLS = 10
 MANY_KILLS = 200
 
 
-class Rambler:
+class RandomWorker:
     """A process doing random operations, and what it said of them."""
 
     def __init__(self, place, seed, steps):
         self.acknowledged, self.tried = [], None
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("rambler.py")), str(place), str(seed)],
+            [
+                sys.executable,
+                str(Path(__file__).with_name("random_worker.py")),
+                str(place),
+                str(seed),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -64,20 +69,20 @@ class Rambler:
 def kill_again_and_again(place, kills, seed):
     dice = random.Random(seed)
     create(place)
-    town, steps = Town(), []
-    assert content_of(omnigraph.open(place)) == town.content()
+    expected, steps = ExpectedGraph(), []
+    assert content_of(omnigraph.open(place)) == expected.content()
     for _ in range(kills):
-        rambler = Rambler(place, dice.randrange(10**9), steps)
-        rambler.kill_after(dice.randrange(1, 4), dice.uniform(0, 0.1))
-        for step in rambler.acknowledged:
-            town = town.after(step)
-        steps += rambler.acknowledged
-        allowed = {"old": town.content()}
-        if rambler.tried is not None:
-            allowed["new"] = town.after(rambler.tried).content()
+        worker = RandomWorker(place, dice.randrange(10**9), steps)
+        worker.kill_after(dice.randrange(1, 4), dice.uniform(0, 0.1))
+        for step in worker.acknowledged:
+            expected = expected.after(step)
+        steps += worker.acknowledged
+        allowed = {"old": expected.content()}
+        if worker.tried is not None:
+            allowed["new"] = expected.after(worker.tried).content()
         if check(place, allowed) == "new":
-            town = town.after(rambler.tried)
-            steps.append(rambler.tried)
+            expected = expected.after(worker.tried)
+            steps.append(worker.tried)
     return len(steps)
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from crash.checks import check, content_of
-from crash.grounds import GROUNDS
+from crash.crash_checks import check, content_of
+from crash.crash_scenario import DELETE_MEANWHILE, OPEN
+from crash.crash_stores import GROUNDS
 from crash.harness import side_by_side
-from crash.stories import fresh, tell, writes_of
-from crash.town import DELETE_MEANWHILE, OPEN
+from crash.kill_sequences import fresh, tell, writes_of
 from omnigraph.storage.manifest.commits import RecoveryKind
-from places import open_graph
+from store_places import open_graph
 
 pytestmark = pytest.mark.crash
 

@@ -9,11 +9,11 @@ import random
 
 import pytest
 
-from crash.checks import check, content_of
-from crash.stories import fresh
-from crash.town import OPERATIONS
+from crash.crash_checks import check, content_of
+from crash.crash_scenario import OPERATIONS
+from crash.kill_sequences import fresh
 from omnigraph.errors import OmniError, OutcomeUnknown, RecoveryRequired
-from places import Bucket, open_graph
+from store_places import Bucket, open_graph
 
 pytestmark = pytest.mark.object_store
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.crash
 
 PAIR = "insert_node_and_edge"
 FORKS = "first_write_of_many_tables_on_a_branch"
-SCRIPT = Path(__file__).with_name("cramped.py")
+SCRIPT = Path(__file__).with_name("resource_limits.py")
 
 
 def squeeze(folder: Path, what: str, operation: str, before: tuple[str, ...] = ()) -> list[dict]:

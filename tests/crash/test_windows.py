@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from crash.checks import check, check_order, content_of
-from crash.strangers import append_raw
-from crash.town import create, person, run
+from crash.crash_checks import check, check_order, content_of
+from crash.crash_scenario import create, person, run
+from crash.foreign_writers import append_raw
 from crash.windows import (
     EDGES,
     INTENTS,
@@ -33,8 +33,8 @@ from omnigraph.errors import (
     UncoveredDrift,
 )
 from omnigraph.graph.graph import Graph
-from omnigraph.storage.root import GraphRoot, clock_us
-from places import open_graph
+from omnigraph.storage.root import GraphRoot, read_clock_us
+from store_places import open_graph
 
 STAGED = ("after", "write_fragments", TABLES)
 """Rows are written to files, and the fence is not held yet."""
@@ -304,7 +304,7 @@ def test_a_conditional_write_of_nothing_whose_head_moved_is_refused(place, graph
     def now_us():
         if graph.snapshot().graph_commit_id == head:
             run(graph, 'insert City {slug: "lima", name: "L"}')
-        return clock_us()
+        return read_clock_us()
 
     late = Graph(replace(GraphRoot.at(str(place)), now_us=now_us))
     nothing = "query q() { update Person set {age: 1} where age = 999 }"

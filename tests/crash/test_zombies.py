@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
-from crash.checks import check, check_order, content_of, drift, intents
-from crash.strangers import append_raw
-from crash.town import create, run
+from crash.crash_checks import check, check_order, content_of, drift, intents
+from crash.crash_scenario import create, run
+from crash.foreign_writers import append_raw
 from crash.windows import (
     EDGES,
     INTENTS,
@@ -32,12 +32,12 @@ from omnigraph.errors import (
     UncoveredDrift,
 )
 from omnigraph.graph.graph import Graph
-from omnigraph.storage.fence.hold import fence_lost
+from omnigraph.storage.fence.hold import make_fence_lost
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from places import open_graph, settings_of
+from store_places import open_graph, settings_of
 
 INSERT = 'insert Person {slug: "eve", name: "E"}'
 PAIR = INSERT + ' insert Knows {from: "eve", to: "ada"}'
@@ -54,7 +54,7 @@ class LostLease:
 
     def check(self) -> None:
         if self.is_lost:
-            raise fence_lost(self.epoch, "epoch 2")
+            raise make_fence_lost(self.epoch, "epoch 2")
 
     def release(self) -> None: ...
 

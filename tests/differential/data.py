@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from omnigraph.catalog.model import Catalog, EntityType, NodeType
+from omnigraph.catalog.catalog import Catalog, EntityType, NodeType
 from omnigraph.types.property import PropertyType, Scalar
 
 Value = object

@@ -10,30 +10,30 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from differential.aggregates import same_value
-from differential.compare import difference
+from differential.compare_engines import difference
 from differential.generate import GraphCase, QueryCase
-from differential.histories import write
 from differential.interpreter import NOW
+from differential.model_aggregates import same_value
 from differential.plan_variants import Variant, counted, optimized, plain
+from differential.random_histories import write
 from omnigraph.errors import OmniError
-from omnigraph.execution.read.input import BATCH_ROWS, Embedder, ReadInput, Traversal
-from omnigraph.execution.read.run import execute
+from omnigraph.execution.read.executor import execute
+from omnigraph.execution.read.input import BATCH_ROWS, Embedder, ReadInput, TraversalMethod
 from omnigraph.execution.read.topology import Topology
-from omnigraph.graph.view import View, Views
+from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.identity import MAIN
 from omnigraph.plan.expressions import ObjectType, ValueType
 from omnigraph.plan.nodes import ReadPlan
 from omnigraph.storage.root import GraphRoot
-from omnigraph.types.arrow import arrow_type
-from omnigraph.types.to_json import result_rows
+from omnigraph.types.arrow import to_arrow_type
+from omnigraph.types.to_json import encode_rows
 
 Row = dict[str, object]
 
-MODES: tuple[tuple[Variant, Traversal], ...] = (
-    (plain, Traversal.ADJACENCY),
-    (optimized, Traversal.INDEXED),
-    (counted, Traversal.AUTO),
+MODES: tuple[tuple[Variant, TraversalMethod], ...] = (
+    (plain, TraversalMethod.ADJACENCY),
+    (optimized, TraversalMethod.INDEXED),
+    (counted, TraversalMethod.AUTO),
 )
 """Every query runs once in each: barely changed and optimized, by look-ups and by adjacency."""
 
@@ -45,9 +45,9 @@ FEW_ROWS = 3
 class Engine:
     """An open graph, with one cache for each way of walking."""
 
-    view: View
-    topologies: Mapping[Traversal, Topology] = field(
-        default_factory=lambda: {traversal: Topology() for traversal in Traversal}
+    view: CatalogSnapshot
+    topologies: Mapping[TraversalMethod, Topology] = field(
+        default_factory=lambda: {traversal: Topology() for traversal in TraversalMethod}
     )
 
     def cold(self) -> Engine:
@@ -60,7 +60,7 @@ class Engine:
         parameters: Mapping[str, object],
         *,
         now: datetime = NOW,
-        traversal: Traversal = Traversal.AUTO,
+        traversal: TraversalMethod = TraversalMethod.AUTO,
         embed: Embedder | None = None,
         javascript: bool = False,
         batch_rows: int = BATCH_ROWS,
@@ -75,11 +75,11 @@ class Engine:
             batch_rows=batch_rows,
         )
         table = execute(plan, self.view.snapshot, self.view.catalog, given).to_arrow()
-        return table.schema, result_rows(table, javascript=javascript)
+        return table.schema, encode_rows(table, javascript=javascript)
 
 
 def open_engine(place: Path | str) -> Engine:
-    return Engine(Views(GraphRoot.at(str(place))).newest(MAIN))
+    return Engine(BranchSnapshots(GraphRoot.at(str(place))).read_newest(MAIN))
 
 
 def open_copy(graph: GraphCase, folder: Path) -> Engine:
@@ -107,10 +107,10 @@ def problems_of(engine: Engine, graph: GraphCase, case: QueryCase) -> str | None
 
 
 def _run(
-    engine: Engine, plan: ReadPlan, traversal: Traversal, case: QueryCase
+    engine: Engine, plan: ReadPlan, traversal: TraversalMethod, case: QueryCase
 ) -> tuple[pa.Schema, list[Row]] | str | None:
     """What the engine gives; a text where it fails, None where it refuses as it should."""
-    batch_rows = FEW_ROWS if traversal is Traversal.INDEXED else BATCH_ROWS
+    batch_rows = FEW_ROWS if traversal is TraversalMethod.INDEXED else BATCH_ROWS
     try:
         return engine.run(plan, case.values, traversal=traversal, batch_rows=batch_rows)
     except OmniError as error:
@@ -150,5 +150,5 @@ def wrong_types(schema: pa.Schema, plan: ReadPlan) -> str | None:
 
 def _arrow_type(type_: ValueType) -> pa.DataType:
     if isinstance(type_, ObjectType):
-        return pa.struct([pa.field(name, arrow_type(t), t.nullable) for name, t in type_.fields])
-    return arrow_type(type_)
+        return pa.struct([pa.field(name, to_arrow_type(t), t.nullable) for name, t in type_.fields])
+    return to_arrow_type(type_)

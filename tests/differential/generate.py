@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from random import Random
 
-from differential.aggregates import SumTooLarge
 from differential.clauses import make_clauses
-from differential.contents import Record, make_contents
 from differential.data import GraphData, read_records
+from differential.generated_schemas import make_schema
 from differential.interpreter import Answer, interpret
 from differential.matching import TooManyRows
-from differential.schemas import make_schema
+from differential.model_aggregates import SumTooLarge
+from differential.random_contents import Record, make_contents
+from differential.random_tails import make_tail
 from differential.scopes import Draft, Scope
-from differential.tails import make_tail
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError
-from omnigraph.language.query import ast
-from omnigraph.language.query.parser import parse_query_file
-from omnigraph.language.query.printer import print_query
+from omnigraph.language.query import query_ast
+from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query.query_printer import print_query
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.compile import compile_catalog
@@ -98,11 +98,11 @@ def ask(graph: GraphCase, text: str, parameters: dict[str, object]) -> QueryCase
     return QueryCase(text, parameters, plan, values, answer)
 
 
-def _draft_query(draft: Draft) -> ast.QueryDecl:
+def _draft_query(draft: Draft) -> query_ast.QueryDecl:
     scope = Scope()
     clauses = make_clauses(draft, scope)
     tail = make_tail(draft, scope)
-    body = ast.ReadBody(
+    body = query_ast.ReadBody(
         clauses=tuple(clauses),
         projections=tuple(tail.projections),
         distinct=tail.distinct,
@@ -110,7 +110,7 @@ def _draft_query(draft: Draft) -> ast.QueryDecl:
         limit=tail.limit,
         offset=tail.offset,
     )
-    return ast.QueryDecl("q", tuple(draft.parameters), body)
+    return query_ast.QueryDecl("q", tuple(draft.parameters), body)
 
 
 def bind_text(text: str, catalog: Catalog) -> ReadPlan:
@@ -125,9 +125,9 @@ def bind_text(text: str, catalog: Catalog) -> ReadPlan:
 # --- which constructs a query uses ----------------------------------------------------------------
 
 
-def constructs_of(decl: ast.QueryDecl) -> Iterator[str]:
+def constructs_of(decl: query_ast.QueryDecl) -> Iterator[str]:
     body = decl.body
-    assert isinstance(body, ast.ReadBody)
+    assert isinstance(body, query_ast.ReadBody)
     yield from ("parameters",) * bool(decl.parameters)
     yield from ("distinct",) * body.distinct
     yield from ("order",) * bool(body.order)
@@ -150,34 +150,42 @@ def _trees(tree: object) -> Iterator[object]:
 
 def _constructs(tree: object) -> Iterator[str]:
     match tree:
-        case ast.Binding(_, type_name, matches):
+        case query_ast.Binding(_, type_name, matches):
             yield "interface binding" if type_name in ("Thing", "Noted") else "binding"
             yield from ("inline match",) * bool(matches)
-        case ast.Traversal():
+        case query_ast.Traversal():
             yield "traversal"
             yield from ("hops",) * (tree.hops is not None)
             yield from ("undirected",) * tree.undirected
             yield from ("edge variable",) * (tree.edge_variable is not None)
             yield from ("hop variable",) * (tree.hop_variable is not None)
             yield from ("alternatives",) * (len(tree.edges) > 1)
-            yield from ("anonymous end",) * (ast.ANONYMOUS in (tree.source, tree.target))
-        case ast.Negation(clauses):
+            yield from ("anonymous end",) * (query_ast.ANONYMOUS in (tree.source, tree.target))
+        case query_ast.Negation(clauses):
             yield "negation"
-            inner = [c for c in _trees(clauses) if isinstance(c, ast.Negation | ast.Optional)]
+            inner = [
+                c for c in _trees(clauses) if isinstance(c, query_ast.Negation | query_ast.Optional)
+            ]
             yield from ("block in a negation",) * bool(inner)
-        case ast.Optional(clauses):
+        case query_ast.Optional(clauses):
             yield "optional"
-        case ast.Filter():
+        case query_ast.Filter():
             yield "filter"
-        case ast.And() | ast.Or() | ast.Not() | ast.Membership() | ast.NullTest():
+        case (
+            query_ast.And()
+            | query_ast.Or()
+            | query_ast.Not()
+            | query_ast.Membership()
+            | query_ast.NullTest()
+        ):
             yield type(tree).__name__.lower()
-        case ast.FunctionCall(function):
+        case query_ast.FunctionCall(function):
             yield str(function)
-        case ast.AggregateCall(function, _, distinct):
+        case query_ast.AggregateCall(function, _, distinct):
             yield f"{function} distinct" if distinct else str(function)
-        case ast.ObjectProjection():
+        case query_ast.ObjectProjection():
             yield "object"
-        case ast.NowCall():
+        case query_ast.NowCall():
             yield "now"
         case _:
             pass

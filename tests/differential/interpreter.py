@@ -14,12 +14,12 @@ from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import assert_never
 
-from differential.aggregates import Bag, aggregate, group_rows, same_value, with_one_zero
 from differential.data import GraphData, Value
-from differential.evaluate import Embedder, Evaluator, Rough
 from differential.matching import Matcher, Row
+from differential.model_aggregates import Bag, aggregate, group_rows, same_value, with_one_zero
+from differential.model_evaluation import Embedder, Evaluator, Rough
 from differential.plans import PlanRunner
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.plan.expressions import (
     AggregateValue,
     Constant,
@@ -30,7 +30,7 @@ from omnigraph.plan.expressions import (
     OutputValue,
     ParameterValue,
     Ranking,
-    best_is_smallest,
+    is_smallest_best,
 )
 from omnigraph.plan.nodes import (
     Aggregate,
@@ -118,7 +118,7 @@ class _Reading:
                 by += [_by_column(name) for name in self._orderable(child, tie_columns)]
                 return _ordered(_flat(self.groups(child)), by)
             case Rank(child, ranking, keys, tie_break):
-                best = SortKey(ranking, descending=not best_is_smallest(ranking))
+                best = SortKey(ranking, descending=not is_smallest_best(ranking))
                 rows = _flat(self.groups(child))
                 by = [self._by(key) for key in (best, *keys)]
                 by += self._together(ranking)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from differential.data import Edge, EdgeRef, GraphData, NodeRef, Value
-from differential.evaluate import Evaluator
-from omnigraph.catalog.model import Catalog
+from differential.model_evaluation import Evaluator
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.plan.nodes import Direction, EdgeStep, Pattern, PatternEdge, PatternNode
 
 Row = Mapping[str, Value]

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from differential.difference_report import describe
 from differential.engine import Engine, open_copy, problems_of
 from differential.generate import GraphCase, ask, make_graph, make_query
 from differential.matching import TooManyRows
-from differential.report import describe
 from differential.shrink import shrink
-from differential.thresholds import make_tiny
+from differential.small_thresholds import make_tiny
 from omnigraph.errors import OmniError
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from random import Random
 
-from differential.contents import VALUES, make_value
 from differential.data import GraphData
-from omnigraph.catalog.model import Catalog, Property
-from omnigraph.language.query import ast
+from differential.random_contents import VALUES, make_value
+from omnigraph.catalog.catalog import Catalog, Property
+from omnigraph.language.query import query_ast
 from omnigraph.types.property import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
 
 
@@ -25,8 +25,8 @@ class Variable:
     nullable: bool = False
 
     @property
-    def ref(self) -> ast.VariableRef:
-        return ast.VariableRef(self.name)
+    def ref(self) -> query_ast.VariableRef:
+        return query_ast.VariableRef(self.name)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Draft:
     random: Random
     catalog: Catalog
     data: GraphData
-    parameters: list[ast.Parameter] = field(default_factory=list)
+    parameters: list[query_ast.Parameter] = field(default_factory=list)
     given: dict[str, object] = field(default_factory=dict)
     _names: int = 0
 
@@ -117,13 +117,13 @@ class Draft:
             return parsed(self.random.choice(VALUES[property_.type.scalar]))
         return parsed(make_value(property_.name, property_.type.required(), self.random))
 
-    def operand(self, value: object, type_: PropertyType) -> ast.Expression:
+    def operand(self, value: object, type_: PropertyType) -> query_ast.Expression:
         """A literal or a parameter for a value of a type; numbers now and then of another."""
         if self.chance(0.3):
             return self.parameter(value, type_)
         return literal(value, type_)
 
-    def parameter(self, value: object, type_: PropertyType) -> ast.VariableRef:
+    def parameter(self, value: object, type_: PropertyType) -> query_ast.VariableRef:
         scalar = type_.scalar
         if scalar in NUMBERS and self.chance(0.4):
             scalar = self._wider(value, scalar)
@@ -136,12 +136,12 @@ class Draft:
             return Scalar.I64 if -(2**63) <= int(value) < 2**63 else Scalar.U64  # type: ignore[call-overload]
         return self.random.choice(sorted(FLOATS))
 
-    def declare(self, type_: PropertyType, value: object) -> ast.VariableRef:
+    def declare(self, type_: PropertyType, value: object) -> query_ast.VariableRef:
         name = f"p{len(self.parameters)}"
-        self.parameters.append(ast.Parameter(name, type_))
+        self.parameters.append(query_ast.Parameter(name, type_))
         if value is not None or self.chance(0.5):
             self.given[name] = value
-        return ast.VariableRef(name)
+        return query_ast.VariableRef(name)
 
 
 def parsed(value: object) -> object:
@@ -157,21 +157,21 @@ def json_of(value: object) -> object:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def literal(value: object, type_: PropertyType) -> ast.Literal:
+def literal(value: object, type_: PropertyType) -> query_ast.Literal:
     """The literal of a value; whole floats may do without a fraction."""
-    kinds = ast.LiteralKind
+    kinds = query_ast.LiteralKind
     match value:
         case bool():
-            return ast.Literal(kinds.BOOL, value)
+            return query_ast.Literal(kinds.BOOL, value)
         case int():
-            return ast.Literal(kinds.INTEGER, value)
+            return query_ast.Literal(kinds.INTEGER, value)
         case float():
-            return ast.Literal(kinds.FLOAT, value)
+            return query_ast.Literal(kinds.FLOAT, value)
         case datetime():
-            return ast.Literal(kinds.DATETIME, str(json_of(value)))
+            return query_ast.Literal(kinds.DATETIME, str(json_of(value)))
         case date():
-            return ast.Literal(kinds.DATE, value.isoformat())
+            return query_ast.Literal(kinds.DATE, value.isoformat())
         case str():
-            return ast.Literal(kinds.STRING, value)
+            return query_ast.Literal(kinds.STRING, value)
         case _:
             raise AssertionError(f"no literal for {value!r} of {type_}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 
-from differential.contents import Record
 from differential.data import GraphData, read_records
 from differential.generate import GraphCase
-from omnigraph.catalog.model import EntityType
-from omnigraph.language.query import ast
-from omnigraph.language.query.parser import parse_query_file
-from omnigraph.language.query.printer import print_query
+from differential.random_contents import Record
+from omnigraph.catalog.catalog import EntityType
+from omnigraph.language.query import query_ast
+from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query.query_printer import print_query
 from omnigraph.language.source import SourceText
 
 Fails = Callable[[GraphCase, str], bool]
@@ -95,10 +95,10 @@ def _without_a_part(tree: object) -> Iterator:  # type: ignore[type-arg]
             for at, item in enumerate(tree):
                 for smaller in _without_a_part(item):
                     yield (*tree[:at], smaller, *tree[at + 1 :])
-        case ast.And(items) | ast.Or(items):
+        case query_ast.And(items) | query_ast.Or(items):
             yield from items
             yield from (replace(tree, items=left) for left in _without_a_part(items) if left)
-        case ast.Not(item):
+        case query_ast.Not(item):
             yield item
             yield from (replace(tree, item=smaller) for smaller in _without_a_part(item))
         case _ if is_dataclass(tree):

@@ -10,10 +10,10 @@ import os
 import pytest
 
 from differential import coverage
+from differential.difference_report import describe
 from differential.engine import open_copy, problems_of
 from differential.generate import make_graph, make_query
-from differential.report import describe
-from differential.thresholds import make_tiny
+from differential.small_thresholds import make_tiny
 
 FIRST = int(os.environ.get("DIFFERENTIAL_SEED", "0"))
 SEEDS, QUERIES = range(FIRST, FIRST + 36), 56

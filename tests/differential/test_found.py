@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from differential.data import read_records
+from differential.difference_report import describe
 from differential.engine import open_copy, problems_of
 from differential.generate import GraphCase, ask
-from differential.report import describe
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
 

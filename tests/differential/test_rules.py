@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from differential.compare import difference
-from differential.evaluate import exact
+from differential.compare_engines import difference
+from differential.difference_report import describe
 from differential.generate import QueryCase, make_graph, make_query
 from differential.interpreter import Answer, interpret
 from differential.matching import TooManyRows
+from differential.model_evaluation import exact
 from differential.plan_variants import VARIANTS
-from differential.report import describe
 
 SEEDS = range(20)
 QUERIES = 25

@@ -14,9 +14,9 @@ from omnigraph.graph import (
     branch,
     embedding,
     graph,
+    graph_view,
     history_verbs,
     maintenance_verbs,
-    pinned,
     query_result,
     reading_verbs,
     type_rows,
@@ -32,7 +32,7 @@ RECORDS = [
 VERBS = (reading_verbs, writing_verbs, history_verbs, maintenance_verbs)
 EXAMPLES = [
     found
-    for module in (graph, *VERBS, branch, pinned, query_result, blobs, embedding, type_rows)
+    for module in (graph, *VERBS, branch, graph_view, query_result, blobs, embedding, type_rows)
     for found in doctest.DocTestFinder().find(module, module.__name__)
     if found.examples
 ]
@@ -68,7 +68,7 @@ def verbs(kind: type) -> list[str]:
 
 @pytest.mark.parametrize(
     "kind",
-    [*graph.Graph.__mro__[:-1], pinned.GraphView, query_result.QueryResult, blobs.Blob],
+    [*graph.Graph.__mro__[:-1], graph_view.GraphView, query_result.QueryResult, blobs.Blob],
     ids=lambda kind: kind.__name__,
 )
 def test_every_verb_is_shown_by_an_example(kind: type) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import CompileError
+from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.querying import plan_query
-from omnigraph.graph.view import Views
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.storage.root import GraphRoot
@@ -52,11 +52,11 @@ def test_a_query_that_is_refused_is_refused_again(graph):
 
 
 def test_plans_are_reused_while_nothing_changed_and_only_then(graph):
-    views, source = Views(GraphRoot.at(graph.uri)), SourceText(COUNT, "q.gq")
-    first = plan_query(views.newest(MAIN), source, None)
-    assert plan_query(views.newest(MAIN), source, None) is first
+    views, source = BranchSnapshots(GraphRoot.at(graph.uri)), SourceText(COUNT, "q.gq")
+    first = plan_query(views.read_newest(MAIN), source, None)
+    assert plan_query(views.read_newest(MAIN), source, None) is first
     graph.load([{"type": "Song", "data": {"name": "b"}}], "append")
-    assert plan_query(views.newest(MAIN), source, None) is not first
+    assert plan_query(views.read_newest(MAIN), source, None) is not first
 
 
 def test_many_threads_may_ask_at_once(graph):

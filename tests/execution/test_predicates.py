@@ -7,7 +7,13 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from omnigraph.execution.predicates import Scope, evaluate, keeps, scalar, value_of
+from omnigraph.execution.predicates import (
+    RowScope,
+    evaluate,
+    evaluate_mask,
+    evaluate_operand,
+    make_scalar,
+)
 from omnigraph.plan.expressions import (
     BOOL,
     F64,
@@ -48,7 +54,7 @@ def scope(parameters=None, **columns):
         assert variable == "x"
         return arrays[name]
 
-    return Scope(rows, column, parameters or {}, NOW)
+    return RowScope(rows, column, parameters or {}, NOW)
 
 
 def prop(name, type_=I64):
@@ -120,7 +126,7 @@ def test_conditions_nest():
 def test_only_rows_that_are_true_are_kept():
     rows, given = truths("a", "b")
     for predicate in [AllOf((is_true("a"), is_true("b"))), NotP(is_true("a"))]:
-        kept = keeps(predicate, given)
+        kept = evaluate_mask(predicate, given)
         assert kept.null_count == 0
         assert kept.to_pylist() == [a is True for a in answers(predicate, given)]
     assert len(rows) == given.rows
@@ -129,8 +135,8 @@ def test_only_rows_that_are_true_are_kept():
 def test_neither_a_condition_nor_its_negation_keeps_an_unknown_row():
     given = scope(p=[1, None])
     equal = Compare(prop("p"), Comparator.EQ, Constant(1, I64))
-    assert keeps(equal, given).to_pylist() == [True, False]
-    assert keeps(NotP(equal), given).to_pylist() == [False, False]
+    assert evaluate_mask(equal, given).to_pylist() == [True, False]
+    assert evaluate_mask(NotP(equal), given).to_pylist() == [False, False]
 
 
 def test_being_different_from_null_is_unknown():
@@ -182,7 +188,7 @@ def test_a_value_is_in_a_list_that_has_it():
 def test_not_in_leaves_out_rows_without_a_value():
     given = scope(p=["a", "b", None])
     predicate = NotP(among(prop("p", STRING), ["a"], Scalar.STRING))
-    assert keeps(predicate, given).to_pylist() == [False, True, False]
+    assert evaluate_mask(predicate, given).to_pylist() == [False, True, False]
 
 
 def test_nothing_is_in_an_empty_list():
@@ -325,7 +331,7 @@ def test_now_is_the_moment_of_the_execution_in_milliseconds():
         None,
     ]
     assert answers(Compare(prop("p", DATETIME), Comparator.EQ, NowValue()), given)[1] is True
-    assert value_of(NowValue(), given).as_py() == shown
+    assert evaluate_operand(NowValue(), given).as_py() == shown
 
 
 def test_a_list_property_is_asked_for_an_element():
@@ -374,12 +380,12 @@ def test_no_rows_give_no_answers():
     ],
 )
 def test_a_value_is_held_in_the_type_it_is_said_to_have(value, type_, held):
-    assert scalar(value, type_).as_py() == held
+    assert make_scalar(value, type_).as_py() == held
 
 
 def test_a_moment_in_any_zone_is_held_in_utc():
     noon = datetime(2024, 6, 1, 14, tzinfo=timezone(timedelta(hours=2)))
-    assert scalar(noon, DATETIME).as_py() == datetime(2024, 6, 1, 12, tzinfo=UTC)
+    assert make_scalar(noon, DATETIME).as_py() == datetime(2024, 6, 1, 12, tzinfo=UTC)
 
 
 def test_text_search_is_not_answered_here():

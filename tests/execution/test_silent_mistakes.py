@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from execution.worked import CONTENTS, SCHEMA
+from execution.worked_examples import CONTENTS, SCHEMA
 from omnigraph.errors import CompileError, ParameterError
 
 EVENTS = "\nnode Event { name: String @key  at: DateTime? }\n"

@@ -12,8 +12,8 @@ import pytest
 
 import omnigraph
 from differential.interpreter import Answer
-from execution.states import build_indexes, compact_tables
-from execution.worked import (
+from execution.physical_states import build_indexes, compact_tables
+from execution.worked_examples import (
     CONTENTS,
     RUNS,
     SCHEMA,

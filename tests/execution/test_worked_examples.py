@@ -8,7 +8,7 @@ import omnigraph
 from differential.engine import open_engine
 from differential.interpreter import Answer, interpret
 from differential.plan_variants import VARIANTS
-from execution.worked import (
+from execution.worked_examples import (
     CONTENTS,
     RUNS,
     SCHEMA,

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import omnigraph
-from graph.music import LABEL, RECORDS, SCHEMA, run
+from graph.music_graph import LABEL, RECORDS, SCHEMA, run
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph
 from crash.windows import At, Stopped, stop, watched
-from graph.music import contents, ids, refusal, run
+from graph.music_graph import contents, ids, refusal, run
 from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import omnigraph
-from graph.music import contents, entities, ids, node, refusal, run
-from graph.observers import Trouble, observed
+from graph.failing_observers import Trouble, observed
+from graph.music_graph import contents, entities, ids, node, refusal, run
 from omnigraph.errors import (
     AlreadyExists,
     BadRequest,

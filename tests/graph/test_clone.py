@@ -11,8 +11,8 @@ import lance
 import pytest
 
 import omnigraph
-from graph.music import LABEL, contents, everything, files_below, refusal, run
-from graph.observers import Trouble, observed
+from graph.failing_observers import Trouble, observed
+from graph.music_graph import LABEL, contents, everything, files_below, refusal, run
 from graph.test_interruptions import Crash, crash, stop
 from graph.test_moved_graphs import recorded_bases
 from omnigraph.errors import (

@@ -8,12 +8,12 @@ from base64 import b64encode
 import pytest
 
 import omnigraph
-from graph.music import LABEL, RECORDS, SCHEMA, contents, everything, run
+from graph.music_graph import LABEL, RECORDS, SCHEMA, contents, everything, run
 from omnigraph.errors import CloneUnfinished
-from omnigraph.storage.objects.counting import install_observer
 from omnigraph.storage.objects.store import CHUNK_BYTES
-from places import Bucket, copy_graph, init_graph, open_graph, root_of, settings_of
+from omnigraph.storage.objects.write_observer import install_observer
 from s3_server import running_s3_server
+from store_places import Bucket, copy_graph, init_graph, open_graph, root_of, settings_of
 
 pytestmark = pytest.mark.object_store
 

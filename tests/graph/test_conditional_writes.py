@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import omnigraph
-from graph.music import affected, contents, edge, entities, ids, node, refusal, run
+from graph.music_graph import affected, contents, edge, entities, ids, node, refusal, run
 from omnigraph.errors import KeyConflict, OmniError, PreconditionFailed, ReadSetChanged
 
 INSERT = 'insert Artist {slug: "z", name: "Z"}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from graph.music import contents, ids, node, refusal, run
+from graph.music_graph import contents, ids, node, refusal, run
 from omnigraph.errors import BadRequest, BranchNotFound, CommitNotFound, StorageError
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from graph.music import SCHEMA, contents, files_below, node, refusal, run
-from graph.observers import Trouble, observed
+from graph.failing_observers import Trouble, observed
+from graph.music_graph import SCHEMA, contents, files_below, node, refusal, run
 from omnigraph.errors import (
     AlreadyInitialized,
     CompileError,

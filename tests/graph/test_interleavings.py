@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import omnigraph
-from graph.music import contents, edge, entities, ids, node, refusal, run
-from graph.observers import Trouble, observed
+from graph.failing_observers import Trouble, observed
+from graph.music_graph import contents, edge, entities, ids, node, refusal, run
 from omnigraph.errors import (
     BranchNotFound,
     ConstraintViolated,

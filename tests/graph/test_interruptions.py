@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from graph.music import contents, edge, files_below, ids, node, refusal, run
-from graph.observers import Trouble, observed
+from graph.failing_observers import Trouble, observed
+from graph.music_graph import contents, edge, files_below, ids, node, refusal, run
 from omnigraph.errors import (
     ManifestCorrupt,
     RecoveryRequired,

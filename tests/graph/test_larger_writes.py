@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import omnigraph
-from graph.music import affected, edge, entities, ids, node, run
+from graph.music_graph import affected, edge, entities, ids, node, run
 
 SCHEMA = """\
 node Item { slug: String @key  n: I32  group: String?  code: String?  @unique(code) }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from graph.music import RECORDS, SCHEMA, contents, edge, entities, ids, node, refusal
+from graph.music_graph import RECORDS, SCHEMA, contents, edge, entities, ids, node, refusal
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,

@@ -8,12 +8,12 @@ import shutil
 import pytest
 
 import omnigraph
-from graph.music import LABEL, contents, everything, files_below, ids, refusal, run
-from graph.observers import Trouble, observed
+from graph.failing_observers import Trouble, observed
+from graph.music_graph import LABEL, contents, everything, files_below, ids, refusal, run
 from graph.test_interruptions import Crash, crash, kinds, stop
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.bases import relocated_version
+from omnigraph.storage.tables.base_paths import relocate_version
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -93,7 +93,7 @@ def recorded_bases(place):
     files = sorted(place.glob("**/tree/*/_versions/*.manifest"))
     tables = [file.parents[3].relative_to(place).as_posix() for file in files]
     return {
-        file: relocated_version(file.read_bytes(), root.store.uri_of(table)) == file.read_bytes()
+        file: relocate_version(file.read_bytes(), root.store.uri_of(table)) == file.read_bytes()
         for file, table in zip(files, tables, strict=True)
     }
 

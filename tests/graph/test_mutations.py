@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 import omnigraph
-from graph.music import affected, contents, edge, entities, ids, node, refusal, run
+from graph.music_graph import affected, contents, edge, entities, ids, node, refusal, run
 from omnigraph.errors import BadRequest, CompileError, ConstraintViolated, ParameterError
-from omnigraph.storage.tables.counters import io_counters
+from omnigraph.storage.tables.counters import read_io_counters
 
 
 def commit_count(graph):
@@ -330,7 +330,7 @@ def test_a_condition_on_one_property_reads_no_other_of_rows_it_does_not_select(t
     rows = [node("P", name=secrets.token_hex(64), age=age) for age in range(10_000)]
     graph.load(rows, "append")
     graph = omnigraph.open(graph.uri)
-    before = io_counters()
+    before = read_io_counters()
     assert affected(graph, "delete P where age > 9999") == (0, 0)
     keys = sum(len(row["data"]["name"]) for row in rows)
-    assert (io_counters() - before).bytes_read < keys / 4
+    assert (read_io_counters() - before).bytes_read < keys / 4

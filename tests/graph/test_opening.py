@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from graph.music import SCHEMA, contents, files_below, node, refusal, run
-from graph.observers import Trouble, observed
-from omnigraph.catalog.shape import text_hash
+from graph.failing_observers import Trouble, observed
+from graph.music_graph import SCHEMA, contents, files_below, node, refusal, run
+from omnigraph.catalog.shape import hash_text
 from omnigraph.errors import (
     BadRequest,
     GraphNotFound,
@@ -21,9 +21,9 @@ from omnigraph.errors import (
     StampRefused,
     StorageFailure,
 )
-from omnigraph.identity import IncarnationId, TableIdentity, TypeId
-from omnigraph.storage.layout import table_path
-from omnigraph.storage.manifest.changes import Publication, Register, SetVersion, Tombstone
+from omnigraph.identity import TableIdentity, TableIncarnationId, TypeId
+from omnigraph.storage.layout import make_table_path
+from omnigraph.storage.manifest.manifest_changes import Publication, Register, SetVersion, Tombstone
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.manifest.state import SchemaContract
 from omnigraph.storage.publish import publish
@@ -221,13 +221,13 @@ def test_data_comes_over_through_an_export(music, music_place, tmp_path):
 def publish_contract(place, **changed):
     """Put another schema record in the manifest, as damage would."""
     root = GraphRoot.at(str(place))
-    stored = omnigraph.open(place, read_only=True)._open.views.newest("main").snapshot.contract
+    stored = omnigraph.open(place, read_only=True)._open.views.read_newest("main").snapshot.contract
     fields = {"source": stored.source, "ir": stored.ir, "state": stored.state} | changed
     publish(root, MAIN_REF, Publication(contract=SchemaContract(**fields)))
 
 
 def stored_contract(place):
-    return omnigraph.open(place, read_only=True)._open.views.newest("main").snapshot.contract
+    return omnigraph.open(place, read_only=True)._open.views.read_newest("main").snapshot.contract
 
 
 @BOTH_WAYS
@@ -263,10 +263,10 @@ def test_a_schema_record_mixed_with_that_of_another_graph_is_refused(
 def test_a_table_of_another_identity_under_a_known_name_is_refused(music_place, read_only):
     root = GraphRoot.at(str(music_place))
     label = read_newest(root.manifest()).state.entries["node:Label"]
-    identity = TableIdentity(TypeId(900), IncarnationId(901))
+    identity = TableIdentity(TypeId(900), TableIncarnationId(901))
     swapped = (
         Tombstone(label.identity, label.table_key, label.version),
-        Register(identity, label.table_key, table_path(label.kind, identity)),
+        Register(identity, label.table_key, make_table_path(label.kind, identity)),
         SetVersion(identity, label.table_key, 1, None, 0),
     )
     publish(root, MAIN_REF, Publication(changes=swapped))
@@ -286,7 +286,7 @@ def test_a_handle_that_is_open_already_notices_as_well(music, music_place):
 def test_verify_compares_a_schema_whose_hashes_are_right_in_full(music_place):
     stored = stored_contract(music_place)
     ir = stored.ir.replace('"I32"', '"I64"', 1)
-    state = json.loads(stored.state) | {"schema_ir_hash": text_hash(ir)}
+    state = json.loads(stored.state) | {"schema_ir_hash": hash_text(ir)}
     publish_contract(music_place, ir=ir, state=json.dumps(state))
     graph = omnigraph.open(music_place)
     found = [(one.check, one.message) for one in graph.verify().findings]

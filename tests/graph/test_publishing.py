@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 import omnigraph
-from graph.music import refusal, run
+from graph.music_graph import refusal, run
 from omnigraph.errors import (
     BadRequest,
     ExpectedVersionMismatch,
@@ -18,9 +18,9 @@ from omnigraph.errors import (
     ReadSetChanged,
     RowLevelCasContention,
 )
-from omnigraph.identity import CommitId, IncarnationId, TableIdentity, TableKey, TypeId
-from omnigraph.storage.layout import table_path
-from omnigraph.storage.manifest.changes import (
+from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
+from omnigraph.storage.layout import make_table_path
+from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
     NewCommit,
     Publication,
@@ -73,7 +73,7 @@ def expecting(of, version=None):
     return {of.identity: (of.table_key, of.version if version is None else version)}
 
 
-NOWHERE = TableIdentity(TypeId(900), IncarnationId(901))
+NOWHERE = TableIdentity(TypeId(900), TableIncarnationId(901))
 
 
 def test_nothing_to_publish_writes_nothing(root):
@@ -201,7 +201,7 @@ def test_a_recorded_version_stays_what_it_is(root):
 def test_names_are_bound_to_identities(root):
     label = entry(root)
     ghost = TableKey("node:Ghost")
-    path = table_path(label.kind, NOWHERE)
+    path = make_table_path(label.kind, NOWHERE)
     with refusal(BadRequest, "is not registered"):
         publish(root, MAIN_REF, Publication(changes=(set_version(label, identity=NOWHERE),)))
     with refusal(ReadSetChanged, "dataset_binding"):
@@ -221,7 +221,7 @@ def test_two_tables_never_share_a_name(root):
         publish(
             root, MAIN_REF, Publication(changes=(Rename(label.identity, label.table_key, taken),))
         )
-    path = table_path(label.kind, NOWHERE)
+    path = make_table_path(label.kind, NOWHERE)
     second = (
         Register(NOWHERE, taken, path),
         SetVersion(NOWHERE, taken, 1, None, 0),
@@ -254,7 +254,7 @@ def test_a_name_dropped_and_used_again_is_another_table(root):
     gone = Tombstone(label.identity, label.table_key, label.version + 1)
     publish(root, MAIN_REF, Publication(changes=(gone,)))
     assert label.table_key not in state(root).entries
-    path = table_path(label.kind, NOWHERE)
+    path = make_table_path(label.kind, NOWHERE)
     again = (
         Register(NOWHERE, label.table_key, path),
         SetVersion(NOWHERE, label.table_key, 1, None, 0),

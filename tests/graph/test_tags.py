@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from graph.music import contents, refusal, run
+from graph.music_graph import contents, refusal, run
 from omnigraph.errors import (
     AlreadyExists,
     BadRequest,

@@ -12,8 +12,8 @@ from crash.windows import parked
 from omnigraph.errors import ConflictError, OmniError, PreconditionFailed, ReadSetChanged
 from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, Settings
 from omnigraph.spark_source.datasource import GraphSource
-from omnigraph.storage.at_work import notes
 from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.write_notes import list_notes
 from omnigraph.writer.change import Prepared
 from omnigraph.writer.driver import MAX_PREPARATIONS
 
@@ -90,27 +90,27 @@ def test_what_the_data_source_has_staged_is_spared_by_cleanup(graph):
     graph.cleanup(keep=9, confirm=True)
     made.commit(messages)
     assert texts(graph)["d9"] == "added"
-    assert notes(graph._open.views.root.store) == []
+    assert list_notes(graph._open.views.root.store) == []
 
 
 def test_a_note_of_the_data_source_goes_with_what_it_protected(graph):
     made, messages = staged(graph, ROWS)
-    assert len(notes(graph._open.views.root.store)) == 1
+    assert len(list_notes(graph._open.views.root.store)) == 1
     made.abort(messages)
-    assert notes(graph._open.views.root.store) == []
+    assert list_notes(graph._open.views.root.store) == []
 
 
 def test_tasks_of_one_write_share_a_note(graph):
     made, messages = staged(graph, ROWS[:1])
     messages.append(made.write(iter(pa.Table.from_pylist(ROWS[1:]).to_batches())))
-    assert len(notes(graph._open.views.root.store)) == 1
+    assert len(list_notes(graph._open.views.root.store)) == 1
     made.commit(messages)
     assert texts(graph)["d9"] == "added"
 
 
 def test_a_write_of_the_data_source_that_was_taken_for_dead_is_told(graph):
     made, messages = staged(graph, ROWS)
-    (note,) = notes(graph._open.views.root.store)
+    (note,) = list_notes(graph._open.views.root.store)
     graph._open.views.root.store.delete(note.path)
     with pytest.raises(ConflictError, match="taken this write for dead"):
         made.commit(messages)

@@ -9,13 +9,13 @@ import struct
 import pyarrow as pa
 import pytest
 
-from omnigraph.history.equality import equal_images, equal_rows, equal_values, read_images
-from omnigraph.storage.tables.blobs import blob_array, blob_field
+from omnigraph.history.equality import compare_images, compare_rows, compare_values, read_images
+from omnigraph.storage.tables.blob_columns import make_blob_array, make_blob_field
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import ROW_ADDRESS
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.schemas import with_primary_key
-from omnigraph.storage.tables.stage import stage_create
+from omnigraph.storage.tables.schemas import mark_primary_key
+from omnigraph.storage.tables.stage_table import stage_create
+from omnigraph.storage.tables.table import ROW_ADDRESS
 
 NAN = math.nan
 VECTOR = pa.list_(pa.field("item", pa.float32(), nullable=True), 2)
@@ -46,7 +46,7 @@ VECTOR = pa.list_(pa.field("item", pa.float32(), nullable=True), 2)
     ],
 )
 def test_values_are_compared_with_their_types(kind, left, right, is_equal):
-    mask = equal_values(pa.array([left, None], kind), pa.array([right, None], kind))
+    mask = compare_values(pa.array([left, None], kind), pa.array([right, None], kind))
     assert mask.tolist() == [is_equal, True]
 
 
@@ -91,12 +91,12 @@ def test_columns_agree_with_the_comparison_value_by_value(seed):
     )
     rows = zip(left.to_pylist(), right.to_pylist(), strict=True)
     wanted = [all(same(mine[name], theirs[name]) for name in columns) for mine, theirs in rows]
-    assert equal_rows(left, right).tolist() == wanted
+    assert compare_rows(left, right).tolist() == wanted
     # Slices start within their buffers.
-    assert equal_rows(left.slice(7), right.slice(7)).tolist() == wanted[7:]
+    assert compare_rows(left.slice(7), right.slice(7)).tolist() == wanted[7:]
 
 
-BLOBS = with_primary_key(pa.schema([pa.field("id", pa.string()), blob_field("b")]), "id")
+BLOBS = mark_primary_key(pa.schema([pa.field("id", pa.string()), make_blob_field("b")]), "id")
 
 
 def test_blobs_are_told_apart_by_size_and_then_by_content(tmp_path):
@@ -105,10 +105,12 @@ def test_blobs_are_told_apart_by_size_and_then_by_content(tmp_path):
     theirs = [b"one", b"2wo", b"", b"", big, big[:-1] + b"y", b"long"]
     images = []
     for name, values in (("mine", mine), ("theirs", theirs)):
-        rows = pa.table({"id": [str(n) for n in range(7)], "b": blob_array(values)}, schema=BLOBS)
+        rows = pa.table(
+            {"id": [str(n) for n in range(7)], "b": make_blob_array(values)}, schema=BLOBS
+        )
         location = TableLocation(str(tmp_path / name))
         table = commit_exact(stage_create(location, BLOBS, rows, uuid=name, properties={})).table
         places = table.scan([ROW_ADDRESS]).column(ROW_ADDRESS).combine_chunks()
         images.append(read_images(table, places))
     expected = [True, False, False, True, True, False, False]
-    assert equal_images(*images).tolist() == expected
+    assert compare_images(*images).tolist() == expected

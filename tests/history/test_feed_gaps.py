@@ -23,9 +23,9 @@ from omnigraph.errors import (
     ResourceLimitExceeded,
     TypeNotFound,
 )
+from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.changing import open_history
-from omnigraph.graph.view import Views
-from omnigraph.history.changes import ALL_CHANGES
+from omnigraph.history.entity_changes import ALL_CHANGES
 from omnigraph.history.feed import PageLimits, poll
 from omnigraph.storage.root import GraphRoot
 
@@ -122,7 +122,7 @@ def test_a_branch_that_was_made_again_is_noticed(graph) -> None:
 def test_a_branch_made_again_while_it_is_read_is_refused(graph) -> None:
     graph.create_branch("dev")
     put(graph, "d", branch="dev")
-    history = open_history(Views(GraphRoot.at(graph.uri)), "dev", ALL_CHANGES)
+    history = open_history(BranchSnapshots(GraphRoot.at(graph.uri)), "dev", ALL_CHANGES)
     history.require_alive()
     graph.delete_branch("dev")
     with pytest.raises(BranchNotFound):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 import omnigraph
-from maintenance.library import SCHEMA, book, reader, reads
+from maintenance.library_graph import SCHEMA, book, reader, reads
 from omnigraph.settings import Settings
 
 

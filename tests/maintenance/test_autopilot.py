@@ -7,8 +7,8 @@ import time
 import pytest
 
 import omnigraph
-from maintenance.library import BOOK, entry, fragments, rows_of, run, write_a_little
-from omnigraph.maintenance.autopilot import look
+from maintenance.library_graph import BOOK, entry, fragments, rows_of, run, write_a_little
+from omnigraph.maintenance.autopilot import find_due_work
 from omnigraph.settings import AutopilotSettings, Settings
 
 EAGER = AutopilotSettings(
@@ -50,16 +50,18 @@ def test_it_records_no_commit_so_that_a_head_stays_what_it_was(place):
 def test_thresholds_say_what_is_due_and_why(place, library):
     write_a_little(library)
     views = library._open.views
-    assert not look(views, AutopilotSettings()).is_any
-    due = look(views, AutopilotSettings(fragments=5))
+    assert not find_due_work(views, AutopilotSettings()).is_any
+    due = find_due_work(views, AutopilotSettings(fragments=5))
     assert any("node:Book has 5 fragments" in reason for reason in due.optimize)
-    due = look(views, AutopilotSettings(fragments=0, unindexed_rows=6))
+    due = find_due_work(views, AutopilotSettings(fragments=0, unindexed_rows=6))
     assert any("does not cover 6 rows" in reason for reason in due.optimize)
-    due = look(views, AutopilotSettings(versions=3, keep=1, age_s=0))
+    due = find_due_work(views, AutopilotSettings(versions=3, keep=1, age_s=0))
     assert any("versions nothing needs" in reason for reason in due.cleanup)
-    due = look(views, AutopilotSettings(versions=0, bytes=100, keep=1, age_s=0))
+    due = find_due_work(views, AutopilotSettings(versions=0, bytes=100, keep=1, age_s=0))
     assert any("bytes are needed by nothing" in reason for reason in due.cleanup)
-    assert not look(views, AutopilotSettings(versions=3)).is_any, "the commits are too young"
+    assert not find_due_work(views, AutopilotSettings(versions=3)).is_any, (
+        "the commits are too young"
+    )
 
 
 def test_it_cleans_up_what_its_policy_allows(place):

@@ -15,8 +15,8 @@ import pytest
 
 import omnigraph
 from crash.harness import environment
+from maintenance.concurrent_roles import ITEMS, ITEMS_OF_A_LOAD, SCHEMA, VALUE, WINDOW
 from maintenance.reference_marker import reach, substance
-from maintenance.roles import ITEMS, ITEMS_OF_A_LOAD, SCHEMA, VALUE, WINDOW
 from omnigraph.settings import Settings
 
 CAST = (
@@ -35,7 +35,7 @@ def play(place: Path, seconds: float) -> dict[str, dict[str, object]]:
     graph.load(
         [{"type": "Counter", "data": {"slug": f"w{n}", "value": 0}} for n in range(2)], "append"
     )
-    script = str(Path(__file__).with_name("roles.py"))
+    script = str(Path(__file__).with_name("concurrent_roles.py"))
     running = {
         f"{role} {number}": subprocess.Popen(
             [sys.executable, script, role, str(place), str(number), str(seconds)],

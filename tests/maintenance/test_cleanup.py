@@ -15,7 +15,7 @@ import pytest
 
 import omnigraph
 from crash.windows import INTENTS, MANIFEST, At, fail, parked, watched
-from maintenance.library import (
+from maintenance.library_graph import (
     BOOK,
     READER,
     TABLES,
@@ -40,19 +40,19 @@ from omnigraph.errors import (
     StorageKind,
     UncoveredDrift,
 )
-from omnigraph.maintenance.mark import Marker
+from omnigraph.maintenance.reachability import ReachabilityScan
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode, Settings
-from omnigraph.storage.at_work import at_work
 from omnigraph.storage.layout import SIGHTINGS, STAGING
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.root import clock_us
+from omnigraph.storage.root import read_clock_us
 from omnigraph.storage.staged import mint_ticket, open_writable
 from omnigraph.storage.tables import commit
 from omnigraph.storage.tables.fragments import write_uncommitted
-from omnigraph.storage.tables.reclaim import list_versions
-from omnigraph.storage.tables.stage import stage_overwrite
+from omnigraph.storage.tables.remove_versions import list_versions
+from omnigraph.storage.tables.stage_table import stage_overwrite
 from omnigraph.storage.write import WriteRequest, commit_write
+from omnigraph.storage.write_notes import hold_write_note
 
 DAY = datetime.timedelta(days=1)
 
@@ -332,9 +332,9 @@ def test_a_write_whose_files_were_taken_starts_over(place, library, impatient, b
 @pytest.mark.parametrize("days", [-30, -2, 2, 30])
 def test_a_clock_that_jumps_while_a_write_is_prepared_changes_nothing(library, days):
     shift_us = [0]
-    root = replace(library._open.views.root, now_us=lambda: clock_us() + shift_us[0])
+    root = replace(library._open.views.root, now_us=lambda: read_clock_us() + shift_us[0])
     seen = replace(snapshot(library), root=root)
-    with at_work(root) as note:
+    with hold_write_note(root) as note:
         shift_us[0] = days * 86_400_000_000
         request = WriteRequest(seen, mint_ticket(seen, note), WriterKind.LOAD, ())
         with root.hold() as hold:
@@ -409,7 +409,7 @@ def test_a_branch_that_cannot_be_read_stops_it_before_anything_goes(library, pla
     assert everything(place) >= before
 
 
-class Disturbed(Marker):
+class Disturbed(ReachabilityScan):
     """Fails to read a graph so many times, as if a branch went while it looked."""
 
     def __init__(self, graph, times, *, branches_move):

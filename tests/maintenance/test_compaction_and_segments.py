@@ -9,21 +9,26 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.compaction import _described, plan_groups, stage_rewrite, write_groups
-from omnigraph.storage.tables.handle import CREATED_AT, UPDATED_AT, Table, open_newest
+from omnigraph.storage.tables.compaction import (
+    _encode_fragment,
+    plan_groups,
+    stage_rewrite,
+    write_groups,
+)
 from omnigraph.storage.tables.indices import (
-    IndexKind,
     IndexSpec,
+    LanceIndexKind,
     build_segment,
     describe_indices,
     describe_layout,
     plan_segment,
     stage_segments,
 )
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage import stage_changes, stage_create
+from omnigraph.storage.tables.stage_table import stage_changes, stage_create
+from omnigraph.storage.tables.table import CREATED_AT, UPDATED_AT, Table, open_newest
 
 SCHEMA = pa.schema(
     [
@@ -33,10 +38,10 @@ SCHEMA = pa.schema(
     ]
 )
 BTREES = (
-    IndexSpec("id_btree", "id", IndexKind.BTREE),
-    IndexSpec("n_btree", "n", IndexKind.BTREE),
+    IndexSpec("id_btree", "id", LanceIndexKind.BTREE),
+    IndexSpec("n_btree", "n", LanceIndexKind.BTREE),
 )
-VECTOR = IndexSpec("v_flat", "v", IndexKind.IVF_FLAT, {"num_partitions": 1})
+VECTOR = IndexSpec("v_flat", "v", LanceIndexKind.IVF_FLAT, {"num_partitions": 1})
 
 KINDS = ["write"] * 6 + ["plan", "index", "land", "compact", "vectors", "fork"]
 FORK = "01J00000000000000000000000"
@@ -109,7 +114,7 @@ def test_a_task_is_told_what_the_substrate_would_tell_it(location):
     fragments = [fragment.metadata for fragment in open_newest(location).native.get_fragments()]
     assert {fragment.deletion_file is None for fragment in fragments} == {True, False}
     for fragment in fragments:
-        assert json.loads(_described(fragment)) == fragment.to_json()
+        assert json.loads(_encode_fragment(fragment)) == fragment.to_json()
 
 
 def test_small_fragments_become_one_and_rows_keep_ids_and_versions(location):

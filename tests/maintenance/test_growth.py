@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import omnigraph
-from maintenance.library import BOOK, SCHEMA, book, fragments, rows_of, run, table
+from maintenance.library_graph import BOOK, SCHEMA, book, fragments, rows_of, run, table
 from omnigraph.settings import Settings
 from omnigraph.storage.tables.indices import describe_indices
-from omnigraph.storage.tables.reclaim import list_versions
+from omnigraph.storage.tables.remove_versions import list_versions
 
 IMPATIENT = Settings(cleanup_grace_s=0)
 

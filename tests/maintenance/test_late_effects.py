@@ -8,7 +8,8 @@ import pytest
 
 import omnigraph
 from crash.windows import At, fail, watched
-from maintenance.library import (
+from lance_maintenance import compact
+from maintenance.library_graph import (
     BOOK,
     READER,
     TABLES,
@@ -20,9 +21,8 @@ from maintenance.library import (
     table,
     write_a_little,
 )
-from omnigraph.maintenance.model import Drift, RepairAction
+from omnigraph.maintenance.maintenance_results import Drift, RepairAction
 from omnigraph.maintenance.repair import REPAIR_ACTOR
-from substrate_upkeep import compact
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from crash.windows import INTENTS, MANIFEST, At, fail, parked, watched
-from maintenance.library import (
+from maintenance.library_graph import (
     BOOK,
     LIKES,
     READER,
@@ -31,9 +31,9 @@ from maintenance.library import (
     write_a_little,
 )
 from omnigraph.errors import ManifestCorrupt, OmniError, RecoveryRequired
-from omnigraph.maintenance.model import Skip
+from omnigraph.maintenance.maintenance_results import Skip
+from omnigraph.storage.tables.auto_cleanup import AUTO_CLEANUP
 from omnigraph.storage.tables.indices import describe_indices
-from omnigraph.storage.tables.maintain import AUTO_CLEANUP
 
 NODES = "*/nodes/*"
 

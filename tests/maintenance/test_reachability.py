@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 import omnigraph
-from maintenance.library import (
+from maintenance.library_graph import (
     BOOK,
     READER,
     SCHEMA,

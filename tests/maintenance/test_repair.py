@@ -8,7 +8,8 @@ import pytest
 
 import omnigraph
 from crash.windows import MANIFEST, At, fail, watched
-from maintenance.library import (
+from lance_maintenance import compact
+from maintenance.library_graph import (
     BOOK,
     READER,
     TABLES,
@@ -23,11 +24,10 @@ from maintenance.library import (
     write_a_little,
 )
 from omnigraph.errors import BadRequest, ManifestCorrupt, RecoveryRequired, UncoveredDrift
-from omnigraph.maintenance.model import Drift, RepairAction
+from omnigraph.maintenance.maintenance_results import Drift, RepairAction
 from omnigraph.maintenance.repair import FORCED_ACTOR, REPAIR_ACTOR, is_maintenance
-from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, VersionRecord, read_record
-from omnigraph.storage.tables.probes import version_file
-from substrate_upkeep import compact
+from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, TableVersionRecord, read_record
+from omnigraph.storage.tables.probes import name_version_file
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_an_interrupted_write_is_settled_first_and_is_no_drift(library, place, c
 def test_a_version_that_is_gone_is_neither_optimized_nor_repaired_away(library, place, look_after):
     write_a_little(library)
     shown = entry(library, BOOK)
-    Path(place, shown.path, version_file(shown.version)).unlink()
+    Path(place, shown.path, name_version_file(shown.version)).unlink()
     graph = omnigraph.open(place)
     before = graph.snapshot(), {path for path in place.rglob("*") if path.is_file()}
     with pytest.raises(ManifestCorrupt, match=f"shows version {shown.version} of node:Book"):
@@ -177,8 +177,8 @@ def test_a_writer_that_meets_the_drift_names_the_way_out(library):
         run(library, 'insert Reader {slug: "new", name: "N"}')
 
 
-def record(version: int, operation: str, read_version: int | None = None) -> VersionRecord:
-    return VersionRecord(version, operation, f"u{version}", read_version)
+def record(version: int, operation: str, read_version: int | None = None) -> TableVersionRecord:
+    return TableVersionRecord(version, operation, f"u{version}", read_version)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from omnigraph.errors import BadRequest
 from omnigraph.identity import CommitId
 from omnigraph.maintenance.retention import Retention, parse_duration
+from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.layout import SIGHTINGS
 from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.objects.memory import MemoryObjectStore
-from omnigraph.storage.unreferenced import Sightings
+from omnigraph.storage.objects.memory_store import MemoryObjectStore
 
 NOW = 1_000_000_000
 SECOND = 1_000_000
@@ -41,7 +41,7 @@ COMMITS = [commit(10 - n, age_s=n * 10) for n in range(10)]
     ],
 )
 def test_what_either_limit_protects_is_kept(keep, older_than, expected):
-    kept = Retention(keep, older_than).kept(COMMITS, NOW)
+    kept = Retention(keep, older_than).list_kept(COMMITS, NOW)
     assert kept == COMMITS[:expected]
 
 
@@ -73,34 +73,34 @@ def test_a_policy_can_be_read_aloud():
 
 def test_something_is_due_once_it_was_seen_long_enough_ago():
     store = MemoryObjectStore()
-    first = Sightings(store, lambda: NOW, grace_s=60)
+    first = FirstSeen(store, lambda: NOW, grace_s=60)
     assert first.due(["a", "b"]) == []
     first.save()
-    early = Sightings(store, lambda: NOW + 59 * SECOND, grace_s=60)
+    early = FirstSeen(store, lambda: NOW + 59 * SECOND, grace_s=60)
     assert early.due(["a", "c"]) == []
     early.save()
-    late = Sightings(store, lambda: NOW + 60 * SECOND, grace_s=60)
+    late = FirstSeen(store, lambda: NOW + 60 * SECOND, grace_s=60)
     assert late.due(["a", "b", "c"]) == ["a"], "b had a reference in between, c is too young"
     late.forget(["a"])
     late.save()
-    assert Sightings(store, lambda: NOW + 999 * SECOND, grace_s=60).due(["a", "c"]) == ["c"]
+    assert FirstSeen(store, lambda: NOW + 999 * SECOND, grace_s=60).due(["a", "c"]) == ["c"]
 
 
 def test_notes_that_cannot_be_read_only_delay():
     store = MemoryObjectStore()
     store.put(SIGHTINGS, b"no json")
-    noted = Sightings(store, lambda: NOW, grace_s=0)
+    noted = FirstSeen(store, lambda: NOW, grace_s=0)
     assert noted.due(["a"]) == []
     noted.save()
-    assert Sightings(store, lambda: NOW, grace_s=0).due(["a"]) == ["a"]
+    assert FirstSeen(store, lambda: NOW, grace_s=0).due(["a"]) == ["a"]
 
 
 def test_the_notes_go_when_there_is_nothing_to_note():
     store = MemoryObjectStore()
-    noted = Sightings(store, lambda: NOW, grace_s=0)
+    noted = FirstSeen(store, lambda: NOW, grace_s=0)
     noted.due(["a"])
     noted.save()
-    again = Sightings(store, lambda: NOW, grace_s=0)
+    again = FirstSeen(store, lambda: NOW, grace_s=0)
     again.due([])
     again.save()
     assert store.find(SIGHTINGS) is None

@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph
 from crash.windows import MANIFEST, At, fail, watched
-from maintenance.library import (
+from maintenance.library_graph import (
     BOOK,
     READER,
     READS,
@@ -26,11 +26,11 @@ from maintenance.library import (
 )
 from omnigraph.errors import ConflictError, ManifestCorrupt, NotFoundError
 from omnigraph.graph.graph import quarantine
-from omnigraph.storage.manifest.changes import Publication, SetVersion
+from omnigraph.storage.manifest.manifest_changes import Publication, SetVersion
 from omnigraph.storage.publish import publish
 from omnigraph.storage.staged import open_writable
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.stage import stage_fresh
+from omnigraph.storage.tables.stage_table import stage_fresh
 
 
 def checks(result):

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import omnigraph
 from model import oracle
-from model.driving import difference, read_state
-from model.machine import make_template
-from model.strategies import operations
+from model.model_strategies import operations
+from model.oracle_driver import difference, read_state
+from model.oracle_machine import make_template
 
 pytestmark = pytest.mark.crash
 
-WORKER = Path(__file__).with_name("kill_worker.py")
+WORKER = Path(__file__).with_name("model_kill_worker.py")
 FEW_LIVES = settings(
     max_examples=6,
     deadline=None,

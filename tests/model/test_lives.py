@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from model.machine import GraphLife, make_template
+from model.oracle_machine import GraphLife, make_template
 from omnigraph.storage.tables import directory
 
 DEFAULT = settings(

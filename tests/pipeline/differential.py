@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.engines import outcome
+from pipeline.load_engines import outcome
 from pipeline.random_loads import MODES, Inputs
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import OmniError
-from pipeline.engines import described, load
+from pipeline.load_engines import described, load
 
 SCHEMA = """
 node Artist { slug: String @key  name: String  born: I32?  genres: [String]?

@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.pipeline.checks import Sizes
 from pipeline.differential import compare
-from pipeline.leaving_out import compare_left
+from pipeline.skip_errors_load import compare_left
 
 TINY = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
 
@@ -14,7 +14,7 @@ TINY = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
 @pytest.fixture
 def divided(monkeypatch):
     """Keys and rows in many small shares."""
-    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", TINY)
+    monkeypatch.setattr("omnigraph.pipeline.bulk_load.SIZES", TINY)
 
 
 @pytest.mark.parametrize("block", range(4))

@@ -15,14 +15,14 @@ import pytest
 import omnigraph
 from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, StorageFailure
 from omnigraph.pipeline.checks import Sizes
-from omnigraph.pipeline.kernels.probe import describe
+from omnigraph.pipeline.kernels.version_kernel import describe
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
 from pipeline import test_bad_records as bad
 from pipeline.differential import compare
-from pipeline.engines import described, load
 from pipeline.fault_kernels import fail
-from pipeline.leaving_out import compare_left
+from pipeline.load_engines import described, load
 from pipeline.random_loads import normal
+from pipeline.skip_errors_load import compare_left
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  photo: Blob?  place: Vector(2)? }
@@ -87,7 +87,7 @@ def test_the_same_rows_are_left_out_on_spark(paired_templates, tmp_path, spark):
 
 def test_keys_divided_among_workers_are_all_looked_at(templates, tmp_path, spark, monkeypatch):
     tiny = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
-    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", tiny)
+    monkeypatch.setattr("omnigraph.pipeline.bulk_load.SIZES", tiny)
     for seed in range(300, 303):
         compare(templates, tmp_path, seed, ("small", "spark"))
 

@@ -16,14 +16,14 @@ from omnigraph.errors import (
     ReadSetChanged,
     RowsRejected,
 )
+from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.checks import Sizes
-from omnigraph.pipeline.kernels.fresh_ids import fresh_ids
-from omnigraph.pipeline.kernels.hashing import string_hashes
-from omnigraph.pipeline.load import LoadJob
+from omnigraph.pipeline.kernels.fresh_ids import mint_ids
+from omnigraph.pipeline.kernels.hashing import hash_strings
 from omnigraph.pipeline.tasks import InlineTasks
 from pipeline.differential import compare
-from pipeline.engines import load
 from pipeline.fault_kernels import refuse
+from pipeline.load_engines import load
 from pipeline.random_loads import normal
 
 SCHEMA = """
@@ -267,8 +267,8 @@ def test_a_partial_record_of_a_new_entity_must_be_whole(new_graph):
 
 @pytest.mark.parametrize("at_once", [1, 1 << 20])
 def test_rows_that_replace_others_keep_their_row_ids_in_any_order(new_graph, monkeypatch, at_once):
-    monkeypatch.setattr("omnigraph.pipeline.kernels.write.SORTED_BYTES", at_once)
-    monkeypatch.setattr("omnigraph.pipeline.kernels.write.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("omnigraph.pipeline.kernels.write_kernel.SORTED_BYTES", at_once)
+    monkeypatch.setattr("omnigraph.pipeline.kernels.write_kernel.ROWS_AT_ONCE", 7)
     graph = new_graph("node T { k: String @key  n: I32?  b: Blob? }")
 
     def row_ids() -> dict:
@@ -313,9 +313,9 @@ def test_rows_that_are_replaced_keep_their_row_ids(graph):
 
 
 def test_fresh_ids_are_ordered_and_never_repeat():
-    ids = [id for _ in range(20) for id in fresh_ids(1000).to_pylist()]
+    ids = [id for _ in range(20) for id in mint_ids(1000).to_pylist()]
     assert len(set(ids)) == 20_000
-    block = fresh_ids(1000).to_pylist()
+    block = mint_ids(1000).to_pylist()
     assert block == sorted(block)
     assert all(len(id) == 26 for id in ids)
 
@@ -323,13 +323,13 @@ def test_fresh_ids_are_ordered_and_never_repeat():
 def test_the_hash_of_a_string_never_changes():
     """Two releases may work on one load, on two kinds of machines."""
     texts = pa.array(["", "a", "ab", "ba", "p1", "日本", None, "x" * 1000])
-    assert string_hashes(texts).tolist() == HASHES
-    assert string_hashes(texts.slice(2, 3)).tolist() == HASHES[2:5]
-    assert string_hashes(pa.array([], pa.string())).tolist() == []
+    assert hash_strings(texts).tolist() == HASHES
+    assert hash_strings(texts.slice(2, 3)).tolist() == HASHES[2:5]
+    assert hash_strings(pa.array([], pa.string())).tolist() == []
 
 
 def test_hashes_divide_keys_evenly():
-    hashes = string_hashes(pa.array([f"key-{i}" for i in range(70_000)]))
+    hashes = hash_strings(pa.array([f"key-{i}" for i in range(70_000)]))
     assert len(set(hashes.tolist())) == 70_000
     counts = [int((hashes % 7 == bucket).sum()) for bucket in range(7)]
     assert all(9_500 < count < 10_500 for count in counts), counts
@@ -341,7 +341,7 @@ def test_hashes_divide_keys_evenly():
 @pytest.mark.parametrize("block", range(2))
 def test_work_divided_into_many_buckets_ends_the_same_way(templates, tmp_path, monkeypatch, block):
     tiny = Sizes(keys_per_task=2, keys_worth_a_task=1, rows_per_task=2)
-    monkeypatch.setattr("omnigraph.pipeline.load.SIZES", tiny)
+    monkeypatch.setattr("omnigraph.pipeline.bulk_load.SIZES", tiny)
     for seed in range(300 + block * 15, 315 + block * 15):
         compare(templates, tmp_path, seed, ("small", "inline"))
 

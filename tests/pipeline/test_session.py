@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.archive import archive_file, archive_options
-from omnigraph.pipeline.java import Java, cache_folder, find_java, launcher_home
-from omnigraph.pipeline.session import parse_options, spark
+from omnigraph.pipeline.class_archive import find_archive, list_archive_options
+from omnigraph.pipeline.java import Java, find_cache_folder, find_java, make_launcher_home
+from omnigraph.pipeline.spark_session import parse_options, spark
 from omnigraph.settings import Settings, SparkSettings
 
 REQUIREMENTS = Path(__file__).parents[2] / "requirements"
@@ -65,8 +65,8 @@ def test_without_any_java_the_error_says_what_was_looked_at(tmp_path, monkeypatc
 
 def test_the_launcher_drops_the_one_option(tmp_path):
     java = Java(fake_java(tmp_path / "it's java", "17.0.2"), 17, "JAVA_HOME")
-    home = launcher_home(java, tmp_path / "cache")
-    assert launcher_home(java, tmp_path / "cache") == home
+    home = make_launcher_home(java, tmp_path / "cache")
+    assert make_launcher_home(java, tmp_path / "cache") == home
     command = [home / "bin" / "java", "-Xmx1g", "--add-modules=jdk.incubator.vector", "a b"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said == "2: -Xmx1g a b\n"
@@ -74,19 +74,19 @@ def test_the_launcher_drops_the_one_option(tmp_path):
 
 
 def test_small_files_are_kept_where_the_environment_says(tmp_path):
-    assert cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "omnigraph"
-    assert cache_folder({"HOME": str(tmp_path)}) == tmp_path / ".cache" / "omnigraph"
-    assert "omnigraph-" in str(cache_folder({}))
+    assert find_cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "omnigraph"
+    assert find_cache_folder({"HOME": str(tmp_path)}) == tmp_path / ".cache" / "omnigraph"
+    assert "omnigraph-" in str(find_cache_folder({}))
 
 
 def test_an_archive_is_used_only_where_it_exists(tmp_path):
     java = Java(fake_java(tmp_path / "java", "17.0.2"), 17, "JAVA_HOME")
-    assert archive_options(java, tmp_path) == []
-    archive_file(java, tmp_path).touch()
-    assert archive_options(java, tmp_path)[0].startswith("-XX:SharedArchiveFile=")
+    assert list_archive_options(java, tmp_path) == []
+    find_archive(java, tmp_path).touch()
+    assert list_archive_options(java, tmp_path)[0].startswith("-XX:SharedArchiveFile=")
     newer = Java(fake_java(tmp_path / "newer", "25.0.2"), 25, "JAVA_HOME")
-    archive_file(newer, tmp_path).touch()
-    assert archive_options(newer, tmp_path)[0].startswith("-XX:AOTCache=")
+    find_archive(newer, tmp_path).touch()
+    assert list_archive_options(newer, tmp_path)[0].startswith("-XX:AOTCache=")
 
 
 def test_options_are_key_and_value():
@@ -105,7 +105,7 @@ def test_spark_connect_without_its_packages_says_what_to_install():
         pytest.skip("the packages are installed here")
     settings = Settings(spark=SparkSettings(remote="sc://nowhere"))
     code = (
-        "from omnigraph.pipeline.session import spark\n"
+        "from omnigraph.pipeline.spark_session import spark\n"
         "from omnigraph.settings import Settings, SparkSettings\n"
         "spark(settings=Settings(spark=SparkSettings(remote='sc://nowhere')))\n"
     )

@@ -14,7 +14,7 @@ import omnigraph
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import STAGING
 from pipeline.speculation_worker import STAGES
-from pipeline.standalone import two_hosts
+from pipeline.standalone_cluster import two_hosts
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import omnigraph
-from omnigraph.cli.commands.query import query
+from omnigraph.cli.commands.query_command import query
 from omnigraph.errors import BadRequest, ParameterError
 
 SCHEMA = """

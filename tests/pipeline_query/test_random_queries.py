@@ -7,18 +7,18 @@ from itertools import count
 
 import pytest
 
-from differential.compare import difference
+from differential.compare_engines import difference
+from differential.difference_report import describe
 from differential.engine import Engine, open_copy, wrong_types
 from differential.generate import GraphCase, QueryCase, make_graph, make_query
 from differential.interpreter import NOW
 from differential.plan_variants import counted
-from differential.report import describe
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.resolve import Given
-from omnigraph.pipeline.query.result import SparkRead
-from omnigraph.pipeline.query.run import run_plan
-from omnigraph.pipeline.query.support import uses_search
-from omnigraph.types.to_json import result_rows
+from omnigraph.execution.read.fixed_operands import Given
+from omnigraph.pipeline.query.spark_executor import run_plan
+from omnigraph.pipeline.query.spark_result import SparkRead
+from omnigraph.pipeline.query.spark_support import is_search_plan
+from omnigraph.types.to_json import encode_rows
 
 QUERIES = 10
 FEW_SEEDS, ALL_SEEDS = range(2), range(2, 30)
@@ -29,7 +29,7 @@ def cases(graph: GraphCase) -> Iterator[tuple[int, QueryCase]]:
     found = 0
     for number in count():
         case = make_query(graph, number)
-        if not uses_search(counted(case.plan, graph.catalog, graph.data)):
+        if not is_search_plan(counted(case.plan, graph.catalog, graph.data)):
             yield number, case
             found += 1
             if found == QUERIES:
@@ -47,7 +47,7 @@ def problem_of(spark, engine: Engine, graph: GraphCase, case: QueryCase) -> str 
         ).to_arrow()
     except BadRequest as refused:
         return None if case.answer is None else f"refused: {refused}"
-    rows = result_rows(table)
+    rows = encode_rows(table)
     if case.answer is None:
         return "accepted, although the sum does not fit its type" if rows else None
     _, embedded = engine.run(plan, case.values)

@@ -10,7 +10,7 @@ import sys
 import pyarrow as pa
 
 from omnigraph.spark_source.datasource import GraphSource
-from omnigraph.storage.objects.counting import KillAfter, install_observer
+from omnigraph.storage.objects.write_observer import KillAfter, install_observer
 
 
 def main(graph: str, writes: str) -> None:

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 import omnigraph
 from execution.embed.provider import running_provider
-from omnigraph.cli.commands.embed import embed
+from omnigraph.cli.commands.embed_command import embed
 from omnigraph.errors import BadRequest, EmbeddingFailed
-from omnigraph.execution.embed.files import EmbedRequest, embed_file
+from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
 from omnigraph.execution.embed.mock import MockEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
 from omnigraph.pipeline import embed_kernels
-from omnigraph.pipeline.embed import embed_file_in_tasks
+from omnigraph.pipeline.bulk_embed import embed_file_in_tasks
 from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
@@ -48,7 +48,7 @@ def write_lines(path, items) -> None:
 @pytest.fixture
 def request_for(tmp_path, monkeypatch):
     """A request over some records, cut into small pieces."""
-    monkeypatch.setattr("omnigraph.pipeline.embed._LINES_PER_PIECE", 7)
+    monkeypatch.setattr("omnigraph.pipeline.bulk_embed._LINES_PER_PIECE", 7)
 
     def make(items, **changes) -> EmbedRequest:
         write_lines(tmp_path / "in.jsonl", items)

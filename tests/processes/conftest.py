@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from places import Bucket, copy_graph, environment_of, init_graph
-from processes.workers import BUCKET, FIRST, FOLDER, SCHEMA, Worker
+from processes.process_handles import BUCKET, FIRST, FOLDER, SCHEMA, Worker
 from s3_server import running_s3_server
+from store_places import Bucket, copy_graph, environment_of, init_graph
 
 
 @pytest.fixture(scope="session")

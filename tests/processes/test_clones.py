@@ -12,9 +12,9 @@ from pathlib import Path
 
 import omnigraph
 from omnigraph.errors import CloneUnfinished, GraphNotFound
-from places import environment_of, open_graph, settings_of
-from processes.checks import check_pairs, check_tables
-from processes.workers import PLACES
+from processes.process_checks import check_pairs, check_tables
+from processes.process_handles import PLACES
+from store_places import environment_of, open_graph, settings_of
 
 
 def written(workers):

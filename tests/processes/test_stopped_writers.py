@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from places import open_graph
-from processes.checks import check_line, check_pairs, check_settled, check_tables
-from processes.workers import PLACES
+from processes.process_checks import check_line, check_pairs, check_settled, check_tables
+from processes.process_handles import PLACES
+from store_places import open_graph
 
 pytestmark = [pytest.mark.crash, pytest.mark.usefixtures("tables_in_turn")]
 

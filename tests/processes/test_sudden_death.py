@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from places import open_graph
-from processes.checks import (
+from processes.process_checks import (
     acknowledged,
     check_line,
     check_pairs,
@@ -17,7 +16,8 @@ from processes.checks import (
     check_tables,
     errors,
 )
-from processes.workers import PLACES
+from processes.process_handles import PLACES
+from store_places import open_graph
 
 pytestmark = pytest.mark.crash
 

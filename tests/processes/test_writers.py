@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from places import open_graph
-from processes.checks import (
+from processes.process_checks import (
     acknowledged,
     check_line,
     check_pairs,
@@ -15,7 +14,8 @@ from processes.checks import (
     check_tables,
     errors,
 )
-from processes.workers import BUCKET, FOLDER
+from processes.process_handles import BUCKET, FOLDER
+from store_places import open_graph
 
 FEW = [2, 4]
 

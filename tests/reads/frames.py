@@ -13,10 +13,7 @@ from random import Random
 from typing import Any
 
 from omnigraph.spark_source import register
-from reads.checks import Wrong, row_values
-from reads.conditions import Row, holds, make_condition
 from reads.life import Life, Pin
-from reads.model import COLUMNS, NODES, TABLES, VALUES, State
 from reads.questions import (
     Answer,
     Question,
@@ -24,6 +21,9 @@ from reads.questions import (
     make_question,
     multiset_difference,
 )
+from reads.read_checks import Wrong, row_values
+from reads.read_conditions import Row, holds, make_condition
+from reads.read_model import COLUMNS, NODES, TABLES, VALUES, State
 
 MOST_FRAMES = 5
 VIEWS = 3

@@ -13,12 +13,12 @@ from random import Random
 import omnigraph
 from omnigraph.errors import OmniError
 from omnigraph.graph.graph import Graph
-from reads.checks import Wrong, check_export, check_rows
-from reads.model import NODES, SCHEMAS, TABLES, State, World
 from reads.questions import Question, difference, make_question
+from reads.read_checks import Wrong, check_export, check_rows
+from reads.read_model import NODES, SCHEMAS, TABLES, State, World
+from reads.read_writes import Writer
 from reads.steps import Step
 from reads.templates import Filling, Templates, as_life
-from reads.writing import Writer
 
 MOST_KEPT = 5
 SAME_QUESTIONS = 2

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from reads.conditions import Row, holds, make_condition
-from reads.model import EDGES, TEAMS, VALUES, WORDS, State
+from reads.read_conditions import Row, holds, make_condition
+from reads.read_model import EDGES, TEAMS, VALUES, WORDS, State
 
 Answer = list[tuple[object, ...]]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 
 import omnigraph
-from reads.model import SCHEMAS, Line, World, empty
-from reads.writing import Writer
+from reads.read_model import SCHEMAS, Line, World, empty
+from reads.read_writes import Writer
 
 COPIES = 2
 ROWS = 30

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from reads.coverage import find_untried
+from reads.read_coverage import find_untried
 from reads.running import describe, run_seeds
 from reads.templates import Templates
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from omnigraph.identity import (
     BranchName,
     EntityKind,
-    IncarnationId,
     OperationId,
     TableIdentity,
+    TableIncarnationId,
     TypeId,
 )
 from omnigraph.storage import layout
@@ -19,22 +19,22 @@ from omnigraph.storage import layout
 identities = st.builds(
     TableIdentity,
     st.integers(1, 2**64 - 1).map(TypeId),
-    st.integers(1, 2**64 - 1).map(IncarnationId),
+    st.integers(1, 2**64 - 1).map(TableIncarnationId),
 )
 
 
 def test_a_table_lives_under_its_identity():
-    identity = TableIdentity(TypeId(0x2A), IncarnationId(1))
-    assert layout.table_path(EntityKind.EDGE, identity) == (
+    identity = TableIdentity(TypeId(0x2A), TableIncarnationId(1))
+    assert layout.make_table_path(EntityKind.EDGE, identity) == (
         "edges/000000000000002a-0000000000000001"
     )
 
 
 @given(st.sampled_from(EntityKind), identities)
 def test_a_table_path_gives_its_identity_back(kind, identity):
-    path = layout.table_path(kind, identity)
+    path = layout.make_table_path(kind, identity)
     assert layout.find_table(path) == (kind, identity)
-    assert path.startswith(layout.tables_folder(kind) + "/")
+    assert path.startswith(layout.make_tables_folder(kind) + "/")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_no_table_has_another_path(path):
 
 
 def test_a_branch_ref_is_one_file_whatever_the_name():
-    assert layout.branch_ref(BranchName("team/a.b")) == "_refs/branches/team%2Fa.b.json"
+    assert layout.make_ref_path(BranchName("team/a.b")) == "_refs/branches/team%2Fa.b.json"
     assert layout.find_branch("team%2Fa.b.json") == "team/a.b"
     assert layout.find_branch("team%2Fa.b") is None
     assert layout.find_branch("team%2fa.json") is None
@@ -63,10 +63,10 @@ def test_a_branch_ref_is_one_file_whatever_the_name():
 
 def test_intents_are_found_by_their_operation():
     operation = OperationId("01ARZ3NDEKTSV4RRFFQ69G5FAV")
-    path = layout.intent_path(operation)
+    path = layout.make_intent_path(operation)
     assert path == "__recovery/01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
     assert layout.find_operation(path.rpartition("/")[2]) == operation
-    assert layout.quarantined_intent_path(operation) == (
+    assert layout.make_quarantined_intent_path(operation) == (
         "__recovery/quarantine/01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
     )
     assert layout.find_operation("notes.txt") is None
@@ -84,8 +84,8 @@ def test_names_of_the_system_do_not_meet():
         layout.WRITER_LEASE,
         layout.probe_path("x"),
         *layout.SCHEMA_FILES,
-        *(layout.tables_folder(kind) for kind in EntityKind),
+        *(layout.make_tables_folder(kind) for kind in EntityKind),
         layout.BRANCHES,
     }
     assert len(names) == 14
-    assert layout.staging_path("x") == "__staging/x"
+    assert layout.make_staging_path("x") == "__staging/x"

@@ -11,7 +11,7 @@ import omnigraph
 from omnigraph.errors import ConflictError, FilesMissing
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import Settings
-from omnigraph.storage.root import clock_us
+from omnigraph.storage.root import read_clock_us
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
 NAMES = "query q() { match { $p: Person } return { $p.name } order { $p.name } }"
@@ -23,7 +23,7 @@ def with_clock(place: Path, shift_us: int, grace_s: float) -> Graph:
     """A handle whose clock is off by so much."""
     graph = omnigraph.open(place, settings=Settings(cleanup_grace_s=grace_s))
     root = graph._open.views.root
-    object.__setattr__(root, "now_us", lambda: clock_us() + shift_us)
+    object.__setattr__(root, "now_us", lambda: read_clock_us() + shift_us)
     return graph
 
 

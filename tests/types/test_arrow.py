@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.model import Property
+from omnigraph.catalog.catalog import Property
 from omnigraph.identity import EntityKind, PropertyId
 from omnigraph.types.arrow import (
     BLOB,
-    arrow_field,
-    arrow_type,
-    entity_schema,
-    stable_property_id,
+    build_entity_schema,
+    get_property_id,
+    to_arrow_field,
+    to_arrow_type,
 )
-from omnigraph.types.jsonl_types import PropertySpec, ReadOptions, TypeSpec
+from omnigraph.types.jsonl_types import LineOptions, PropertySpec, TypeSpec
 from omnigraph.types.problems import ProblemCode, ValueRefused
 from omnigraph.types.property import PropertyType, Scalar
 
@@ -39,12 +39,12 @@ TYPES = {
 
 @pytest.mark.parametrize(("type", "expected"), TYPES.values(), ids=TYPES)
 def test_every_property_type_has_its_arrow_type(type, expected):
-    assert arrow_type(type) == expected
+    assert to_arrow_type(type) == expected
 
 
 def test_items_of_lists_and_vectors_may_be_null():
     for name in ("Vector", "list"):
-        assert arrow_type(TYPES[name][0]).value_field.nullable
+        assert to_arrow_type(TYPES[name][0]).value_field.nullable
 
 
 def a_property(id: int, name: str, *, nullable: bool = False) -> Property:
@@ -52,21 +52,21 @@ def a_property(id: int, name: str, *, nullable: bool = False) -> Property:
 
 
 def test_a_column_carries_its_nullability_and_its_property_id():
-    field = arrow_field(a_property(7, "age", nullable=True))
+    field = to_arrow_field(a_property(7, "age", nullable=True))
     assert field.nullable
     assert field.metadata == {b"omnigraph.stable_property_id": b"7"}
-    assert stable_property_id(field) == 7
-    assert stable_property_id(pa.field("id", pa.string())) is None
+    assert get_property_id(field) == 7
+    assert get_property_id(pa.field("id", pa.string())) is None
 
 
 def test_a_node_table_holds_the_id_and_then_the_properties_by_name():
-    schema = entity_schema(EntityKind.NODE, [a_property(2, "b"), a_property(1, "a")])
+    schema = build_entity_schema(EntityKind.NODE, [a_property(2, "b"), a_property(1, "a")])
     assert schema.names == ["id", "a", "b"]
     assert schema.field("id") == pa.field("id", pa.string(), nullable=False)
 
 
 def test_an_edge_table_holds_its_ends_behind_the_id():
-    schema = entity_schema(EntityKind.EDGE, [a_property(9, "weight", nullable=True)])
+    schema = build_entity_schema(EntityKind.EDGE, [a_property(9, "weight", nullable=True)])
     assert schema.names == ["id", "src", "dst", "weight"]
     assert [field.nullable for field in schema] == [False, False, False, True]
 
@@ -74,7 +74,7 @@ def test_an_edge_table_holds_its_ends_behind_the_id():
 def test_what_is_sent_to_other_processes_can_be_pickled():
     spec = TypeSpec("A", EntityKind.NODE, (PropertySpec("p", PropertyType(Scalar.I64)),))
     refused = ValueRefused("no", ProblemCode.LIMIT)
-    for value in (spec, ReadOptions(partial=True)):
+    for value in (spec, LineOptions(partial=True)):
         assert pickle.loads(pickle.dumps(value)) == value
     copy = pickle.loads(pickle.dumps(refused))
     assert (copy.reason, copy.problem) == ("no", ProblemCode.LIMIT)
@@ -88,4 +88,4 @@ class NamedColumn:
 
 
 def test_anything_with_an_id_a_name_and_a_type_makes_a_column():
-    assert arrow_field(NamedColumn(3, "x", PropertyType(Scalar.BOOL))).type == pa.bool_()
+    assert to_arrow_field(NamedColumn(3, "x", PropertyType(Scalar.BOOL))).type == pa.bool_()

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from omnigraph.types.arrow import arrow_type
+from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.canonical import (
-    canonical_string,
-    canonical_strings,
-    composite_id,
-    composite_ids,
+    encode_canonical,
+    encode_canonical_column,
+    encode_composite_id,
+    encode_composite_ids,
 )
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import PropertyType, Scalar
@@ -59,22 +59,22 @@ RENDERED = [
 
 @pytest.mark.parametrize(("type", "value", "expected"), RENDERED)
 def test_a_stored_value_has_one_string(type, value, expected):
-    assert canonical_string(value, type) == expected
-    column = pa.array([value, None], arrow_type(type))
-    assert canonical_strings(column, type).to_pylist() == [expected, None]
+    assert encode_canonical(value, type) == expected
+    column = pa.array([value, None], to_arrow_type(type))
+    assert encode_canonical_column(column, type).to_pylist() == [expected, None]
 
 
 def test_an_integer_meant_for_a_narrow_float_is_rendered_as_it_is_stored():
     stored = pa.array([16777217.0], pa.float32())
-    assert canonical_strings(stored, F32).to_pylist() == ["16777216"]
+    assert encode_canonical_column(stored, F32).to_pylist() == ["16777216"]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_non_finite_number_has_no_string(value):
     with pytest.raises(ValueRefused, match="non-finite"):
-        canonical_string(value, F64)
+        encode_canonical(value, F64)
     with pytest.raises(ValueRefused, match="non-finite"):
-        canonical_strings(pa.array([1.0, value]), F64)
+        encode_canonical_column(pa.array([1.0, value]), F64)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_a_non_finite_number_has_no_string(value):
 )
 def test_what_is_no_scalar_has_no_string(type):
     with pytest.raises(ValueRefused, match="unsupported column type"):
-        canonical_strings(pa.nulls(1, arrow_type(type)), type)
+        encode_canonical_column(pa.nulls(1, to_arrow_type(type)), type)
     with pytest.raises(ValueRefused, match="unsupported column type"):
-        canonical_string(None, type)
+        encode_canonical(None, type)
 
 
 def shortest(value: float, width: type) -> str:
@@ -116,8 +116,8 @@ FINITE_32 = st.floats(allow_nan=False, allow_infinity=False, width=32)
 @given(st.lists(FINITE, min_size=1, max_size=20))
 @example([2.0**70, 9007199254740993.0, 5e-324, 1.7976931348623157e308, 9.5e-7, 123456789e13])
 def test_doubles_are_rendered_with_the_fewest_digits_that_read_back(values):
-    texts = canonical_strings(pa.array(values), F64).to_pylist()
-    assert texts == [canonical_string(value, F64) for value in values]
+    texts = encode_canonical_column(pa.array(values), F64).to_pylist()
+    assert texts == [encode_canonical(value, F64) for value in values]
     for value, text in zip(values, texts, strict=True):
         assert float(text) == value
         assert digit_count(text) <= digit_count(shortest(value, float))
@@ -128,8 +128,8 @@ def test_doubles_are_rendered_with_the_fewest_digits_that_read_back(values):
 
 @given(st.lists(FINITE_32, min_size=1, max_size=20))
 def test_narrow_floats_are_rendered_with_the_fewest_digits_at_their_width(values):
-    texts = canonical_strings(pa.array(values, pa.float32()), F32).to_pylist()
-    assert texts == [canonical_string(value, F32) for value in values]
+    texts = encode_canonical_column(pa.array(values, pa.float32()), F32).to_pylist()
+    assert texts == [encode_canonical(value, F32) for value in values]
     for value, text in zip(values, texts, strict=True):
         assert np.float32(text) == np.float32(value)
         assert digit_count(text) <= digit_count(shortest(value, np.float32))
@@ -137,16 +137,16 @@ def test_narrow_floats_are_rendered_with_the_fewest_digits_at_their_width(values
 
 def test_every_power_of_two_is_rendered_alike_by_value_and_by_column():
     powers = [math.ldexp(1.0, exponent) for exponent in range(-1074, 1024)]
-    texts = canonical_strings(pa.array(powers), F64).to_pylist()
-    assert texts == [canonical_string(value, F64) for value in powers]
+    texts = encode_canonical_column(pa.array(powers), F64).to_pylist()
+    assert texts == [encode_canonical(value, F64) for value in powers]
     assert [float(text) for text in texts] == powers
 
 
 def test_many_random_bit_patterns_are_rendered_alike_by_value_and_by_column():
     bits = np.random.default_rng(20240601).integers(0, 2**32, 20_000, dtype=np.uint32)
     floats = [v for (v,) in struct.iter_unpack("=f", bits.tobytes()) if math.isfinite(v)]
-    texts = canonical_strings(pa.array(floats, pa.float32()), F32).to_pylist()
-    assert texts == [canonical_string(value, F32) for value in floats]
+    texts = encode_canonical_column(pa.array(floats, pa.float32()), F32).to_pylist()
+    assert texts == [encode_canonical(value, F32) for value in floats]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -157,17 +157,17 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 def test_a_composite_id_is_a_compact_json_array(rows):
     columns = [pa.array(part, pa.string()) for part in zip(*rows, strict=True)]
     expected = [json.dumps(list(r), ensure_ascii=False, separators=(",", ":")) for r in rows]
-    assert composite_ids(columns).to_pylist() == expected
-    assert [composite_id(row) for row in rows] == expected
+    assert encode_composite_ids(columns).to_pylist() == expected
+    assert [encode_composite_id(row) for row in rows] == expected
 
 
 def test_tuples_that_would_join_to_the_same_text_have_different_ids():
     left, right = pa.array(["a,b", 'a","b', "a"]), pa.array(["c", "c", 'b","c'])
-    assert len(set(composite_ids([left, right]).to_pylist())) == 3
+    assert len(set(encode_composite_ids([left, right]).to_pylist())) == 3
 
 
 def test_a_composite_id_with_a_null_member_is_null():
-    assert composite_ids([pa.array(["a", None]), pa.array(["b", "c"])]).to_pylist() == [
+    assert encode_composite_ids([pa.array(["a", None]), pa.array(["b", "c"])]).to_pylist() == [
         '["a","b"]',
         None,
     ]
@@ -175,7 +175,7 @@ def test_a_composite_id_with_a_null_member_is_null():
 
 def test_a_float_column_of_nulls_alone_is_no_mistake() -> None:
     empty = pa.array([None, None], pa.float64())
-    assert canonical_strings(empty, PropertyType(Scalar.F64, nullable=True)).to_pylist() == [
+    assert encode_canonical_column(empty, PropertyType(Scalar.F64, nullable=True)).to_pylist() == [
         None,
         None,
     ]

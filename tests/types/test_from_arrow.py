@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from omnigraph.types.arrow import arrow_type
+from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.from_arrow import convert_array
 from omnigraph.types.from_json import convert_column
 from omnigraph.types.property import PropertyType, Scalar
@@ -55,7 +55,7 @@ def test_a_column_that_means_the_type_is_taken(scalar, array, expected):
     type = PropertyType(scalar)
     converted = convert_column(array, type)
     assert converted.errors == ()
-    assert converted.array.type == arrow_type(type)
+    assert converted.array.type == to_arrow_type(type)
     assert converted.array.to_pylist() == expected
     converted.array.validate(full=True)
 
@@ -90,7 +90,7 @@ def test_a_value_of_another_meaning_is_refused(scalar, array, reason):
     converted = convert_column(with_nulls, PropertyType(scalar))
     assert [row for row, _ in converted.errors] == [1]
     assert reason in converted.errors[0][1]
-    assert converted.array.type == arrow_type(PropertyType(scalar))
+    assert converted.array.type == to_arrow_type(PropertyType(scalar))
     assert converted.array.to_pylist() == [None, None]
 
 
@@ -100,7 +100,7 @@ def test_lists_are_converted_by_item(kind):
     rows = [[1, 2], None, [], [3, 2**40], [4, None], [5]]
     converted = convert_column(pa.array(rows, kind(pa.int64())), wanted)
     assert converted.array.to_pylist() == [[1, 2], None, [], None, None, [5]]
-    assert converted.array.type == arrow_type(wanted)
+    assert converted.array.type == to_arrow_type(wanted)
     assert converted.errors == (
         (3, "null or invalid item at 1: exceeds Int32 range"),
         (4, "null or invalid item at 1: null"),
@@ -112,7 +112,7 @@ def test_vectors_are_converted_from_lists_of_any_numbers():
     rows = [[1, 2], None, [1], [1, None], [3, 4]]
     converted = convert_column(pa.array(rows, pa.list_(pa.int64())), wanted)
     assert converted.array.to_pylist() == [[1.0, 2.0], None, None, None, [3.0, 4.0]]
-    assert converted.array.type == arrow_type(wanted)
+    assert converted.array.type == to_arrow_type(wanted)
     assert converted.errors == (
         (2, "expects 2 dimensions, got 1"),
         (3, "vector elements must be numeric"),
@@ -128,7 +128,7 @@ def test_vectors_are_converted_from_lists_of_any_numbers():
 
 def test_a_blob_column_is_taken_as_it_is():
     cells = [{"data": b"x", "uri": None}, None]
-    array = pa.array(cells, arrow_type(PropertyType(Scalar.BLOB)))
+    array = pa.array(cells, to_arrow_type(PropertyType(Scalar.BLOB)))
     assert convert_column(array, PropertyType(Scalar.BLOB)).array.to_pylist() == cells
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.types.arrow import arrow_type
-from omnigraph.types.from_json import convert_column, required_errors
+from omnigraph.types.arrow import to_arrow_type
+from omnigraph.types.from_json import convert_column, find_required_errors
 from omnigraph.types.json_value import convert_value, round_to_float32
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import INTEGER_BOUNDS, PropertyType, Scalar
@@ -64,7 +64,7 @@ def test_a_value_that_fits_is_stored(type, value, stored):
     assert convert_value(value, type) == stored
     converted = convert_column([value, None, value], type)
     assert converted.errors == ()
-    assert converted.array.type == arrow_type(type)
+    assert converted.array.type == to_arrow_type(type)
     assert converted.array.to_pylist() == [stored, None, stored]
 
 
@@ -143,15 +143,15 @@ def test_a_value_that_does_not_fit_is_refused_with_its_reason(type, value, reaso
 def test_null_where_a_value_is_needed_is_reported_by_row():
     column = convert_column(["a", None, "b", None], STRING).array
     reason = "non-nullable property 'name' has null or invalid values"
-    assert required_errors(column, "name", STRING) == [(1, reason), (3, reason)]
-    assert required_errors(column, "name", STRING.optional()) == []
+    assert find_required_errors(column, "name", STRING) == [(1, reason), (3, reason)]
+    assert find_required_errors(column, "name", STRING.optional()) == []
     excused = pa.array([False, False, False, True])
-    assert required_errors(column, "name", STRING, excused) == [(1, reason)]
+    assert find_required_errors(column, "name", STRING, excused) == [(1, reason)]
 
 
 def test_a_column_of_nothing_is_a_column():
     for type in (STRING, I32, F32, DATE, DATETIME, VECTOR, STRINGS, BLOB):
-        assert convert_column([], type).array.type == arrow_type(type)
+        assert convert_column([], type).array.type == to_arrow_type(type)
         assert convert_column([None], type).array.to_pylist() == [None]
 
 
@@ -219,7 +219,7 @@ def test_a_column_is_converted_as_its_values_are(column, strange):
             errors.append((row, refused.reason))
     converted = convert_column(mixed, type)
     assert list(converted.errors) == errors
-    assert converted.array.equals(pa.array(expected, arrow_type(type)))
+    assert converted.array.equals(pa.array(expected, to_arrow_type(type)))
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -9,7 +9,7 @@ import pytest
 from omnigraph.identity import EntityKind
 from omnigraph.types import jsonl
 from omnigraph.types.jsonl import parse_lines
-from omnigraph.types.jsonl_types import LineLimits, PropertySpec, ReadOptions, TypeSpec
+from omnigraph.types.jsonl_types import LineLimits, LineOptions, PropertySpec, TypeSpec
 from omnigraph.types.property import PropertyType, Scalar
 
 
@@ -51,7 +51,7 @@ SPECS = (ARTIST, ALBUM, SIGNED, NAMESAKE, TAKE)
 
 def read(*lines: str | bytes, **options: object) -> jsonl.ParsedLines:
     data = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
-    return parse_lines(data, SPECS, file="in.jsonl", options=ReadOptions(**options))
+    return parse_lines(data, SPECS, file="in.jsonl", options=LineOptions(**options))
 
 
 def node(type: str, **data: object) -> str:
@@ -322,7 +322,7 @@ def test_presence_follows_the_rows_that_are_kept():
 def test_a_type_without_properties_has_no_presence():
     bare = TypeSpec("Bare", EntityKind.EDGE, ())
     lines = b'{"edge":"Bare","from":"a","to":"b"}\n{"edge":"Bare","from":"a","to":"b","to":"c"}'
-    parsed = parse_lines(lines, [bare], options=ReadOptions(with_presence=True))
+    parsed = parse_lines(lines, [bare], options=LineOptions(with_presence=True))
     rows = parsed.rows["edge:Bare"]
     assert rows.columns.to_pylist() == [{"id": None, "src": "a", "dst": "b"}]
     assert rows.presence is None

@@ -12,15 +12,15 @@ from omnigraph.types.problems import ValueRefused
 from omnigraph.types.temporal import (
     MAX_MILLISECONDS,
     MIN_MILLISECONDS,
-    date_of_days,
-    datetime_of_milliseconds,
-    epoch_days,
-    epoch_milliseconds,
     find_epoch_milliseconds,
+    from_epoch_days,
+    from_epoch_milliseconds,
     parse_date,
     parse_datetime,
     render_date,
     render_datetime,
+    to_epoch_days,
+    to_epoch_milliseconds,
 )
 from omnigraph.types.temporal_columns import (
     parse_dates,
@@ -207,7 +207,7 @@ def test_rendered_instants_are_read_back(instant):
     assert parse_datetime(text) == cut
     column = parse_datetimes(pa.array([text])).array
     assert render_datetimes(column).to_pylist() == [text]
-    assert datetime_of_milliseconds(epoch_milliseconds(instant)) == cut
+    assert from_epoch_milliseconds(to_epoch_milliseconds(instant)) == cut
 
 
 @given(st.dates())
@@ -215,14 +215,14 @@ def test_rendered_days_are_read_back(day):
     text = render_date(day)
     assert parse_date(text) == day
     assert render_dates(parse_dates(pa.array([text])).array).to_pylist() == [text]
-    assert date_of_days(epoch_days(day)) == day
+    assert from_epoch_days(to_epoch_days(day)) == day
 
 
 def test_integers_beyond_the_calendar_are_refused():
     with pytest.raises(ValueRefused, match="exceeds Date range"):
-        date_of_days(2_932_897)
+        from_epoch_days(2_932_897)
     with pytest.raises(ValueRefused, match="exceeds DateTime range"):
-        datetime_of_milliseconds(MIN_MILLISECONDS - 1)
+        from_epoch_milliseconds(MIN_MILLISECONDS - 1)
     with pytest.raises(BadRequest, match="0001 to 9999"):
         render_dates(pa.array([2_932_897], pa.int32()).cast(pa.date32()))
     with pytest.raises(BadRequest, match="0001 to 9999"):

@@ -14,11 +14,11 @@ from omnigraph.types.jsonl import parse_lines
 from omnigraph.types.jsonl_types import PropertySpec, TypeSpec
 from omnigraph.types.property import PropertyType, Scalar
 from omnigraph.types.to_json import (
+    encode_lines,
+    encode_rows,
+    encode_values_as_json,
     export_lines,
     export_values,
-    result_lines,
-    result_rows,
-    result_values,
 )
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
@@ -61,41 +61,47 @@ RESULTS = {
 
 @pytest.mark.parametrize(("array", "expected"), RESULTS.values(), ids=RESULTS)
 def test_a_result_column_is_given_as_json_values(array, expected):
-    assert result_values(array) == expected
-    assert result_values(array.slice(1)) == expected[1:]
-    assert result_values(pa.chunked_array([array, array])) == expected * 2
+    assert encode_values_as_json(array) == expected
+    assert encode_values_as_json(array.slice(1)) == expected[1:]
+    assert encode_values_as_json(pa.chunked_array([array, array])) == expected * 2
 
 
 def test_integers_a_double_cannot_hold_are_strings_for_javascript():
     column = pa.array([BIG - 1, BIG, -BIG + 1, -BIG, None])
-    assert result_values(column, javascript=True) == [BIG - 1, str(BIG), 1 - BIG, str(-BIG), None]
-    assert result_values(column) == [BIG - 1, BIG, 1 - BIG, -BIG, None]
+    assert encode_values_as_json(column, javascript=True) == [
+        BIG - 1,
+        str(BIG),
+        1 - BIG,
+        str(-BIG),
+        None,
+    ]
+    assert encode_values_as_json(column) == [BIG - 1, BIG, 1 - BIG, -BIG, None]
     unsigned = pa.array([2**64 - 1, 1], pa.uint64())
-    assert result_values(unsigned, javascript=True) == [str(2**64 - 1), 1]
+    assert encode_values_as_json(unsigned, javascript=True) == [str(2**64 - 1), 1]
     narrow = pa.array([-(2**31)], pa.int32())
-    assert result_values(narrow, javascript=True) == [-(2**31)]
+    assert encode_values_as_json(narrow, javascript=True) == [-(2**31)]
     nested = pa.array([[BIG], None])
-    assert result_values(nested, javascript=True) == [[str(BIG)], None]
+    assert encode_values_as_json(nested, javascript=True) == [[str(BIG)], None]
 
 
 def test_result_rows_keep_the_order_of_columns():
     table = pa.table({"b.x": [1, 2], "a": ["x", None]})
-    assert [list(row.items()) for row in result_rows(table)] == [
+    assert [list(row.items()) for row in encode_rows(table)] == [
         [("b.x", 1), ("a", "x")],
         [("b.x", 2), ("a", None)],
     ]
-    assert b"".join(result_lines(table)) == b'{"b.x":1,"a":"x"}\n{"b.x":2,"a":null}\n'
+    assert b"".join(encode_lines(table)) == b'{"b.x":1,"a":"x"}\n{"b.x":2,"a":null}\n'
 
 
 def test_rows_without_columns_are_empty_objects():
     table = pa.table({"a": [1, 2]}).select([])
-    assert result_rows(table) == [{}, {}]
-    assert b"".join(result_lines(table)) == b"{}\n{}\n"
+    assert encode_rows(table) == [{}, {}]
+    assert b"".join(encode_lines(table)) == b"{}\n{}\n"
 
 
 def test_a_blob_is_never_a_result():
     with pytest.raises(BadRequest, match="Blob"):
-        result_values(pa.nulls(1, BLOB))
+        encode_values_as_json(pa.nulls(1, BLOB))
 
 
 EXPORTS = {
@@ -188,6 +194,6 @@ def test_an_export_loads_as_the_same_rows():
 
 def test_an_instant_beyond_the_calendar_is_an_error_and_not_a_null():
     far = pa.array([2**60], pa.int64()).cast(DATETIME)
-    for convert in (result_values, export_values):
+    for convert in (encode_values_as_json, export_values):
         with pytest.raises(BadRequest, match="DateTime"):
             convert(far)

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from omnigraph.catalog.build_annotations import read_type_annotations
-from omnigraph.catalog.build_constraints import build_constraints, canonical
+from omnigraph.catalog.build_constraints import build_constraints, canonicalize_constraints
 from omnigraph.catalog.build_properties import check_embed_sources, declare_properties
-from omnigraph.catalog.declared import DeclaredType
+from omnigraph.catalog.catalog import Catalog, EdgeType, InterfaceType, NodeType, TypeKind
+from omnigraph.catalog.declarations import DeclaredType
 from omnigraph.catalog.draft import UNASSIGNED, Draft, Member, Owner
-from omnigraph.catalog.findings import Findings, OwnerName
 from omnigraph.catalog.interfaces import Properties, expand_interfaces
-from omnigraph.catalog.model import Catalog, EdgeType, InterfaceType, NodeType, TypeKind
-from omnigraph.identity import IncarnationId, TypeId
-from omnigraph.language.schema.ast import (
+from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
+from omnigraph.identity import TableIncarnationId, TypeId
+from omnigraph.language.schema.schema_ast import (
     BodyItem,
     ConstraintClause,
     Declaration,
@@ -29,11 +29,11 @@ from omnigraph.language.schema.ast import (
     PropertyDecl,
     SchemaFile,
 )
-from omnigraph.language.schema.parser import parse_schema
+from omnigraph.language.schema.schema_parser import parse_schema
 from omnigraph.language.source import SourceText, Span
 
 NO_TYPE_ID = TypeId(UNASSIGNED)
-NO_INCARNATION = IncarnationId(UNASSIGNED)
+NO_INCARNATION = TableIncarnationId(UNASSIGNED)
 
 _AnyDeclaration = TypeVar("_AnyDeclaration", InterfaceDecl, NodeDecl, EdgeDecl)
 
@@ -53,35 +53,35 @@ def build_draft(file: SchemaFile, source: SourceText) -> Draft:
     Raises:
         CompileError: With every mistake of the schema.
     """
-    findings = Findings(source)
-    interfaces = _of_type(file, InterfaceDecl)
-    nodes, edges = _of_type(file, NodeDecl), _of_type(file, EdgeDecl)
+    findings = SchemaMistakes(source)
+    interfaces = _select_declarations(file, InterfaceDecl)
+    nodes, edges = _select_declarations(file, NodeDecl), _select_declarations(file, EdgeDecl)
     _refuse_duplicates(interfaces, "S104", "duplicate interface name", findings)
     _refuse_duplicates(nodes, "S101", "duplicate node type", findings)
     _refuse_duplicates(edges, "S102", "duplicate edge type", findings)
     _refuse_folded_duplicates(edges, findings)
 
-    declared_interfaces = [(decl, _interface(decl, findings)) for decl in interfaces]
+    declared_interfaces = [(decl, _build_interface(decl, findings)) for decl in interfaces]
     offered: dict[str, Properties] = {}
     for decl, declared in declared_interfaces:
         offered.setdefault(decl.name, declared.properties)
-    declared_nodes = [(decl, _node(decl, offered, findings)) for decl in nodes]
+    declared_nodes = [(decl, _build_node(decl, offered, findings)) for decl in nodes]
     names = {decl.name for decl in nodes}
-    declared_edges = [(decl, _edge(decl, names, set(offered), findings)) for decl in edges]
+    declared_edges = [(decl, _build_edge(decl, names, set(offered), findings)) for decl in edges]
     findings.raise_if_any()
 
     everything = [d for _, d in (*declared_interfaces, *declared_nodes, *declared_edges)]
     catalog = Catalog(
         identity_domain="",
         next_identity_id=UNASSIGNED,
-        interfaces=_by_name([_interface_type(d) for _, d in declared_interfaces]),
-        nodes=_by_name([_node_type(decl, d) for decl, d in declared_nodes]),
-        edges=_by_name([_edge_type(decl, d) for decl, d in declared_edges]),
+        interfaces=_index_by_name([_make_interface_type(d) for _, d in declared_interfaces]),
+        nodes=_index_by_name([_make_node_type(decl, d) for decl, d in declared_nodes]),
+        edges=_index_by_name([_make_edge_type(decl, d) for decl, d in declared_edges]),
     )
-    return _draft(source, catalog, everything, findings)
+    return _make_draft(source, catalog, everything, findings)
 
 
-def _of_type(file: SchemaFile, kind: type[_AnyDeclaration]) -> list[_AnyDeclaration]:
+def _select_declarations(file: SchemaFile, kind: type[_AnyDeclaration]) -> list[_AnyDeclaration]:
     return [decl for decl in file.declarations if isinstance(decl, kind)]
 
 
@@ -89,7 +89,7 @@ def _of_type(file: SchemaFile, kind: type[_AnyDeclaration]) -> list[_AnyDeclarat
 
 
 def _refuse_duplicates(
-    declarations: Sequence[Declaration], code: str, message: str, findings: Findings
+    declarations: Sequence[Declaration], code: str, message: str, findings: SchemaMistakes
 ) -> None:
     seen: set[str] = set()
     for decl in declarations:
@@ -98,7 +98,7 @@ def _refuse_duplicates(
         seen.add(decl.name)
 
 
-def _refuse_folded_duplicates(edges: Sequence[EdgeDecl], findings: Findings) -> None:
+def _refuse_folded_duplicates(edges: Sequence[EdgeDecl], findings: SchemaMistakes) -> None:
     first_spelling: dict[str, str] = {}
     for edge in edges:
         first = first_spelling.setdefault(edge.name.lower(), edge.name)
@@ -115,14 +115,18 @@ def _split(body: Sequence[BodyItem]) -> tuple[list[PropertyDecl], list[Constrain
     return properties, [item for item in body if isinstance(item, ConstraintClause)]
 
 
-def _interface(decl: InterfaceDecl, findings: Findings) -> DeclaredType:
+def _build_interface(decl: InterfaceDecl, findings: SchemaMistakes) -> DeclaredType:
     owner = OwnerName(TypeKind.INTERFACE, decl.name)
     properties = declare_properties(owner, decl.properties, findings)
-    rules = canonical(rule.constraint for p in properties.values() for rule in p.rules)
+    rules = canonicalize_constraints(
+        rule.constraint for p in properties.values() for rule in p.rules
+    )
     return DeclaredType(owner, decl.name_span, properties, rules)
 
 
-def _node(decl: NodeDecl, offered: Mapping[str, Properties], findings: Findings) -> DeclaredType:
+def _build_node(
+    decl: NodeDecl, offered: Mapping[str, Properties], findings: SchemaMistakes
+) -> DeclaredType:
     owner = OwnerName(TypeKind.NODE, decl.name)
     declarations, clauses = _split(decl.body)
     annotations, old_name = read_type_annotations(owner, decl.annotations, findings)
@@ -133,8 +137,8 @@ def _node(decl: NodeDecl, offered: Mapping[str, Properties], findings: Findings)
     return DeclaredType(owner, decl.name_span, properties, constraints, annotations, old_name)
 
 
-def _edge(
-    decl: EdgeDecl, nodes: set[str], interfaces: set[str], findings: Findings
+def _build_edge(
+    decl: EdgeDecl, nodes: set[str], interfaces: set[str], findings: SchemaMistakes
 ) -> DeclaredType:
     owner = OwnerName(TypeKind.EDGE, decl.name)
     declarations, clauses = _split(decl.body)
@@ -154,7 +158,7 @@ def _check_endpoint(
     ref: NameRef,
     nodes: set[str],
     interfaces: set[str],
-    findings: Findings,
+    findings: SchemaMistakes,
 ) -> None:
     if ref.name in nodes:
         return
@@ -165,7 +169,7 @@ def _check_endpoint(
     findings.error(code, message, ref.span, hint=hint)
 
 
-def _check_cardinality(decl: EdgeDecl, owner: OwnerName, findings: Findings) -> None:
+def _check_cardinality(decl: EdgeDecl, owner: OwnerName, findings: SchemaMistakes) -> None:
     card = decl.cardinality
     if card is not None and card.maximum is not None and card.minimum > card.maximum:
         message = f"cardinality min ({card.minimum}) exceeds max ({card.maximum}) on {owner}"
@@ -175,13 +179,13 @@ def _check_cardinality(decl: EdgeDecl, owner: OwnerName, findings: Findings) -> 
 # --- the catalog ---------------------------------------------------------------------------------
 
 
-def _interface_type(declared: DeclaredType) -> InterfaceType:
+def _make_interface_type(declared: DeclaredType) -> InterfaceType:
     return InterfaceType(
         NO_TYPE_ID, declared.owner.name, declared.sorted_properties(), declared.constraints
     )
 
 
-def _node_type(decl: NodeDecl, declared: DeclaredType) -> NodeType:
+def _make_node_type(decl: NodeDecl, declared: DeclaredType) -> NodeType:
     return NodeType(
         NO_TYPE_ID,
         NO_INCARNATION,
@@ -193,7 +197,7 @@ def _node_type(decl: NodeDecl, declared: DeclaredType) -> NodeType:
     )
 
 
-def _edge_type(decl: EdgeDecl, declared: DeclaredType) -> EdgeType:
+def _make_edge_type(decl: EdgeDecl, declared: DeclaredType) -> EdgeType:
     card = decl.cardinality
     return EdgeType(
         NO_TYPE_ID,
@@ -212,12 +216,12 @@ def _edge_type(decl: EdgeDecl, declared: DeclaredType) -> EdgeType:
 _AnyType = TypeVar("_AnyType", InterfaceType, NodeType, EdgeType)
 
 
-def _by_name(types: Sequence[_AnyType]) -> dict[str, _AnyType]:
+def _index_by_name(types: Sequence[_AnyType]) -> dict[str, _AnyType]:
     return {type_.name: type_ for type_ in sorted(types, key=lambda type_: type_.name)}
 
 
-def _draft(
-    source: SourceText, catalog: Catalog, types: Sequence[DeclaredType], findings: Findings
+def _make_draft(
+    source: SourceText, catalog: Catalog, types: Sequence[DeclaredType], findings: SchemaMistakes
 ) -> Draft:
     type_renames: dict[Owner, str] = {}
     property_renames: dict[Member, str] = {}

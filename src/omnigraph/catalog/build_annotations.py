@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.catalog.findings import Findings, OwnerName
-from omnigraph.catalog.model import Annotation, TypeKind
-from omnigraph.language.schema import ast
+from omnigraph.catalog.catalog import Annotation, TypeKind
+from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
+from omnigraph.language.schema import schema_ast
 
 ON_COLUMNS = ("key", "unique", "index", "embed")
 _ONCE = frozenset({*ON_COLUMNS, "description", "instruction", "rename_from", "default"})
@@ -16,11 +16,11 @@ _TEXTS = ("description", "instruction")
 _KNOWN = (*sorted(_ONCE), "range", "check", "card")
 
 
-def annotations_by_name(
-    annotations: Sequence[ast.Annotation], where: str, findings: Findings
-) -> Mapping[str, ast.Annotation]:
+def index_annotations(
+    annotations: Sequence[schema_ast.AnnotationDecl], where: str, findings: SchemaMistakes
+) -> Mapping[str, schema_ast.AnnotationDecl]:
     """The first annotation of each name, after the checks that hold for every place."""
-    by_name: dict[str, ast.Annotation] = {}
+    by_name: dict[str, schema_ast.AnnotationDecl] = {}
     for annotation in annotations:
         name = annotation.name
         if name in by_name and name in _ONCE:
@@ -30,14 +30,16 @@ def annotations_by_name(
         _check_keywords(annotation, where, findings)
         _check_spelling(annotation, where, findings)
     for name in _TEXTS:
-        if name in by_name and not argument_text(by_name[name]).strip():
+        if name in by_name and not get_argument_text(by_name[name]).strip():
             message = f"`@{name}` on {where} needs a text that is not empty"
             findings.error("S125", message, by_name[name].span)
     _refuse_bare_constraints(by_name, where, findings)
     return by_name
 
 
-def _check_keywords(annotation: ast.Annotation, where: str, findings: Findings) -> None:
+def _check_keywords(
+    annotation: schema_ast.AnnotationDecl, where: str, findings: SchemaMistakes
+) -> None:
     seen: set[str] = set()
     for keyword, literal in annotation.keywords:
         if keyword in seen:
@@ -46,7 +48,9 @@ def _check_keywords(annotation: ast.Annotation, where: str, findings: Findings) 
         seen.add(keyword)
 
 
-def _check_spelling(annotation: ast.Annotation, where: str, findings: Findings) -> None:
+def _check_spelling(
+    annotation: schema_ast.AnnotationDecl, where: str, findings: SchemaMistakes
+) -> None:
     name = annotation.name
     if name in _KNOWN:
         return
@@ -57,7 +61,7 @@ def _check_spelling(annotation: ast.Annotation, where: str, findings: Findings) 
 
 
 def _refuse_bare_constraints(
-    by_name: Mapping[str, ast.Annotation], where: str, findings: Findings
+    by_name: Mapping[str, schema_ast.AnnotationDecl], where: str, findings: SchemaMistakes
 ) -> None:
     for name, code, needed in (("range", "S157", "bounds"), ("check", "S158", "pattern")):
         if name in by_name:
@@ -65,25 +69,25 @@ def _refuse_bare_constraints(
             findings.error(code, message, by_name[name].span)
 
 
-def argument_text(annotation: ast.Annotation) -> str:
+def get_argument_text(annotation: schema_ast.AnnotationDecl) -> str:
     """The text of the value in parentheses; empty if there is none."""
     match annotation.argument:
         case None:
             return ""
-        case ast.NameRef(name=name):
+        case schema_ast.NameRef(name=name):
             return name
-        case ast.Literal(text=text):
+        case schema_ast.SchemaLiteral(text=text):
             return text
 
 
 def rename_hint(
-    by_name: Mapping[str, ast.Annotation], where: str, findings: Findings
+    by_name: Mapping[str, schema_ast.AnnotationDecl], where: str, findings: SchemaMistakes
 ) -> str | None:
     """The name given by `@rename_from`, if it stands here."""
     annotation = by_name.get("rename_from")
     if annotation is None:
         return None
-    old_name = argument_text(annotation)
+    old_name = get_argument_text(annotation)
     if not old_name.strip() or annotation.keywords:
         message = f"`@rename_from` on {where} takes exactly one name that is not empty"
         findings.error("S127", message, annotation.span)
@@ -91,12 +95,14 @@ def rename_hint(
     return old_name
 
 
-def kept_annotations(annotations: Sequence[ast.Annotation]) -> tuple[Annotation, ...]:
+def sort_metadata_annotations(
+    annotations: Sequence[schema_ast.AnnotationDecl],
+) -> tuple[Annotation, ...]:
     """The annotations that stay metadata, in an order that does not depend on the text."""
     kept = [
         Annotation(
             a.name,
-            None if a.argument is None else argument_text(a),
+            None if a.argument is None else get_argument_text(a),
             tuple(sorted((keyword, literal.text) for keyword, literal in a.keywords)),
         )
         for a in annotations
@@ -106,20 +112,22 @@ def kept_annotations(annotations: Sequence[ast.Annotation]) -> tuple[Annotation,
 
 
 def read_type_annotations(
-    owner: OwnerName, annotations: Sequence[ast.Annotation], findings: Findings
+    owner: OwnerName, annotations: Sequence[schema_ast.AnnotationDecl], findings: SchemaMistakes
 ) -> tuple[tuple[Annotation, ...], str | None]:
     """The metadata of a node type or edge type, and its name before."""
-    by_name = annotations_by_name(annotations, str(owner), findings)
+    by_name = index_annotations(annotations, str(owner), findings)
     for name in ON_COLUMNS:
         if name in by_name:
             _refuse_on_type(owner, by_name[name], findings)
     if "default" in by_name:
         message = f"`@default` on {owner} is only supported on properties"
         findings.error("S128", message, by_name["default"].span)
-    return kept_annotations(annotations), rename_hint(by_name, str(owner), findings)
+    return sort_metadata_annotations(annotations), rename_hint(by_name, str(owner), findings)
 
 
-def _refuse_on_type(owner: OwnerName, annotation: ast.Annotation, findings: Findings) -> None:
+def _refuse_on_type(
+    owner: OwnerName, annotation: schema_ast.AnnotationDecl, findings: SchemaMistakes
+) -> None:
     name = annotation.name
     if owner.kind is TypeKind.NODE:
         allowed = "only supported on node properties or as body constraint"

@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-from omnigraph.catalog.declared import DeclaredProperty, PlacedConstraint
-from omnigraph.catalog.findings import Findings, OwnerName
-from omnigraph.catalog.model import Constraint, ConstraintKind, TypeKind
-from omnigraph.catalog.patterns import pattern_problem
-from omnigraph.language.schema.ast import (
+from omnigraph.catalog.catalog import Constraint, ConstraintKind, TypeKind
+from omnigraph.catalog.declarations import DeclaredProperty, PlacedConstraint
+from omnigraph.catalog.patterns import check_pattern
+from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
+from omnigraph.language.schema.schema_ast import (
     ConstraintArgument,
     ConstraintClause,
-    Literal,
     NameRef,
     RangeBounds,
+    SchemaLiteral,
 )
 from omnigraph.language.source import Span
 from omnigraph.types.property import PropertyType
@@ -28,7 +28,7 @@ def build_constraints(
     owner: OwnerName,
     properties: Mapping[str, DeclaredProperty],
     clauses: Sequence[ConstraintClause],
-    findings: Findings,
+    findings: SchemaMistakes,
 ) -> tuple[Constraint, ...]:
     """Every constraint of a type in canonical order, whether on a property or in the body."""
     placed = [rule for declared in properties.values() for rule in declared.rules]
@@ -36,10 +36,10 @@ def build_constraints(
         constraint = _read(owner, properties, clause, findings)
         placed.append(PlacedConstraint(constraint, clause.span))
     _refuse_second_key(owner, placed, findings)
-    return canonical(rule.constraint for rule in placed)
+    return canonicalize_constraints(rule.constraint for rule in placed)
 
 
-def canonical(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+def canonicalize_constraints(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """Sorted by kind and columns, and each rule once even if a property and the body say it."""
     rules: dict[tuple[str, tuple[str, ...], str, str, str], Constraint] = {}
     for rule in constraints:
@@ -55,7 +55,7 @@ def check_column(
     name: str,
     type_: PropertyType,
     span: Span,
-    findings: Findings,
+    findings: SchemaMistakes,
 ) -> None:
     """Report why `@key`, `@unique` or `@index` cannot stand on a property of this type."""
     if kind is ConstraintKind.KEY and type_.nullable:
@@ -69,7 +69,7 @@ def check_column(
 
 
 def _refuse_second_key(
-    owner: OwnerName, placed: Iterable[PlacedConstraint], findings: Findings
+    owner: OwnerName, placed: Iterable[PlacedConstraint], findings: SchemaMistakes
 ) -> None:
     keys = [rule.span for rule in placed if rule.constraint.kind is ConstraintKind.KEY]
     if owner.kind is TypeKind.NODE:
@@ -86,7 +86,7 @@ def _read(
     owner: OwnerName,
     properties: Mapping[str, DeclaredProperty],
     clause: ConstraintClause,
-    findings: Findings,
+    findings: SchemaMistakes,
 ) -> Constraint:
     reader = _ClauseReader(owner, properties, clause, findings)
     kind = ConstraintKind(clause.kind)
@@ -105,7 +105,7 @@ class _ClauseReader:
         owner: OwnerName,
         properties: Mapping[str, DeclaredProperty],
         clause: ConstraintClause,
-        findings: Findings,
+        findings: SchemaMistakes,
     ) -> None:
         self._owner, self._properties = owner, properties
         self._clause, self._findings = clause, findings
@@ -114,28 +114,28 @@ class _ClauseReader:
         if kind is ConstraintKind.KEY and self._owner.kind is TypeKind.EDGE:
             message = f"@key constraint is not supported on edges: {self._owner}"
             self._findings.error("S153", message, self._clause.span)
-        columns = {self._column(kind, argument) for argument in self._clause.arguments}
+        columns = {self._read_column(kind, argument) for argument in self._clause.arguments}
         return Constraint(kind, tuple(sorted(columns)))
 
-    def _column(self, kind: ConstraintKind, argument: ConstraintArgument) -> str:
+    def _read_column(self, kind: ConstraintKind, argument: ConstraintArgument) -> str:
         if not isinstance(argument, NameRef):
-            self._expected_name(argument)
+            self._describe_expected_name(argument)
             return ""
         is_endpoint = self._owner.kind is TypeKind.EDGE and argument.name in STRUCTURAL_FIELDS
         if not is_endpoint or kind is ConstraintKind.KEY:
-            type_ = self._type_of(argument)
+            type_ = self._find_type(argument)
             if type_ is not None:
                 check_column(kind, self._owner, argument.name, type_, argument.span, self._findings)
         return argument.name
 
-    def _expected_name(self, argument: ConstraintArgument) -> None:
+    def _describe_expected_name(self, argument: ConstraintArgument) -> None:
         kind = self._clause.kind
         message = f"expected property name in constraint `@{kind}` on {self._owner}"
         if kind in ("key", "unique", "index"):
             message += f"; `@{kind}` does not accept a value"
         self._findings.error("S159", message, argument.span)
 
-    def _type_of(self, ref: NameRef) -> PropertyType | None:
+    def _find_type(self, ref: NameRef) -> PropertyType | None:
         declared = self._properties.get(ref.name)
         if declared is not None:
             return declared.property.type
@@ -151,11 +151,11 @@ class _ClauseReader:
     def range(self) -> Constraint:
         arguments = self._clause.arguments
         if len(arguments) < 2:
-            self._missing("S157", "bounds")
+            self._report_missing("S157", "bounds")
             return Constraint(ConstraintKind.RANGE, ())
         self._refuse_extra("a property name and bounds")
         name, bounds = arguments[0], arguments[1]
-        type_ = self._subject(name)
+        type_ = self._name_subject(name)
         if type_ is not None and not type_.is_numeric:
             self._findings.error("S155", self._needs(name, "a numeric type", type_), name.span)
         if not isinstance(bounds, RangeBounds):
@@ -168,21 +168,21 @@ class _ClauseReader:
     def check(self) -> Constraint:
         arguments = self._clause.arguments
         if len(arguments) < 2:
-            self._missing("S158", "pattern")
+            self._report_missing("S158", "pattern")
             return Constraint(ConstraintKind.CHECK, ())
         self._refuse_extra("a property name and a pattern")
         name, pattern = arguments[0], arguments[1]
-        type_ = self._subject(name)
+        type_ = self._name_subject(name)
         if type_ is not None and not type_.is_string:
             self._findings.error("S156", self._needs(name, "String type", type_), name.span)
-        if not isinstance(pattern, Literal) or pattern.kind != "string":
+        if not isinstance(pattern, SchemaLiteral) or pattern.kind != "string":
             message = f"`@check` on {self._owner} requires property name and pattern"
             self._findings.error("S158", message, pattern.span, hint="a pattern stands in quotes")
             return Constraint(ConstraintKind.CHECK, ())
         self._check_pattern(pattern)
         return Constraint(ConstraintKind.CHECK, (_name_of(name),), pattern=pattern.text)
 
-    def _missing(self, code: str, needed: str) -> None:
+    def _report_missing(self, code: str, needed: str) -> None:
         kind = self._clause.kind
         message = f"`@{kind}` on {self._owner} requires property name and {needed}"
         self._findings.error(code, message, self._clause.span)
@@ -192,10 +192,10 @@ class _ClauseReader:
             message = f"`@{self._clause.kind}` on {self._owner} takes {allowed}, nothing more"
             self._findings.error("S161", message, argument.span)
 
-    def _subject(self, argument: ConstraintArgument) -> PropertyType | None:
+    def _name_subject(self, argument: ConstraintArgument) -> PropertyType | None:
         if isinstance(argument, NameRef):
-            return self._type_of(argument)
-        self._expected_name(argument)
+            return self._find_type(argument)
+        self._describe_expected_name(argument)
         return None
 
     def _needs(self, argument: ConstraintArgument, needed: str, type_: PropertyType) -> str:
@@ -212,8 +212,8 @@ class _ClauseReader:
             message = f"the bounds of `@range` on {self._owner} leave no value: {shown}"
             self._findings.error("S162", message, bounds.span)
 
-    def _check_pattern(self, pattern: Literal) -> None:
-        problem = pattern_problem(pattern.text)
+    def _check_pattern(self, pattern: SchemaLiteral) -> None:
+        problem = check_pattern(pattern.text)
         if problem is None:
             return
         hint = None

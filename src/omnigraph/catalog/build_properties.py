@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from omnigraph.catalog.build_annotations import (
-    annotations_by_name,
-    argument_text,
-    kept_annotations,
+    get_argument_text,
+    index_annotations,
     rename_hint,
+    sort_metadata_annotations,
 )
 from omnigraph.catalog.build_constraints import check_column
-from omnigraph.catalog.declared import DeclaredProperty, PlacedConstraint
-from omnigraph.catalog.defaults import read_default
-from omnigraph.catalog.draft import UNASSIGNED
-from omnigraph.catalog.findings import Findings, OwnerName
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     RESERVED_EVERYWHERE,
     RESERVED_ON_EDGES,
     Constraint,
@@ -25,8 +21,12 @@ from omnigraph.catalog.model import (
     Property,
     TypeKind,
 )
+from omnigraph.catalog.declarations import DeclaredProperty, PlacedConstraint
+from omnigraph.catalog.defaults import read_default
+from omnigraph.catalog.draft import UNASSIGNED
+from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
 from omnigraph.identity import PropertyId
-from omnigraph.language.schema.ast import Annotation, Literal, PropertyDecl
+from omnigraph.language.schema.schema_ast import AnnotationDecl, PropertyDecl, SchemaLiteral
 from omnigraph.language.source import NOWHERE
 from omnigraph.types.problems import ValueRefused
 
@@ -35,7 +35,7 @@ _RULES = (ConstraintKind.KEY, ConstraintKind.UNIQUE, ConstraintKind.INDEX)
 
 
 def declare_properties(
-    owner: OwnerName, declarations: Iterable[PropertyDecl], findings: Findings
+    owner: OwnerName, declarations: Iterable[PropertyDecl], findings: SchemaMistakes
 ) -> dict[str, DeclaredProperty]:
     """The properties a type declares itself, by name; of two with one name the first."""
     declared: dict[str, DeclaredProperty] = {}
@@ -47,7 +47,7 @@ def declare_properties(
 
 
 def check_embed_sources(
-    owner: OwnerName, properties: Mapping[str, DeclaredProperty], findings: Findings
+    owner: OwnerName, properties: Mapping[str, DeclaredProperty], findings: SchemaMistakes
 ) -> None:
     """Report every `@embed` whose source is not a text property of the same type."""
     for name, declared in properties.items():
@@ -67,7 +67,9 @@ def check_embed_sources(
 
 
 class _PropertyReader:
-    def __init__(self, owner: OwnerName, declaration: PropertyDecl, findings: Findings) -> None:
+    def __init__(
+        self, owner: OwnerName, declaration: PropertyDecl, findings: SchemaMistakes
+    ) -> None:
         self._owner, self._declaration, self._findings = owner, declaration, findings
         self._where = f"property '{declaration.name}' of {owner}"
         self._type = declaration.type
@@ -85,7 +87,7 @@ class _PropertyReader:
 
     def read(self) -> DeclaredProperty:
         declaration = self._declaration
-        by_name = annotations_by_name(declaration.annotations, self._where, self._findings)
+        by_name = index_annotations(declaration.annotations, self._where, self._findings)
         if "instruction" in by_name:
             message = f"`@instruction` is not supported on properties: {self._where}"
             hint = "`@description` describes a property"
@@ -97,18 +99,18 @@ class _PropertyReader:
                 UNASSIGNED_PROPERTY,
                 declaration.name,
                 self._type,
-                annotations=kept_annotations(declaration.annotations),
+                annotations=sort_metadata_annotations(declaration.annotations),
                 embed=self._embed(embed) if embed is not None else None,
-                default=self._default(by_name.get("default")),
+                default=self._read_default(by_name.get("default")),
             ),
-            rules=tuple(self._rules(by_name)),
+            rules=tuple(self._read_rules(by_name)),
             renamed_from=rename_hint(by_name, self._where, self._findings),
             span=declaration.span,
             type_span=declaration.type_span,
             embed_span=embed_value.span if embed_value is not None else NOWHERE,
         )
 
-    def _rules(self, by_name: Mapping[str, Annotation]) -> Iterable[PlacedConstraint]:
+    def _read_rules(self, by_name: Mapping[str, AnnotationDecl]) -> Iterable[PlacedConstraint]:
         name = self._declaration.name
         for kind in _RULES:
             annotation = by_name.get(kind)
@@ -123,11 +125,11 @@ class _PropertyReader:
             check_column(kind, self._owner, name, self._type, annotation.span, self._findings)
             yield PlacedConstraint(Constraint(kind, (name,), on_property=True), annotation.span)
 
-    def _refuse_on_edge(self, annotation: Annotation) -> None:
+    def _refuse_on_edge(self, annotation: AnnotationDecl) -> None:
         message = f"`@{annotation.name}` is not supported on edge properties: {self._where}"
         self._findings.error("S122", message, annotation.span)
 
-    def _embed(self, annotation: Annotation) -> Embed | None:
+    def _embed(self, annotation: AnnotationDecl) -> Embed | None:
         where = f"`@embed` on {self._where}"
         if self._owner.kind is TypeKind.EDGE:
             self._refuse_on_edge(annotation)
@@ -140,14 +142,14 @@ class _PropertyReader:
             message = f"{where} requires a source property name"
             self._findings.error("S131", message, annotation.span)
             return None
-        source = argument_text(annotation)
+        source = get_argument_text(annotation)
         if not source.strip():
             message = f"{where} requires a non-empty source property name"
             self._findings.error("S132", message, annotation.argument.span)
             return None
         return Embed(source, UNASSIGNED_PROPERTY, model)
 
-    def _embed_model(self, annotation: Annotation, where: str) -> str | None:
+    def _embed_model(self, annotation: AnnotationDecl, where: str) -> str | None:
         model = None
         for keyword, literal in annotation.keywords:
             if keyword != "model":
@@ -160,11 +162,11 @@ class _PropertyReader:
                 model = literal.text
         return model
 
-    def _default(self, annotation: Annotation | None) -> DefaultValue | None:
+    def _read_default(self, annotation: AnnotationDecl | None) -> DefaultValue | None:
         if annotation is None:
             return None
         literal = annotation.argument
-        if not isinstance(literal, Literal) or annotation.keywords:
+        if not isinstance(literal, SchemaLiteral) or annotation.keywords:
             self._refuse_default(annotation)
             return None
         if not self._type.is_plain_scalar:
@@ -178,12 +180,12 @@ class _PropertyReader:
             self._findings.error("S142", message, literal.span)
             return None
 
-    def _refuse_default(self, annotation: Annotation) -> None:
+    def _refuse_default(self, annotation: AnnotationDecl) -> None:
         hint = None
-        text = argument_text(annotation)
+        text = get_argument_text(annotation)
         if text == "null":
             hint = "a nullable property left out is null without a default"
-        elif text and not isinstance(annotation.argument, Literal):
+        elif text and not isinstance(annotation.argument, SchemaLiteral):
             hint = f'in quotes: `@default("{text[:40]}")`'
         message = f"`@default` on {self._where} takes exactly one literal"
         self._findings.error("S140", message, annotation.span, hint=hint)

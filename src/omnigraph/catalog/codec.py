@@ -12,23 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from omnigraph.catalog.codec_records import (
-    IR_VERSION,
-    AnnotationRecord,
-    ConstraintRecord,
-    EdgeRecord,
-    EmbedRecord,
-    InterfaceRecord,
-    IrRecord,
-    NodeRecord,
-    PropertyRecord,
-    ValueTypeRecord,
-    VersionRecord,
-    record_of,
-)
-from omnigraph.catalog.draft import UNASSIGNED
-from omnigraph.catalog.identify import FIRST_IDENTITY, MAX_IDENTITY
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     Annotation,
     Catalog,
     Constraint,
@@ -41,10 +25,26 @@ from omnigraph.catalog.model import (
     NodeType,
     Property,
 )
-from omnigraph.catalog.renames import types_by_owner
-from omnigraph.catalog.shape import shape_hash, text_hash
+from omnigraph.catalog.codec_records import (
+    IR_VERSION,
+    AnnotationRecord,
+    CatalogFormatRecord,
+    ConstraintRecord,
+    EdgeRecord,
+    EmbedRecord,
+    InterfaceRecord,
+    IrRecord,
+    NodeRecord,
+    PropertyRecord,
+    ValueTypeRecord,
+    encode_record,
+)
+from omnigraph.catalog.draft import UNASSIGNED
+from omnigraph.catalog.identify import FIRST_IDENTITY, MAX_IDENTITY
+from omnigraph.catalog.renames import list_types_by_owner
+from omnigraph.catalog.shape import hash_shape, hash_text
 from omnigraph.errors import SchemaContractMismatch
-from omnigraph.identity import IncarnationId, PropertyId, TypeId
+from omnigraph.identity import PropertyId, TableIncarnationId, TypeId
 from omnigraph.types.property import PropertyType, Scalar
 
 STATE_FORMAT_VERSION = 2
@@ -69,17 +69,17 @@ class SchemaState:
     def of(cls, catalog: Catalog, source: str | None = None) -> SchemaState:
         return cls(
             format_version=STATE_FORMAT_VERSION,
-            schema_shape_hash=shape_hash(catalog),
-            schema_ir_hash=ir_hash(catalog),
+            schema_shape_hash=hash_shape(catalog),
+            schema_ir_hash=hash_ir(catalog),
             schema_identity_version=IDENTITY_VERSION,
             schema_identity_domain=catalog.identity_domain,
-            schema_source_hash=None if source is None else text_hash(source),
+            schema_source_hash=None if source is None else hash_text(source),
         )
 
 
 def encode_ir(catalog: Catalog) -> str:
     """The whole catalog as compact JSON; equal catalogs give equal texts."""
-    return msgspec.json.encode(record_of(catalog)).decode()
+    return msgspec.json.encode(encode_record(catalog)).decode()
 
 
 def decode_ir(text: str | bytes) -> Catalog:
@@ -89,13 +89,13 @@ def decode_ir(text: str | bytes) -> Catalog:
         SchemaContractMismatch: not an IR, one of another version, or one that contradicts itself.
     """
     record, catalog = _read_ir(text)
-    for problem in _contradictions(catalog, record):
+    for problem in _find_contradictions(catalog, record):
         raise SchemaContractMismatch(f"the stored schema IR contradicts itself: {problem}")
     return catalog
 
 
 def _read_ir(text: str | bytes) -> tuple[IrRecord, Catalog]:
-    version = _parse(text, VersionRecord, "schema IR").ir_version
+    version = _parse(text, CatalogFormatRecord, "schema IR").ir_version
     if version != IR_VERSION:
         age = "newer than" if version > IR_VERSION else "older than"
         raise SchemaContractMismatch(
@@ -103,14 +103,14 @@ def _read_ir(text: str | bytes) -> tuple[IrRecord, Catalog]:
         )
     record = _parse(text, IrRecord, "schema IR")
     try:
-        catalog = _catalog(record)
+        catalog = _decode_catalog(record)
     except (ValueError, LookupError) as error:
         raise SchemaContractMismatch(f"the stored schema IR is not valid: {error}") from error
     return record, catalog
 
 
-def ir_hash(catalog: Catalog) -> str:
-    return text_hash(encode_ir(catalog))
+def hash_ir(catalog: Catalog) -> str:
+    return hash_text(encode_ir(catalog))
 
 
 def encode_state(state: SchemaState) -> str:
@@ -147,7 +147,7 @@ def find_vouched(source: str, ir_text: str, state_text: str) -> Catalog | None:
     """
     state = decode_state(state_text)
     hashes = (state.schema_source_hash, state.schema_ir_hash)
-    if (text_hash(source), text_hash(ir_text)) != hashes:
+    if (hash_text(source), hash_text(ir_text)) != hashes:
         return None
     _, catalog = _read_ir(ir_text)
     _require_domain(catalog, state)
@@ -174,12 +174,12 @@ def check_contract(
     """
     state = decode_state(state_text)
     catalog = decode_ir(ir_text)
-    if ir_hash(catalog) != state.schema_ir_hash:
+    if hash_ir(catalog) != state.schema_ir_hash:
         raise SchemaContractMismatch("the stored schema IR does not match its recorded hash")
-    if shape_hash(catalog) != state.schema_shape_hash:
+    if hash_shape(catalog) != state.schema_shape_hash:
         raise SchemaContractMismatch("the shape of the schema IR does not match its recorded hash")
     _require_domain(catalog, state)
-    if shape_hash(compiled_source) != state.schema_shape_hash:
+    if hash_shape(compiled_source) != state.schema_shape_hash:
         raise SchemaContractMismatch(
             "the stored schema text no longer matches the accepted compiled schema"
         )
@@ -193,18 +193,18 @@ def _parse(text: str | bytes, wanted: type[_Record], what: str) -> _Record:
         raise SchemaContractMismatch(f"the stored {what} cannot be read: {error}") from error
 
 
-def _contradictions(catalog: Catalog, record: IrRecord) -> Iterator[str]:
+def _find_contradictions(catalog: Catalog, record: IrRecord) -> Iterator[str]:
     """What is wrong with the ids: doubled, out of bounds, or not those of the names beside them."""
     if not FIRST_IDENTITY <= catalog.next_identity_id <= MAX_IDENTITY:
         yield f"the next identity is {catalog.next_identity_id}"
     seen: set[int] = set()
-    for id_ in _ids(catalog):
+    for id_ in _collect_ids(catalog):
         if id_ in seen or not FIRST_IDENTITY <= id_ < catalog.next_identity_id:
             yield f"identity {id_} is used twice or was never given out"
         seen.add(id_)
-    yield from _broken_links(catalog)
+    yield from _find_broken_links(catalog)
     try:
-        again = record_of(catalog)
+        again = encode_record(catalog)
     except KeyError as error:
         yield f"{error} is not declared"
         return
@@ -212,17 +212,17 @@ def _contradictions(catalog: Catalog, record: IrRecord) -> Iterator[str]:
         yield "ids and names of its references differ, or its order is not the canonical one"
 
 
-def _ids(catalog: Catalog) -> Iterator[int]:
-    for type_ in types_by_owner(catalog).values():
+def _collect_ids(catalog: Catalog) -> Iterator[int]:
+    for type_ in list_types_by_owner(catalog).values():
         yield type_.id
         yield from (p.id for p in type_.properties)
         if isinstance(type_, EntityType):
-            yield type_.incarnation
+            yield type_.table_incarnation
 
 
-def _broken_links(catalog: Catalog) -> Iterator[str]:
+def _find_broken_links(catalog: Catalog) -> Iterator[str]:
     """What is wrong with the properties of each type, and with what they point to."""
-    for type_ in types_by_owner(catalog).values():
+    for type_ in list_types_by_owner(catalog).values():
         own = {p.name: p.id for p in type_.properties}
         if [p.name for p in type_.properties] != sorted(own):
             yield f"the properties of {type_.name} are not in order, or one is declared twice"
@@ -237,49 +237,49 @@ def _broken_links(catalog: Catalog) -> Iterator[str]:
                 yield f"the interface properties behind {type_.name}.{property_.name}"
 
 
-def _catalog(record: IrRecord) -> Catalog:
+def _decode_catalog(record: IrRecord) -> Catalog:
     catalog = Catalog(
         identity_domain=record.identity_domain,
         next_identity_id=record.next_identity_id,
-        interfaces={r.name: _interface(r) for r in record.interfaces},
-        nodes={r.name: _node(r) for r in record.nodes},
-        edges={r.name: _edge(r) for r in record.edges},
+        interfaces={r.name: _decode_interface(r) for r in record.interfaces},
+        nodes={r.name: _decode_node(r) for r in record.nodes},
+        edges={r.name: _decode_edge(r) for r in record.edges},
     )
     declared = len(record.interfaces) + len(record.nodes) + len(record.edges)
-    if len(types_by_owner(catalog)) != declared:
+    if len(list_types_by_owner(catalog)) != declared:
         raise ValueError("a type is declared twice")
     return catalog
 
 
-def _interface(record: InterfaceRecord) -> InterfaceType:
+def _decode_interface(record: InterfaceRecord) -> InterfaceType:
     return InterfaceType(
         id=TypeId(record.type_id),
         name=record.name,
-        properties=_properties(record.properties),
-        constraints=_constraints(record.constraints),
+        properties=_decode_properties(record.properties),
+        constraints=_decode_constraints(record.constraints),
     )
 
 
-def _node(record: NodeRecord) -> NodeType:
+def _decode_node(record: NodeRecord) -> NodeType:
     return NodeType(
         id=TypeId(record.type_id),
-        incarnation=IncarnationId(record.incarnation_id),
+        table_incarnation=TableIncarnationId(record.incarnation_id),
         name=record.name,
-        properties=_properties(record.properties),
-        constraints=_constraints(record.constraints),
-        annotations=_annotations(record.annotations),
+        properties=_decode_properties(record.properties),
+        constraints=_decode_constraints(record.constraints),
+        annotations=_decode_annotations(record.annotations),
         implements=tuple(ref.name for ref in record.implements),
     )
 
 
-def _edge(record: EdgeRecord) -> EdgeType:
+def _decode_edge(record: EdgeRecord) -> EdgeType:
     return EdgeType(
         id=TypeId(record.type_id),
-        incarnation=IncarnationId(record.incarnation_id),
+        table_incarnation=TableIncarnationId(record.incarnation_id),
         name=record.name,
-        properties=_properties(record.properties),
-        constraints=_constraints(record.constraints),
-        annotations=_annotations(record.annotations),
+        properties=_decode_properties(record.properties),
+        constraints=_decode_constraints(record.constraints),
+        annotations=_decode_annotations(record.annotations),
         from_type=record.from_type.name,
         to_type=record.to_type.name,
         minimum=record.cardinality.min,
@@ -287,17 +287,17 @@ def _edge(record: EdgeRecord) -> EdgeType:
     )
 
 
-def _properties(records: Iterable[PropertyRecord]) -> tuple[Property, ...]:
-    return tuple(_property(r) for r in records)
+def _decode_properties(records: Iterable[PropertyRecord]) -> tuple[Property, ...]:
+    return tuple(_decode_property(r) for r in records)
 
 
-def _property(record: PropertyRecord) -> Property:
+def _decode_property(record: PropertyRecord) -> Property:
     default = record.default
     return Property(
         id=PropertyId(record.property_id),
         name=record.name,
-        type=_value_type(record.type),
-        annotations=_annotations(record.annotations),
+        type=_decode_value_type(record.type),
+        annotations=_decode_annotations(record.annotations),
         embed=_embed(record.embed),
         default=DefaultValue(default.value) if default else None,
         declared_directly=record.declared_directly,
@@ -311,7 +311,7 @@ def _embed(record: EmbedRecord | None) -> Embed | None:
     return Embed(record.source, PropertyId(record.source_id or UNASSIGNED), record.model)
 
 
-def _value_type(record: ValueTypeRecord) -> PropertyType:
+def _decode_value_type(record: ValueTypeRecord) -> PropertyType:
     if isinstance(record.scalar, dict):
         scalar, dimension = Scalar.VECTOR, record.scalar["Vector"]
     else:
@@ -325,11 +325,11 @@ def _value_type(record: ValueTypeRecord) -> PropertyType:
     )
 
 
-def _annotations(records: Iterable[AnnotationRecord]) -> tuple[Annotation, ...]:
+def _decode_annotations(records: Iterable[AnnotationRecord]) -> tuple[Annotation, ...]:
     return tuple(Annotation(r.name, r.value, r.kwargs) for r in records)
 
 
-def _constraints(records: Iterable[ConstraintRecord]) -> tuple[Constraint, ...]:
+def _decode_constraints(records: Iterable[ConstraintRecord]) -> tuple[Constraint, ...]:
     return tuple(
         Constraint(
             kind=ConstraintKind(r.kind),

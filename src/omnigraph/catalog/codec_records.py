@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from omnigraph.catalog.draft import UNASSIGNED
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     Annotation,
     Catalog,
     Constraint,
@@ -20,6 +19,7 @@ from omnigraph.catalog.model import (
     NodeType,
     Property,
 )
+from omnigraph.catalog.draft import UNASSIGNED
 from omnigraph.catalog.renames import SchemaType
 from omnigraph.types.property import PropertyType
 
@@ -128,13 +128,13 @@ class IrRecord(Record, frozen=True):
     edges: tuple[EdgeRecord, ...]
 
 
-class VersionRecord(Struct, frozen=True):
+class CatalogFormatRecord(Struct, frozen=True):
     """Only the version, read first so that a later format is named rather than picked apart."""
 
     ir_version: int
 
 
-def record_of(catalog: Catalog) -> IrRecord:
+def encode_record(catalog: Catalog) -> IrRecord:
     """The catalog as it is stored, by name throughout.
 
     Raises:
@@ -144,70 +144,72 @@ def record_of(catalog: Catalog) -> IrRecord:
         ir_version=IR_VERSION,
         identity_domain=catalog.identity_domain,
         next_identity_id=catalog.next_identity_id,
-        interfaces=tuple(_interface(t) for _, t in sorted(catalog.interfaces.items())),
-        nodes=tuple(_node(t, catalog) for _, t in sorted(catalog.nodes.items())),
-        edges=tuple(_edge(t, catalog) for _, t in sorted(catalog.edges.items())),
+        interfaces=tuple(_encode_interface(t) for _, t in sorted(catalog.interfaces.items())),
+        nodes=tuple(_encode_node(t, catalog) for _, t in sorted(catalog.nodes.items())),
+        edges=tuple(_encode_edge(t, catalog) for _, t in sorted(catalog.edges.items())),
     )
 
 
-def _interface(interface: InterfaceType) -> InterfaceRecord:
+def _encode_interface(interface: InterfaceType) -> InterfaceRecord:
     return InterfaceRecord(
         type_id=interface.id,
         name=interface.name,
-        properties=_properties(interface.properties),
-        constraints=_constraints(interface),
+        properties=_encode_properties(interface.properties),
+        constraints=_encode_constraints(interface),
     )
 
 
-def _node(node: NodeType, catalog: Catalog) -> NodeRecord:
+def _encode_node(node: NodeType, catalog: Catalog) -> NodeRecord:
     return NodeRecord(
         type_id=node.id,
-        incarnation_id=node.incarnation,
+        incarnation_id=node.table_incarnation,
         name=node.name,
         implements=tuple(TypeRef(catalog.interfaces[n].id, n) for n in node.implements),
-        annotations=_annotations(node.annotations),
-        properties=_properties(node.properties),
-        constraints=_constraints(node),
+        annotations=_encode_annotations(node.annotations),
+        properties=_encode_properties(node.properties),
+        constraints=_encode_constraints(node),
     )
 
 
-def _edge(edge: EdgeType, catalog: Catalog) -> EdgeRecord:
+def _encode_edge(edge: EdgeType, catalog: Catalog) -> EdgeRecord:
     return EdgeRecord(
         type_id=edge.id,
-        incarnation_id=edge.incarnation,
+        incarnation_id=edge.table_incarnation,
         name=edge.name,
         from_type=TypeRef(catalog.nodes[edge.from_type].id, edge.from_type),
         to_type=TypeRef(catalog.nodes[edge.to_type].id, edge.to_type),
         cardinality=CardinalityRecord(edge.minimum, edge.maximum),
-        annotations=_annotations(edge.annotations),
-        properties=_properties(edge.properties),
-        constraints=_constraints(edge),
+        annotations=_encode_annotations(edge.annotations),
+        properties=_encode_properties(edge.properties),
+        constraints=_encode_constraints(edge),
     )
 
 
-def _properties(properties: Iterable[Property]) -> tuple[PropertyRecord, ...]:
-    return tuple(_property(p) for p in properties)
+def _encode_properties(properties: Iterable[Property]) -> tuple[PropertyRecord, ...]:
+    return tuple(_encode_property(p) for p in properties)
 
 
-def _property(property_: Property) -> PropertyRecord:
+def _encode_property(property_: Property) -> PropertyRecord:
     embed, default = property_.embed, property_.default
     return PropertyRecord(
         property_id=property_.id,
         name=property_.name,
-        type=_value_type(property_.type),
-        annotations=_annotations(property_.annotations),
-        embed=EmbedRecord(embed.source, _known(embed.source_id), embed.model) if embed else None,
+        type=_encode_value_type(property_.type),
+        annotations=_encode_annotations(property_.annotations),
+        embed=EmbedRecord(embed.source, _require_known_id(embed.source_id), embed.model)
+        if embed
+        else None,
         default=DefaultRecord(default.value) if default else None,
         declared_directly=property_.declared_directly,
         satisfies=property_.satisfies,
     )
 
 
-def _known(id_: int) -> int | None:
+def _require_known_id(id_: int) -> int | None:
     return None if id_ == UNASSIGNED else id_
 
 
-def _value_type(type_: PropertyType) -> ValueTypeRecord:
+def _encode_value_type(type_: PropertyType) -> ValueTypeRecord:
     vector = {"Vector": type_.dimension or 0}
     return ValueTypeRecord(
         scalar=vector if type_.is_vector else str(type_.scalar),
@@ -217,18 +219,18 @@ def _value_type(type_: PropertyType) -> ValueTypeRecord:
     )
 
 
-def _annotations(annotations: Iterable[Annotation]) -> tuple[AnnotationRecord, ...]:
+def _encode_annotations(annotations: Iterable[Annotation]) -> tuple[AnnotationRecord, ...]:
     return tuple(AnnotationRecord(a.name, a.value, a.keywords) for a in annotations)
 
 
-def _constraints(owner: SchemaType) -> tuple[ConstraintRecord, ...]:
+def _encode_constraints(owner: SchemaType) -> tuple[ConstraintRecord, ...]:
     ids: dict[str, int | None] = {p.name: p.id for p in owner.properties}
     if isinstance(owner, EdgeType):
         ids |= {"src": None, "dst": None}
-    return tuple(_constraint(c, ids) for c in owner.constraints)
+    return tuple(_encode_constraint(c, ids) for c in owner.constraints)
 
 
-def _constraint(constraint: Constraint, ids: dict[str, int | None]) -> ConstraintRecord:
+def _encode_constraint(constraint: Constraint, ids: dict[str, int | None]) -> ConstraintRecord:
     return ConstraintRecord(
         kind=str(constraint.kind),
         columns=tuple(ColumnRef(name, ids[name]) for name in constraint.columns),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from omnigraph.catalog.model import Catalog, TypeKind
+from omnigraph.catalog.catalog import Catalog, TypeKind
 from omnigraph.errors import Diagnostic
 from omnigraph.language.source import NOWHERE, SourceText, Span
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from omnigraph.catalog.catalog import Catalog, TypeKind
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.catalog.draft import Draft
 from omnigraph.catalog.evolve_constraints import ConstraintChanges
-from omnigraph.catalog.evolve_pairs import Sides, TypePair
-from omnigraph.catalog.evolve_properties import property_changes
-from omnigraph.catalog.evolve_types import type_changes
+from omnigraph.catalog.evolve_pairs import ChangedType, SchemaSides
+from omnigraph.catalog.evolve_properties import plan_property_changes
+from omnigraph.catalog.evolve_types import plan_type_changes
 from omnigraph.catalog.identify import identify_next
-from omnigraph.catalog.lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
-from omnigraph.catalog.model import Catalog, TypeKind
-from omnigraph.catalog.renames import SchemaType
-from omnigraph.catalog.shape import Json
-from omnigraph.catalog.steps import (
+from omnigraph.catalog.migration_steps import (
     AddType,
     DropMode,
     DropProperty,
@@ -27,6 +24,9 @@ from omnigraph.catalog.steps import (
     Step,
     UnsupportedChange,
 )
+from omnigraph.catalog.renames import SchemaType
+from omnigraph.catalog.schema_lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
+from omnigraph.catalog.shape import Json
 from omnigraph.errors import Diagnostic, Severity, UnsupportedSchemaChange
 from omnigraph.language.source import NOWHERE
 
@@ -82,42 +82,42 @@ def plan_migration(
     """
     identified = identify_next(desired, accepted)
     mode = DropMode.HARD if allow_data_loss else DropMode.SOFT
-    sides = Sides(accepted, identified.catalog, mode)
-    steps = tuple(step for kind in TypeKind for step in _steps_of_kind(kind, sides))
+    sides = SchemaSides(accepted, identified.catalog, mode)
+    steps = tuple(step for kind in TypeKind for step in _plan_kind(kind, sides))
     if not steps and encode_ir(accepted) != encode_ir(identified.catalog):
         steps = (UnsupportedChange("schema", "unclassified schema change"),)
-    notes = (*desired.warnings, *identified.notes, *_notes_on_drops(steps, sides, desired))
+    notes = (*desired.warnings, *identified.notes, *_note_drops(steps, sides, desired))
     return MigrationPlan(steps, identified.catalog, notes)
 
 
-def _steps_of_kind(kind: TypeKind, sides: Sides) -> Iterator[Step]:
+def _plan_kind(kind: TypeKind, sides: SchemaSides) -> Iterator[Step]:
     accepted, desired = sides.types(kind)
     before = {t.id: t for t in accepted}
     for after in desired:
         if after.id in before:
-            yield from _steps_of_type(TypePair(kind, before[after.id], after), sides)
+            yield from _plan_type(ChangedType(kind, before[after.id], after), sides)
         else:
             yield AddType(kind, after.name)
     kept = {t.id for t in desired}
     for gone in accepted:
         if gone.id not in kept:
-            yield _removed_type(kind, gone, sides)
+            yield _plan_removed_type(kind, gone, sides)
 
 
-def _steps_of_type(pair: TypePair, sides: Sides) -> Iterator[Step]:
+def _plan_type(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
     constraints = ConstraintChanges.between(pair)
-    yield from type_changes(pair, sides)
-    yield from property_changes(pair, sides, constraints)
+    yield from plan_type_changes(pair, sides)
+    yield from plan_property_changes(pair, sides, constraints)
     yield from constraints.of_body()
 
 
-def _removed_type(kind: TypeKind, type_: SchemaType, sides: Sides) -> Step:
+def _plan_removed_type(kind: TypeKind, type_: SchemaType, sides: SchemaSides) -> Step:
     if kind is TypeKind.INTERFACE:
         return UnsupportedChange(f"{kind}:{type_.name}", "removing interface is not supported")
     return DropType(kind, type_.name, sides.drop_mode)
 
 
-def _notes_on_drops(steps: tuple[Step, ...], sides: Sides, draft: Draft) -> Iterator[Diagnostic]:
+def _note_drops(steps: tuple[Step, ...], sides: SchemaSides, draft: Draft) -> Iterator[Diagnostic]:
     """A coded note for each drop of stored data; an interface stores none."""
     fate = {
         DropMode.SOFT: "earlier snapshots keep it until cleanup",
@@ -137,7 +137,7 @@ def _notes_on_drops(steps: tuple[Step, ...], sides: Sides, draft: Draft) -> Iter
         )
 
 
-def _drop_code(step: DropProperty, sides: Sides) -> str:
+def _drop_code(step: DropProperty, sides: SchemaSides) -> str:
     accepted, desired = sides.types(step.type_kind)
     owner = next(t.id for t in desired if t.name == step.type_name)
     before = next(t for t in accepted if t.id == owner)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from omnigraph.catalog.evolve_pairs import TypePair
-from omnigraph.catalog.model import Constraint, ConstraintKind, Property
+from omnigraph.catalog.catalog import Constraint, ConstraintKind, Property
+from omnigraph.catalog.evolve_pairs import ChangedType
+from omnigraph.catalog.migration_steps import AddConstraint, Step, render_constraint
 from omnigraph.catalog.renames import SchemaType
-from omnigraph.catalog.steps import AddConstraint, Step, spell
 from omnigraph.identity import PropertyId
 
 Member = PropertyId | str
@@ -37,21 +37,21 @@ _Rules = Mapping[_Rule, Constraint]
 class ConstraintChanges:
     """The rules of one type before and after."""
 
-    pair: TypePair
+    pair: ChangedType
     before: _Rules
     after: _Rules
 
     @cached_property
     def _before_on(self) -> Mapping[Member, _Rules]:
-        return _by_property(self.before)
+        return _group_by_property(self.before)
 
     @cached_property
     def _after_on(self) -> Mapping[Member, _Rules]:
-        return _by_property(self.after)
+        return _group_by_property(self.after)
 
     @classmethod
-    def between(cls, pair: TypePair) -> ConstraintChanges:
-        return cls(pair, _rules(pair.before), _rules(pair.after))
+    def between(cls, pair: ChangedType) -> ConstraintChanges:
+        return cls(pair, _collect_rules(pair.before), _collect_rules(pair.after))
 
     def of_property(self, property_: Property) -> Iterator[Step]:
         """Rules written on a property that stays or is added: first removed, then added ones."""
@@ -64,7 +64,7 @@ class ConstraintChanges:
                 yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
         for rule, constraint in self._after_on.get(property_.id, {}).items():
             if rule not in self.before:
-                yield self._added_to_property(constraint, property_)
+                yield self._plan_added_to_property(constraint, property_)
             elif self._has_moved(rule):
                 reason = "moving body rules to property constraints is not supported"
                 yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
@@ -75,39 +75,40 @@ class ConstraintChanges:
         for rule, constraint in self.before.items():
             concerns_body = not constraint.on_property or not rule.members & kept
             if concerns_body and rule not in self.after:
-                reason = f"removing constraints is not supported: {spell(constraint)}"
+                reason = f"removing constraints is not supported: {render_constraint(constraint)}"
                 yield self.pair.unsupported(reason)
         for rule, constraint in self.after.items():
             if not constraint.on_property and rule not in self.before:
-                yield self._added_to_body(constraint)
+                yield self._plan_added_to_body(constraint)
 
     def _has_moved(self, rule: _Rule) -> bool:
         return self.before[rule].on_property != self.after[rule].on_property
 
-    def _added_to_property(self, constraint: Constraint, property_: Property) -> Step:
+    def _plan_added_to_property(self, constraint: Constraint, property_: Property) -> Step:
         if constraint.kind is ConstraintKind.INDEX:
             return AddConstraint(self.pair.kind, self.pair.after.name, constraint)
         reason = f"adding a property-level @{constraint.kind} to an existing type is not supported"
         return self.pair.unsupported_property(property_, reason)
 
-    def _added_to_body(self, constraint: Constraint) -> Step:
+    def _plan_added_to_body(self, constraint: Constraint) -> Step:
         if constraint.kind is ConstraintKind.INDEX:
             return AddConstraint(self.pair.kind, self.pair.after.name, constraint)
-        reason = f"adding constraint {spell(constraint)} to an existing type is not supported"
+        rule = render_constraint(constraint)
+        reason = f"adding constraint {rule} to an existing type is not supported"
         return self.pair.unsupported(reason)
 
 
-def _rules(type_: SchemaType) -> _Rules:
+def _collect_rules(type_: SchemaType) -> _Rules:
     ids = {p.name: p.id for p in type_.properties}
-    return {_rule(constraint, ids): constraint for constraint in type_.constraints}
+    return {_describe_rule(constraint, ids): constraint for constraint in type_.constraints}
 
 
-def _rule(constraint: Constraint, ids: Mapping[str, PropertyId]) -> _Rule:
+def _describe_rule(constraint: Constraint, ids: Mapping[str, PropertyId]) -> _Rule:
     members: frozenset[Member] = frozenset(ids.get(name, name) for name in constraint.columns)
     return _Rule(constraint.kind, members, constraint.low, constraint.high, constraint.pattern)
 
 
-def _by_property(rules: _Rules) -> Mapping[Member, _Rules]:
+def _group_by_property(rules: _Rules) -> Mapping[Member, _Rules]:
     """The rules that are written on a property, by its id."""
     found: dict[Member, dict[_Rule, Constraint]] = {}
     for rule, constraint in rules.items():

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from omnigraph.catalog.model import Annotation, Catalog, NodeType, Property, TypeKind
-from omnigraph.catalog.renames import SchemaType, types_by_owner
-from omnigraph.catalog.steps import DropMode, UnsupportedChange
+from omnigraph.catalog.catalog import Annotation, Catalog, NodeType, Property, TypeKind
+from omnigraph.catalog.migration_steps import DropMode, UnsupportedChange
+from omnigraph.catalog.renames import SchemaType, list_types_by_owner
 from omnigraph.identity import PropertyId, TypeId
 
 EDITABLE = frozenset({"description", "instruction"})
@@ -16,7 +16,7 @@ EDITABLE = frozenset({"description", "instruction"})
 
 
 @dataclass(frozen=True)
-class Sides:
+class SchemaSides:
     """The accepted schema, the desired one with its identities, and how drops are done."""
 
     accepted: Catalog
@@ -26,20 +26,22 @@ class Sides:
     @cached_property
     def interface_of(self) -> Mapping[PropertyId, TypeId]:
         """The interface of each interface property that exists on both sides."""
-        accepted, desired = (_interface_properties(c) for c in (self.accepted, self.desired))
+        accepted, desired = (_list_interface_properties(c) for c in (self.accepted, self.desired))
         return {id_: owner for id_, owner in desired.items() if id_ in accepted}
 
     def types(self, kind: TypeKind) -> tuple[Sequence[SchemaType], Sequence[SchemaType]]:
         """The accepted and the desired types of one kind, each by name."""
-        return _types(self.accepted, kind), _types(self.desired, kind)
+        return _list_types(self.accepted, kind), _list_types(self.desired, kind)
 
-    def implemented(self, pair: TypePair) -> tuple[frozenset[TypeId], frozenset[TypeId]]:
+    def implemented(self, pair: ChangedType) -> tuple[frozenset[TypeId], frozenset[TypeId]]:
         """The interfaces the type implements, before and after."""
-        return _implemented(self.accepted, pair.before), _implemented(self.desired, pair.after)
+        return _list_implemented(self.accepted, pair.before), _list_implemented(
+            self.desired, pair.after
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class TypePair:
+class ChangedType:
     """One type before and after; `after` may have another name."""
 
     kind: TypeKind
@@ -59,25 +61,25 @@ class TypePair:
         return UnsupportedChange(f"{self.entity}.{property_.name}", reason, code)
 
 
-def prose(annotations: Sequence[Annotation]) -> tuple[Annotation, ...]:
+def select_prose(annotations: Sequence[Annotation]) -> tuple[Annotation, ...]:
     return tuple(a for a in annotations if a.name in EDITABLE)
 
 
-def other_annotations(annotations: Sequence[Annotation]) -> tuple[Annotation, ...]:
+def select_other_annotations(annotations: Sequence[Annotation]) -> tuple[Annotation, ...]:
     return tuple(a for a in annotations if a.name not in EDITABLE)
 
 
 BEYOND_PROSE = "changing annotations beyond @description/@instruction is not supported"
 
 
-def _types(catalog: Catalog, kind: TypeKind) -> Sequence[SchemaType]:
-    return [type_ for (k, _), type_ in types_by_owner(catalog).items() if k is kind]
+def _list_types(catalog: Catalog, kind: TypeKind) -> Sequence[SchemaType]:
+    return [type_ for (k, _), type_ in list_types_by_owner(catalog).items() if k is kind]
 
 
-def _implemented(catalog: Catalog, type_: SchemaType) -> frozenset[TypeId]:
+def _list_implemented(catalog: Catalog, type_: SchemaType) -> frozenset[TypeId]:
     names = type_.implements if isinstance(type_, NodeType) else ()
     return frozenset(catalog.interfaces[name].id for name in names)
 
 
-def _interface_properties(catalog: Catalog) -> dict[PropertyId, TypeId]:
+def _list_interface_properties(catalog: Catalog) -> dict[PropertyId, TypeId]:
     return {p.id: i.id for i in catalog.interfaces.values() for p in i.properties}

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from omnigraph.catalog.catalog import Annotation, DefaultValue, Property
 from omnigraph.catalog.evolve_constraints import ConstraintChanges
 from omnigraph.catalog.evolve_pairs import (
     BEYOND_PROSE,
-    Sides,
-    TypePair,
-    other_annotations,
-    prose,
+    ChangedType,
+    SchemaSides,
+    select_other_annotations,
+    select_prose,
 )
-from omnigraph.catalog.lint import REQUIRED_WITHOUT_DEFAULT, TYPE_CHANGE
-from omnigraph.catalog.model import Annotation, DefaultValue, Property
-from omnigraph.catalog.steps import (
+from omnigraph.catalog.migration_steps import (
     AddProperty,
     DropProperty,
     ExtendEnum,
@@ -23,27 +22,30 @@ from omnigraph.catalog.steps import (
     Step,
     UpdatePropertyMetadata,
 )
+from omnigraph.catalog.schema_lint import REQUIRED_WITHOUT_DEFAULT, TYPE_CHANGE
 from omnigraph.identity import PropertyId
 from omnigraph.types.property import PropertyType
 
 
-def property_changes(
-    pair: TypePair, sides: Sides, constraints: ConstraintChanges
+def plan_property_changes(
+    pair: ChangedType, sides: SchemaSides, constraints: ConstraintChanges
 ) -> Iterator[Step]:
     """The properties that are there by name, then those that are gone."""
     before = {p.id: p for p in pair.before.properties}
     for after in pair.after.properties:
         if after.id in before:
-            yield from _changed(pair, sides, before[after.id], after, constraints)
+            yield from _plan_changed(pair, sides, before[after.id], after, constraints)
         else:
-            yield from _added(pair, after, constraints)
+            yield from _plan_added(pair, after, constraints)
     kept = {p.id for p in pair.after.properties}
     for gone in pair.before.properties:
         if gone.id not in kept:
             yield DropProperty(pair.kind, pair.after.name, gone.name, sides.drop_mode)
 
 
-def _added(pair: TypePair, property_: Property, constraints: ConstraintChanges) -> Iterator[Step]:
+def _plan_added(
+    pair: ChangedType, property_: Property, constraints: ConstraintChanges
+) -> Iterator[Step]:
     if property_.type.nullable or property_.default is not None:
         yield AddProperty(
             pair.kind, pair.after.name, property_.name, property_.type, property_.default
@@ -57,33 +59,33 @@ def _added(pair: TypePair, property_: Property, constraints: ConstraintChanges) 
     yield from constraints.of_property(property_)
 
 
-def _changed(
-    pair: TypePair,
-    sides: Sides,
+def _plan_changed(
+    pair: ChangedType,
+    sides: SchemaSides,
     before: Property,
     after: Property,
     constraints: ConstraintChanges,
 ) -> Iterator[Step]:
     if before.name != after.name:
         yield RenameProperty(pair.kind, pair.after.name, before.name, after.name)
-    yield from _type(pair, before, after)
-    if _embedding(before) != _embedding(after):
+    yield from _plan_type_change(pair, before, after)
+    if _plan_embedding(before) != _plan_embedding(after):
         reason = "changing the @embed source or model of an existing property is not supported"
         yield pair.unsupported_property(after, reason)
     yield from constraints.of_property(after)
     if before.declared_directly != after.declared_directly:
         reason = "changing declaration provenance (own or from an interface) is not supported"
         yield pair.unsupported_property(after, reason)
-    if _settled_links(pair, sides, before) != _settled_links(pair, sides, after):
+    if _find_settled_links(pair, sides, before) != _find_settled_links(pair, sides, after):
         reason = "changing interface satisfaction links is not supported"
         yield pair.unsupported_property(after, reason)
-    yield from _metadata(pair, before, after)
+    yield from _plan_metadata(pair, before, after)
 
 
-def _type(pair: TypePair, before: Property, after: Property) -> Iterator[Step]:
+def _plan_type_change(pair: ChangedType, before: Property, after: Property) -> Iterator[Step]:
     if before.type == after.type:
         return
-    added = _widening(before.type, after.type)
+    added = _plan_widening(before.type, after.type)
     if added:
         yield ExtendEnum(pair.kind, pair.after.name, after.name, added)
     else:
@@ -91,7 +93,7 @@ def _type(pair: TypePair, before: Property, after: Property) -> Iterator[Step]:
         yield pair.unsupported_property(after, reason, TYPE_CHANGE)
 
 
-def _widening(before: PropertyType, after: PropertyType) -> tuple[str, ...]:
+def _plan_widening(before: PropertyType, after: PropertyType) -> tuple[str, ...]:
     """The values a pure enum widening adds; none when the change is anything else."""
     if before.enum_values is None or after.enum_values is None:
         return ()
@@ -100,14 +102,16 @@ def _widening(before: PropertyType, after: PropertyType) -> tuple[str, ...]:
     return tuple(v for v in after.enum_values if v not in before.enum_values)
 
 
-def _embedding(property_: Property) -> tuple[PropertyId | str, str | None] | None:
+def _plan_embedding(property_: Property) -> tuple[PropertyId | str, str | None] | None:
     """What the vector is made from; by name where an interface leaves it to its implementers."""
     if property_.embed is None:
         return None
     return property_.embed.source_id or property_.embed.source, property_.embed.model
 
 
-def _settled_links(pair: TypePair, sides: Sides, property_: Property) -> frozenset[PropertyId]:
+def _find_settled_links(
+    pair: ChangedType, sides: SchemaSides, property_: Property
+) -> frozenset[PropertyId]:
     """The links whose interface property is on both sides and implemented on both sides.
 
     Any other link comes or goes with an interface property or an `implements`, which has a step
@@ -119,19 +123,21 @@ def _settled_links(pair: TypePair, sides: Sides, property_: Property) -> frozens
     )
 
 
-def _metadata(pair: TypePair, before: Property, after: Property) -> Iterator[Step]:
-    if _editable(before) != _editable(after):
-        yield UpdatePropertyMetadata(pair.kind, pair.after.name, after.name, _editable(after))
-    if other_annotations(before.annotations) != other_annotations(after.annotations):
+def _plan_metadata(pair: ChangedType, before: Property, after: Property) -> Iterator[Step]:
+    if _select_editable(before) != _select_editable(after):
+        yield UpdatePropertyMetadata(
+            pair.kind, pair.after.name, after.name, _select_editable(after)
+        )
+    if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
         yield pair.unsupported_property(after, BEYOND_PROSE)
 
 
-def _editable(property_: Property) -> tuple[Annotation, ...]:
+def _select_editable(property_: Property) -> tuple[Annotation, ...]:
     """The prose of a property and its default, spelled as an annotation."""
     default = property_.default
-    spelled = () if default is None else (Annotation("default", _default_text(default)),)
-    return (*spelled, *prose(property_.annotations))
+    spelled = () if default is None else (Annotation("default", _render_default(default)),)
+    return (*spelled, *select_prose(property_.annotations))
 
 
-def _default_text(default: DefaultValue) -> str:
+def _render_default(default: DefaultValue) -> str:
     return default.value if isinstance(default.value, str) else json.dumps(default.value)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from omnigraph.catalog.catalog import Catalog, EdgeType, EntityType, TypeKind
 from omnigraph.catalog.evolve_pairs import (
     BEYOND_PROSE,
-    Sides,
-    TypePair,
-    other_annotations,
-    prose,
+    ChangedType,
+    SchemaSides,
+    select_other_annotations,
+    select_prose,
 )
-from omnigraph.catalog.model import Catalog, EdgeType, EntityType, TypeKind
-from omnigraph.catalog.steps import RenameType, Step, UpdateTypeMetadata
+from omnigraph.catalog.migration_steps import RenameType, Step, UpdateTypeMetadata
 from omnigraph.identity import TypeId
 
 
-def type_changes(pair: TypePair, sides: Sides) -> Iterator[Step]:
+def plan_type_changes(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
     """Rename, then what it is connected to, then metadata."""
     yield from _rename(pair)
-    yield from _implements(pair, sides)
-    yield from _endpoints(pair, sides)
-    yield from _cardinality(pair)
-    yield from _metadata(pair)
+    yield from _plan_implements(pair, sides)
+    yield from _plan_endpoints(pair, sides)
+    yield from _plan_cardinality(pair)
+    yield from _plan_type_metadata(pair)
 
 
-def _rename(pair: TypePair) -> Iterator[Step]:
+def _rename(pair: ChangedType) -> Iterator[Step]:
     old, new = pair.before.name, pair.after.name
     if old == new:
         return
@@ -35,49 +35,49 @@ def _rename(pair: TypePair) -> Iterator[Step]:
         yield RenameType(pair.kind, old, new)
 
 
-def _implements(pair: TypePair, sides: Sides) -> Iterator[Step]:
+def _plan_implements(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
     before, after = sides.implemented(pair)
     if before != after:
         yield pair.unsupported("changing implemented interfaces is not supported")
 
 
-def _endpoints(pair: TypePair, sides: Sides) -> Iterator[Step]:
+def _plan_endpoints(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
     """Endpoints are compared by identity: a renamed node type is the same end."""
     before, after = pair.before, pair.after
     if not isinstance(before, EdgeType) or not isinstance(after, EdgeType):
         return
-    if _ends(before, sides.accepted) != _ends(after, sides.desired):
+    if _describe_ends(before, sides.accepted) != _describe_ends(after, sides.desired):
         yield pair.unsupported(
             "changing edge endpoints is not supported: "
             f"{before.from_type} -> {before.to_type} to {after.from_type} -> {after.to_type}"
         )
 
 
-def _ends(edge: EdgeType, catalog: Catalog) -> tuple[TypeId, TypeId]:
+def _describe_ends(edge: EdgeType, catalog: Catalog) -> tuple[TypeId, TypeId]:
     return catalog.nodes[edge.from_type].id, catalog.nodes[edge.to_type].id
 
 
-def _cardinality(pair: TypePair) -> Iterator[Step]:
+def _plan_cardinality(pair: ChangedType) -> Iterator[Step]:
     before, after = pair.before, pair.after
     if not isinstance(before, EdgeType) or not isinstance(after, EdgeType):
         return
     if (before.minimum, before.maximum) != (after.minimum, after.maximum):
         yield pair.unsupported(
             "changing cardinality is not supported: "
-            f"{_spell_cardinality(before)} to {_spell_cardinality(after)}"
+            f"{_render_cardinality(before)} to {_render_cardinality(after)}"
         )
 
 
-def _spell_cardinality(edge: EdgeType) -> str:
+def _render_cardinality(edge: EdgeType) -> str:
     maximum = "" if edge.maximum is None else edge.maximum
     return f"@card({edge.minimum}..{maximum})"
 
 
-def _metadata(pair: TypePair) -> Iterator[Step]:
+def _plan_type_metadata(pair: ChangedType) -> Iterator[Step]:
     before, after = pair.before, pair.after
     if not isinstance(before, EntityType) or not isinstance(after, EntityType):
         return
-    if prose(before.annotations) != prose(after.annotations):
-        yield UpdateTypeMetadata(pair.kind, after.name, prose(after.annotations))
-    if other_annotations(before.annotations) != other_annotations(after.annotations):
+    if select_prose(before.annotations) != select_prose(after.annotations):
+        yield UpdateTypeMetadata(pair.kind, after.name, select_prose(after.annotations))
+    if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
         yield pair.unsupported(BEYOND_PROSE)

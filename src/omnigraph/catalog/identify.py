@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 
-from omnigraph.catalog.draft import UNASSIGNED, Draft, Member, Owner
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     Catalog,
     EdgeType,
     Embed,
@@ -20,15 +19,16 @@ from omnigraph.catalog.model import (
     Property,
     TypeKind,
 )
+from omnigraph.catalog.draft import UNASSIGNED, Draft, Member, Owner
 from omnigraph.catalog.renames import (
     Continuity,
     SchemaType,
-    inert_hints,
+    list_inert_hints,
+    list_types_by_owner,
     match_declarations,
-    types_by_owner,
 )
 from omnigraph.errors import Diagnostic, ResourceLimitExceeded
-from omnigraph.identity import IncarnationId, PropertyId, TypeId
+from omnigraph.identity import PropertyId, TableIncarnationId, TypeId
 
 FIRST_IDENTITY = 1
 MAX_IDENTITY = 2**64 - 1
@@ -47,13 +47,13 @@ def identify_first(
 ) -> Catalog:
     """The catalog of a graph that is being created; rename hints have nothing to say here.
 
-    `notes_at_creation` tells about hints that were left in the text.
+    `list_creation_notes` tells about hints that were left in the text.
     """
     nothing = Catalog(identity_domain, first_identity)
     return _identify(draft, nothing, Continuity({}, {}))
 
 
-def first_identity_of(identity_domain: str) -> int:
+def derive_first_identity(identity_domain: str) -> int:
     """Where the counter of a graph starts: so that two graphs have no table address in common.
 
     A graph that is removed and created again must not find its tables where those of the other
@@ -63,9 +63,9 @@ def first_identity_of(identity_domain: str) -> int:
     return FIRST_IDENTITY + int.from_bytes(digest[:6], "big")
 
 
-def notes_at_creation(draft: Draft) -> tuple[Diagnostic, ...]:
+def list_creation_notes(draft: Draft) -> tuple[Diagnostic, ...]:
     """A warning for every rename hint of a schema that creates a graph."""
-    return inert_hints(draft)
+    return list_inert_hints(draft)
 
 
 def identify_next(draft: Draft, accepted: Catalog) -> Identified:
@@ -85,7 +85,7 @@ class _Ids:
     next: int
     types: dict[Owner, TypeId] = field(default_factory=dict)
     properties: dict[Member, PropertyId] = field(default_factory=dict)
-    incarnations: dict[Owner, IncarnationId] = field(default_factory=dict)
+    table_incarnations: dict[Owner, TableIncarnationId] = field(default_factory=dict)
 
     def take(self) -> int:
         if self.next >= MAX_IDENTITY:
@@ -95,12 +95,12 @@ class _Ids:
 
 
 def _identify(draft: Draft, accepted: Catalog, continuity: Continuity) -> Catalog:
-    desired = types_by_owner(draft.catalog)
+    desired = list_types_by_owner(draft.catalog)
     ids = _Ids(accepted.next_identity_id)
     _number_types(ids, desired, continuity)
     _number_properties(ids, desired, continuity)
     _number_incarnations(ids, desired, continuity)
-    return _Writer(draft.catalog, ids).catalog(accepted.identity_domain)
+    return _IdWriter(draft.catalog, ids).catalog(accepted.identity_domain)
 
 
 def _number_types(ids: _Ids, desired: dict[Owner, SchemaType], continuity: Continuity) -> None:
@@ -126,12 +126,12 @@ def _number_incarnations(
     # Fresh type ids follow the order of `desired`, so this is the order of type ids as well.
     for owner in [o for o, type_ in desired.items() if isinstance(type_, EntityType)]:
         before = continuity.types.get(owner)
-        continued = before.incarnation if isinstance(before, EntityType) else None
-        ids.incarnations[owner] = continued or IncarnationId(ids.take())
+        continued = before.table_incarnation if isinstance(before, EntityType) else None
+        ids.table_incarnations[owner] = continued or TableIncarnationId(ids.take())
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _IdWriter:
     """Writes the ids into the draft's types; everything else about them stays."""
 
     draft: Catalog
@@ -141,48 +141,50 @@ class _Writer:
         return Catalog(
             identity_domain=identity_domain,
             next_identity_id=self.ids.next,
-            interfaces={n: self._interface(i) for n, i in self.draft.interfaces.items()},
-            nodes={n: self._node(t) for n, t in self.draft.nodes.items()},
-            edges={n: self._edge(t) for n, t in self.draft.edges.items()},
+            interfaces={n: self._write_interface(i) for n, i in self.draft.interfaces.items()},
+            nodes={n: self._write_node(t) for n, t in self.draft.nodes.items()},
+            edges={n: self._write_edge(t) for n, t in self.draft.edges.items()},
         )
 
-    def _interface(self, interface: InterfaceType) -> InterfaceType:
+    def _write_interface(self, interface: InterfaceType) -> InterfaceType:
         owner = (TypeKind.INTERFACE, interface.name)
         return replace(
             interface,
             id=self.ids.types[owner],
-            properties=self._properties(owner, interface.properties, ()),
+            properties=self._write_properties(owner, interface.properties, ()),
         )
 
-    def _node(self, node: NodeType) -> NodeType:
+    def _write_node(self, node: NodeType) -> NodeType:
         owner = (TypeKind.NODE, node.name)
         return replace(
             node,
             id=self.ids.types[owner],
-            incarnation=self.ids.incarnations[owner],
-            properties=self._properties(owner, node.properties, node.implements),
+            table_incarnation=self.ids.table_incarnations[owner],
+            properties=self._write_properties(owner, node.properties, node.implements),
         )
 
-    def _edge(self, edge: EdgeType) -> EdgeType:
+    def _write_edge(self, edge: EdgeType) -> EdgeType:
         owner = (TypeKind.EDGE, edge.name)
         return replace(
             edge,
             id=self.ids.types[owner],
-            incarnation=self.ids.incarnations[owner],
-            properties=self._properties(owner, edge.properties, ()),
+            table_incarnation=self.ids.table_incarnations[owner],
+            properties=self._write_properties(owner, edge.properties, ()),
         )
 
-    def _properties(
+    def _write_properties(
         self, owner: Owner, properties: tuple[Property, ...], implements: tuple[str, ...]
     ) -> tuple[Property, ...]:
-        return tuple(self._property(owner, p, implements) for p in properties)
+        return tuple(self._write_property(owner, p, implements) for p in properties)
 
-    def _property(self, owner: Owner, property_: Property, implements: tuple[str, ...]) -> Property:
+    def _write_property(
+        self, owner: Owner, property_: Property, implements: tuple[str, ...]
+    ) -> Property:
         return replace(
             property_,
             id=self.ids.properties[*owner, property_.name],
             embed=self._embed(owner, property_.embed),
-            satisfies=self._satisfies(property_.name, implements),
+            satisfies=self._write_satisfies(property_.name, implements),
         )
 
     def _embed(self, owner: Owner, embed: Embed | None) -> Embed | None:
@@ -192,6 +194,6 @@ class _Writer:
         unresolved = PropertyId(UNASSIGNED)
         return replace(embed, source_id=self.ids.properties.get((*owner, embed.source), unresolved))
 
-    def _satisfies(self, name: str, implements: tuple[str, ...]) -> tuple[PropertyId, ...]:
+    def _write_satisfies(self, name: str, implements: tuple[str, ...]) -> tuple[PropertyId, ...]:
         members = [(TypeKind.INTERFACE, interface, name) for interface in implements]
         return tuple(sorted(self.ids.properties[m] for m in members if m in self.ids.properties))

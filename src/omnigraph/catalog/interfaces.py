@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from omnigraph.catalog.declared import DeclaredProperty
-from omnigraph.catalog.findings import Findings, OwnerName
-from omnigraph.language.schema.ast import NameRef
+from omnigraph.catalog.declarations import DeclaredProperty
+from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
+from omnigraph.language.schema.schema_ast import NameRef
 
 Properties = Mapping[str, DeclaredProperty]
 
@@ -17,7 +17,7 @@ def expand_interfaces(
     own: Properties,
     implements: Sequence[NameRef],
     interfaces: Mapping[str, Properties],
-    findings: Findings,
+    findings: SchemaMistakes,
 ) -> Properties:
     """The node's own properties and those its interfaces add.
 
@@ -26,24 +26,24 @@ def expand_interfaces(
     several interfaces bring it they must agree, so their order does not matter.
     """
     injected: dict[str, tuple[str, DeclaredProperty]] = {}
-    for ref in _known(owner, implements, interfaces, findings):
+    for ref in _find_known(owner, implements, interfaces, findings):
         for name, offered in interfaces[ref.name].items():
             if name in own:
                 _check_type(owner, own[name], ref, offered, findings)
             elif name in injected:
                 first_interface, accepted = injected[name]
-                merged = _agree(owner, first_interface, accepted, ref, offered, findings)
+                merged = _check_agreement(owner, first_interface, accepted, ref, offered, findings)
                 injected[name] = (first_interface, merged)
             else:
-                injected[name] = (ref.name, _inject(offered, ref))
+                injected[name] = (ref.name, _inject_property(offered, ref))
     return {**own, **{name: declared for name, (_, declared) in injected.items()}}
 
 
-def _known(
+def _find_known(
     owner: OwnerName,
     implements: Sequence[NameRef],
     interfaces: Mapping[str, Properties],
-    findings: Findings,
+    findings: SchemaMistakes,
 ) -> list[NameRef]:
     known: dict[str, NameRef] = {}
     for ref in implements:
@@ -63,7 +63,7 @@ def _check_type(
     own: DeclaredProperty,
     ref: NameRef,
     offered: DeclaredProperty,
-    findings: Findings,
+    findings: SchemaMistakes,
 ) -> None:
     ours, theirs = own.property.type, offered.property.type
     if ours != theirs:
@@ -72,7 +72,7 @@ def _check_type(
         findings.error("S110", message, own.type_span)
 
 
-def _inject(offered: DeclaredProperty, ref: NameRef) -> DeclaredProperty:
+def _inject_property(offered: DeclaredProperty, ref: NameRef) -> DeclaredProperty:
     # A clash of constraints is a mistake of this node, so it is shown where the node asks for them.
     return replace(
         offered,
@@ -81,15 +81,15 @@ def _inject(offered: DeclaredProperty, ref: NameRef) -> DeclaredProperty:
     )
 
 
-def _agree(
+def _check_agreement(
     owner: OwnerName,
     first_interface: str,
     accepted: DeclaredProperty,
     ref: NameRef,
     offered: DeclaredProperty,
-    findings: Findings,
+    findings: SchemaMistakes,
 ) -> DeclaredProperty:
-    again = _inject(offered, ref)
+    again = _inject_property(offered, ref)
     old_names = {accepted.renamed_from, again.renamed_from} - {None}
     if accepted != again or len(old_names) > 1:
         name = accepted.property.name
@@ -97,10 +97,12 @@ def _agree(
             f"{owner} gets property '{name}' from interfaces {first_interface} and {ref.name} "
             "with incompatible property semantics"
         )
-        hint = f"declare '{name}' in {owner} to settle it" if _same_type(accepted, again) else None
+        hint = (
+            f"declare '{name}' in {owner} to settle it" if _is_same_type(accepted, again) else None
+        )
         findings.error("S111", message, ref.span, hint=hint)
     return replace(accepted, renamed_from=accepted.renamed_from or again.renamed_from)
 
 
-def _same_type(left: DeclaredProperty, right: DeclaredProperty) -> bool:
+def _is_same_type(left: DeclaredProperty, right: DeclaredProperty) -> bool:
     return left.property.type == right.property.type

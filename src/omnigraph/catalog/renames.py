@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.catalog.draft import Draft, Member, Owner
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     Catalog,
     EdgeType,
     InterfaceType,
@@ -14,6 +13,7 @@ from omnigraph.catalog.model import (
     Property,
     TypeKind,
 )
+from omnigraph.catalog.draft import Draft, Member, Owner
 from omnigraph.errors import Diagnostic, Severity
 from omnigraph.language.source import Problems, Span
 
@@ -39,7 +39,7 @@ IDENTITY_CODES: Mapping[str, str] = {
 """The code of everything identification can say about a rename hint; the last two only warn."""
 
 
-def types_by_owner(catalog: Catalog) -> dict[Owner, SchemaType]:
+def list_types_by_owner(catalog: Catalog) -> dict[Owner, SchemaType]:
     """Every type in the order ids are given: interfaces, nodes, edges, each by name."""
     types: dict[Owner, SchemaType] = {}
     types |= {(TypeKind.INTERFACE, name): t for name, t in sorted(catalog.interfaces.items())}
@@ -66,7 +66,7 @@ def match_declarations(draft: Draft, accepted: Catalog) -> Continuity:
     return Continuity(matcher.types, matcher.properties, tuple(matcher.notes))
 
 
-def inert_hints(draft: Draft) -> tuple[Diagnostic, ...]:
+def list_inert_hints(draft: Draft) -> tuple[Diagnostic, ...]:
     """A note for each hint of a schema that creates a graph, where there is nothing to rename."""
     spans = [(draft.span_of(owner), old) for owner, old in draft.type_renames.items()]
     spans += [(draft.span_of(m[:2], m[2]), old) for m, old in draft.property_renames.items()]
@@ -87,7 +87,10 @@ class _Matcher:
 
     def __init__(self, draft: Draft, accepted: Catalog) -> None:
         self.draft = draft
-        self.desired, self.accepted = types_by_owner(draft.catalog), types_by_owner(accepted)
+        self.desired, self.accepted = (
+            list_types_by_owner(draft.catalog),
+            list_types_by_owner(accepted),
+        )
         self.types: dict[Owner, SchemaType] = {}
         self.properties: dict[Member, Property] = {}
         self.problems = Problems(draft.source, "catalog")
@@ -97,7 +100,7 @@ class _Matcher:
     def match_types(self) -> None:
         self.types = {o: self.accepted[o] for o in self.desired if o in self.accepted}
         taken = {owner: owner[1] for owner in self.types}
-        for owner, old in self._type_hints():
+        for owner, old in self._list_type_hints():
             kind, name = owner
             if owner in self.accepted:
                 self._note_ignored(name, old, self.draft.span_of(owner))
@@ -122,7 +125,7 @@ class _Matcher:
         exact = [p.name for p in after.properties if p.name in accepted]
         taken = {name: name for name in exact}
         self.properties |= {(*owner, name): accepted[name] for name in exact}
-        for name, old in self._member_hints(owner, after):
+        for name, old in self._list_member_hints(owner, after):
             span = self.draft.span_of(owner, name)
             if name in accepted:
                 self._note_ignored(name, old, span)
@@ -133,23 +136,23 @@ class _Matcher:
             else:
                 self.properties[*owner, name] = accepted[old]
                 taken[old] = name
-        for name, old in self._inherited_hints(after):
+        for name, old in self._list_inherited_hints(after):
             if name not in accepted and old in accepted and old not in taken:
                 self.properties[*owner, name] = accepted[old]
                 taken[old] = name
 
-    def _type_hints(self) -> Iterable[tuple[Owner, str]]:
+    def _list_type_hints(self) -> Iterable[tuple[Owner, str]]:
         hints = self.draft.type_renames.items()
         return sorted(hints, key=lambda h: (self.draft.span_of(h[0]), h[0]))
 
-    def _member_hints(self, owner: Owner, type_: SchemaType) -> Iterable[tuple[str, str]]:
+    def _list_member_hints(self, owner: Owner, type_: SchemaType) -> Iterable[tuple[str, str]]:
         """The hints written in this declaration itself, in the order of the text."""
         names = [p.name for p in type_.properties if p.declared_directly]
         names.sort(key=lambda name: (self.draft.span_of(owner, name), name))
         renames = self.draft.property_renames
         return [(name, renames[*owner, name]) for name in names if (*owner, name) in renames]
 
-    def _inherited_hints(self, type_: SchemaType) -> Iterator[tuple[str, str]]:
+    def _list_inherited_hints(self, type_: SchemaType) -> Iterator[tuple[str, str]]:
         """The hints of interfaces for what they inject: a property renamed there is renamed here.
 
         They were not written here, so one that does not fit is no mistake of this declaration.
@@ -212,7 +215,7 @@ class _Matcher:
         )
 
     def _refuse_hints_of_new(self, owner: Owner, type_: SchemaType) -> None:
-        for name, old in self._member_hints(owner, type_):
+        for name, old in self._list_member_hints(owner, type_):
             self.problems.add(
                 OWNER_IS_NEW,
                 f"property '{name}' cannot be renamed from '{old}': {owner[0]} '{owner[1]}' is new",

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     Annotation,
     Catalog,
     Constraint,
@@ -27,17 +27,17 @@ from omnigraph.types.property import PropertyType
 Json = dict[str, JsonValue]
 
 
-def shape_hash(catalog: Catalog) -> str:
+def hash_shape(catalog: Catalog) -> str:
     """`sha256:<hex>` over the compact JSON of the shape; a draft's catalog will do as well."""
-    return text_hash(compact_json(shape(catalog)))
+    return hash_text(compact_json(build_shape(catalog)))
 
 
-def shape(catalog: Catalog) -> Json:
+def build_shape(catalog: Catalog) -> Json:
     """The schema as plain JSON values."""
     return {
-        "interfaces": [_interface(i) for i in catalog.interfaces.values()],
-        "nodes": [_node(n) for n in catalog.nodes.values()],
-        "edges": [_edge(e) for e in catalog.edges.values()],
+        "interfaces": [_shape_interface(i) for i in catalog.interfaces.values()],
+        "nodes": [_shape_node(n) for n in catalog.nodes.values()],
+        "edges": [_shape_edge(e) for e in catalog.edges.values()],
     }
 
 
@@ -47,11 +47,11 @@ def compact_json(value: JsonValue) -> str:
     )
 
 
-def text_hash(text: str) -> str:
+def hash_text(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def type_json(type_: PropertyType) -> Json:
+def encode_type(type_: PropertyType) -> Json:
     """A property type as plans and records show it; a vector's scalar is `{"Vector": n}`."""
     scalar: JsonValue = {"Vector": type_.dimension} if type_.is_vector else str(type_.scalar)
     values = None if type_.enum_values is None else list(type_.enum_values)
@@ -63,12 +63,12 @@ def type_json(type_: PropertyType) -> Json:
     }
 
 
-def _property(property_: Property) -> Json:
+def _shape_property(property_: Property) -> Json:
     return {
         "name": property_.name,
-        "type": type_json(property_.type),
+        "type": encode_type(property_.type),
         "declared_directly": property_.declared_directly,
-        "annotations": _annotations(property_.annotations),
+        "annotations": _shape_annotations(property_.annotations),
         "embed": _embed(property_.embed),
         # A list, because a default may itself be any JSON scalar.
         "default": [] if property_.default is None else [property_.default.value],
@@ -79,19 +79,19 @@ def _embed(embed: Embed | None) -> Json | None:
     return None if embed is None else {"source": embed.source, "model": embed.model}
 
 
-def _properties(properties: Iterable[Property]) -> list[Json]:
-    return [_property(p) for p in properties]
+def _shape_properties(properties: Iterable[Property]) -> list[Json]:
+    return [_shape_property(p) for p in properties]
 
 
-def _annotations(annotations: Iterable[Annotation]) -> list[JsonValue]:
+def _shape_annotations(annotations: Iterable[Annotation]) -> list[JsonValue]:
     return [[a.name, a.value, a.keywords] for a in annotations]
 
 
-def _constraints(constraints: Iterable[Constraint]) -> list[Json]:
-    return [_constraint(c) for c in constraints]
+def _shape_constraints(constraints: Iterable[Constraint]) -> list[Json]:
+    return [_shape_constraint(c) for c in constraints]
 
 
-def _constraint(constraint: Constraint) -> Json:
+def _shape_constraint(constraint: Constraint) -> Json:
     return {
         "kind": str(constraint.kind),
         "columns": list(constraint.columns),
@@ -102,31 +102,31 @@ def _constraint(constraint: Constraint) -> Json:
     }
 
 
-def _interface(interface: InterfaceType) -> Json:
+def _shape_interface(interface: InterfaceType) -> Json:
     return {
         "name": interface.name,
-        "properties": _properties(interface.properties),
-        "constraints": _constraints(interface.constraints),
+        "properties": _shape_properties(interface.properties),
+        "constraints": _shape_constraints(interface.constraints),
     }
 
 
-def _node(node: NodeType) -> Json:
+def _shape_node(node: NodeType) -> Json:
     return {
         "name": node.name,
-        "annotations": _annotations(node.annotations),
+        "annotations": _shape_annotations(node.annotations),
         "implements": list(node.implements),
-        "properties": _properties(node.properties),
-        "constraints": _constraints(node.constraints),
+        "properties": _shape_properties(node.properties),
+        "constraints": _shape_constraints(node.constraints),
     }
 
 
-def _edge(edge: EdgeType) -> Json:
+def _shape_edge(edge: EdgeType) -> Json:
     return {
         "name": edge.name,
-        "annotations": _annotations(edge.annotations),
+        "annotations": _shape_annotations(edge.annotations),
         "from": edge.from_type,
         "to": edge.to_type,
         "cardinality": {"min": edge.minimum, "max": edge.maximum},
-        "properties": _properties(edge.properties),
-        "constraints": _constraints(edge.constraints),
+        "properties": _shape_properties(edge.properties),
+        "constraints": _shape_constraints(edge.constraints),
     }

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
-from omnigraph.cli.files import open_output
-from omnigraph.cli.output import json_text
-from omnigraph.cli.rows import Answer, as_csv, as_jsonl, as_kv, as_table
+from omnigraph.cli.input_files import open_output
+from omnigraph.cli.output import encode_json
+from omnigraph.cli.result_formats import Answer, render_csv, render_jsonl, render_kv, render_table
 
 if TYPE_CHECKING:
     from omnigraph.graph.query_result import QueryResult
@@ -32,31 +32,33 @@ def write_answer(
         with open_output(out, force=force) as file:
             write(file)
         return
-    lines = answer_lines(result, chosen, config)
+    lines = render_answer(result, chosen, config)
     first = next(lines)  # what goes wrong while reading goes wrong before anything is written
     with open_output(out, force=force) as file:
         for line in (first, *lines):
             file.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
 
-def answer_lines(result: QueryResult, chosen: str, config: OperatorConfig) -> Iterator[str]:
+def render_answer(result: QueryResult, chosen: str, config: OperatorConfig) -> Iterator[str]:
     """The rows as lines of text."""
     document = result.wire()
     if chosen == "json":
-        yield json_text(document)
+        yield encode_json(document)
         return
     columns, rows = document["columns"], document["rows"]
     assert isinstance(columns, list) and isinstance(rows, list)  # noqa: PT018
     answer = Answer(document, columns, rows)
     yield from {
-        "jsonl": lambda: as_jsonl(answer),
-        "csv": lambda: as_csv(answer),
-        "kv": lambda: as_kv(answer),
-        "table": lambda: as_table(answer, config.table_max_column_width, config.table_cell_layout),
+        "jsonl": lambda: render_jsonl(answer),
+        "csv": lambda: render_csv(answer),
+        "kv": lambda: render_kv(answer),
+        "table": lambda: render_table(
+            answer, config.table_max_column_width, config.table_cell_layout
+        ),
     }[chosen]()
 
 
-def mutation_line(done: MutationResult) -> str:
+def render_mutation(done: MutationResult) -> str:
     """What a mutation did, in one line."""
     return (
         f"changed {done.branch} via {done.query_name}: "

@@ -22,17 +22,17 @@ _OLD_NAMES = {"ingest": "load"}
 """Commands of their own, since they take more for granted than their successor."""
 
 
-def rewritten(argv: Sequence[str]) -> list[str]:
+def reorder_arguments(argv: Sequence[str]) -> list[str]:
     """The same command with its flags behind the verb and its verb by its usual name."""
-    flags, rest = _leading_flags(list(argv))
-    rest = _renamed(rest)
+    flags, rest = _take_leading_flags(list(argv))
+    rest = _replace_old_names(rest)
     if not flags or not rest:
         return [*flags, *rest]
     end = rest.index("--") if "--" in rest else len(rest)
     return [*rest[:end], *flags, *rest[end:]]
 
 
-def _leading_flags(argv: list[str]) -> tuple[list[str], list[str]]:
+def _take_leading_flags(argv: list[str]) -> tuple[list[str], list[str]]:
     at = 0
     while at < len(argv):
         name, equals, _ = argv[at].partition("=")
@@ -42,7 +42,7 @@ def _leading_flags(argv: list[str]) -> tuple[list[str], list[str]]:
     return argv[:at], argv[at:]
 
 
-def _renamed(rest: list[str]) -> list[str]:
+def _replace_old_names(rest: list[str]) -> list[str]:
     if not rest:
         return rest
     verb, *others = rest

@@ -20,7 +20,7 @@ FILE_NAME = "config.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class OperatorProfile:
     """A named scope: exactly one of a server, a cluster and a store."""
 
     name: str
@@ -71,7 +71,7 @@ class OperatorConfig:
     actor: str | None = None
     servers: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, str] = field(default_factory=dict)
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    profiles: Mapping[str, OperatorProfile] = field(default_factory=dict)
     aliases: Mapping[str, Alias] = field(default_factory=dict)
     output: str = "table"
     table_max_column_width: int = 80
@@ -90,7 +90,7 @@ class OperatorConfig:
             "clusters": dict(self.clusters),
             "profiles": sorted(self.profiles),
             "aliases": sorted(self.aliases),
-            "active_profile": active_profile(),
+            "active_profile": find_active_profile(),
             "output": self.output,
             "table_max_column_width": self.table_max_column_width,
             "table_cell_layout": self.table_cell_layout,
@@ -99,10 +99,10 @@ class OperatorConfig:
             "default_graph": self.default_graph,
         }
 
-    def profile(self, name: str) -> Profile:
+    def profile(self, name: str) -> OperatorProfile:
         found = self.profiles.get(name)
         if found is None:
-            raise BadRequest(f"there is no profile '{name}'; {self._known(self.profiles)}")
+            raise BadRequest(f"there is no profile '{name}'; {self._find_known(self.profiles)}")
         if found.problem:
             raise BadRequest(found.problem)
         return found
@@ -110,17 +110,17 @@ class OperatorConfig:
     def alias(self, name: str) -> Alias:
         found = self.aliases.get(name)
         if found is None:
-            raise BadRequest(f"there is no alias '{name}'; {self._known(self.aliases)}")
+            raise BadRequest(f"there is no alias '{name}'; {self._find_known(self.aliases)}")
         if found.problem:
             raise BadRequest(found.problem)
         return found
 
-    def _known(self, names: Mapping[str, object]) -> str:
-        place = self.path or config_folder() / FILE_NAME
+    def _find_known(self, names: Mapping[str, object]) -> str:
+        place = self.path or find_config_folder() / FILE_NAME
         return f"known: {', '.join(sorted(names))}" if names else f"{place} names none"
 
 
-def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
+def find_config_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where the operator's files are; the default where no home is known is never there."""
     given = CommandLineSettings.from_environment(environment).home
     try:
@@ -129,7 +129,7 @@ def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
         return Path(given)
 
 
-def active_profile(environment: Mapping[str, str] = os.environ) -> str | None:
+def find_active_profile(environment: Mapping[str, str] = os.environ) -> str | None:
     """The profile the environment asks for."""
     return CommandLineSettings.from_environment(environment).profile
 
@@ -153,28 +153,28 @@ class _Reader:
         self._path, self._warn = path, warn
 
     def config(self, body: object) -> OperatorConfig:
-        top = self._mapping(body, "the file")
+        top = self._read_mapping(body, "the file")
         known = ("operator", "servers", "clusters", "profiles", "defaults", "aliases")
         self._note_unknown(top, known, "")
-        operator = self._mapping(top.get("operator"), "operator")
+        operator = self._read_mapping(top.get("operator"), "operator")
         self._note_unknown(operator, ("actor",), "operator.")
-        defaults = self._mapping(top.get("defaults"), "defaults")
+        defaults = self._read_mapping(top.get("defaults"), "defaults")
         config = OperatorConfig(
-            actor=self._text(operator, "actor"),
-            servers=self._named(top, "servers", "url"),
-            clusters=self._named(top, "clusters", "root"),
-            profiles=self._profiles(top),
-            aliases=self._aliases(top),
+            actor=self._read_text(operator, "actor"),
+            servers=self._read_named(top, "servers", "url"),
+            clusters=self._read_named(top, "clusters", "root"),
+            profiles=self._read_profiles(top),
+            aliases=self._read_aliases(top),
             path=self._path,
-            **self._defaults(defaults),  # type: ignore[arg-type]
+            **self._read_defaults(defaults),  # type: ignore[arg-type]
         )
         if config.default_server and config.default_store:
-            raise self._wrong("defaults.server and defaults.store exclude each other")
+            raise self._make_wrong("defaults.server and defaults.store exclude each other")
         if config.default_store and config.default_graph:
-            raise self._wrong("defaults.default_graph makes no sense with defaults.store")
+            raise self._make_wrong("defaults.default_graph makes no sense with defaults.store")
         return config
 
-    def _defaults(self, defaults: Mapping[str, object]) -> dict[str, object]:
+    def _read_defaults(self, defaults: Mapping[str, object]) -> dict[str, object]:
         names = (
             "output",
             "table_max_column_width",
@@ -186,73 +186,75 @@ class _Reader:
         self._note_unknown(defaults, names, "defaults.")
         width = defaults.get("table_max_column_width", 80)
         if not isinstance(width, int) or isinstance(width, bool):
-            raise self._wrong("defaults.table_max_column_width must be a number")
+            raise self._make_wrong("defaults.table_max_column_width must be a number")
         return {
-            "output": self._choice(defaults, "output", OUTPUT_FORMATS),
+            "output": self._read_choice(defaults, "output", OUTPUT_FORMATS),
             "table_max_column_width": width,
-            "table_cell_layout": self._choice(defaults, "table_cell_layout", CELL_LAYOUTS),
-            "default_server": self._text(defaults, "server"),
-            "default_store": self._text(defaults, "store"),
-            "default_graph": self._text(defaults, "default_graph"),
+            "table_cell_layout": self._read_choice(defaults, "table_cell_layout", CELL_LAYOUTS),
+            "default_server": self._read_text(defaults, "server"),
+            "default_store": self._read_text(defaults, "store"),
+            "default_graph": self._read_text(defaults, "default_graph"),
         }
 
-    def _choice(self, body: Mapping[str, object], name: str, choices: tuple[str, ...]) -> str:
+    def _read_choice(self, body: Mapping[str, object], name: str, choices: tuple[str, ...]) -> str:
         value = body.get(name, choices[0])
         if value not in choices:
-            raise self._wrong(f"defaults.{name} must be one of {', '.join(choices)}")
+            raise self._make_wrong(f"defaults.{name} must be one of {', '.join(choices)}")
         return str(value)
 
-    def _named(self, top: Mapping[str, object], group: str, member: str) -> dict[str, str]:
+    def _read_named(self, top: Mapping[str, object], group: str, member: str) -> dict[str, str]:
         found = {}
-        for name, body in self._mapping(top.get(group), group).items():
-            entry = self._mapping(body, f"{group}.{name}")
+        for name, body in self._read_mapping(top.get(group), group).items():
+            entry = self._read_mapping(body, f"{group}.{name}")
             self._note_unknown(entry, (member,), f"{group}.{name}.")
-            value = self._text(entry, member)
+            value = self._read_text(entry, member)
             if value is None:
-                raise self._wrong(f"{group}.{name} needs {member}")
+                raise self._make_wrong(f"{group}.{name} needs {member}")
             found[name] = value
         return found
 
-    def _profiles(self, top: Mapping[str, object]) -> dict[str, Profile]:
+    def _read_profiles(self, top: Mapping[str, object]) -> dict[str, OperatorProfile]:
         names = ("server", "cluster", "store", "default_graph")
         found = {}
-        for name, body in self._mapping(top.get("profiles"), "profiles").items():
-            entry = self._mapping(body, f"profiles.{name}")
+        for name, body in self._read_mapping(top.get("profiles"), "profiles").items():
+            entry = self._read_mapping(body, f"profiles.{name}")
             self._note_unknown(entry, names, f"profiles.{name}.")
-            found[name] = Profile(name, *(self._text(entry, member) for member in names))
+            found[name] = OperatorProfile(
+                name, *(self._read_text(entry, member) for member in names)
+            )
         return found
 
-    def _aliases(self, top: Mapping[str, object]) -> dict[str, Alias]:
+    def _read_aliases(self, top: Mapping[str, object]) -> dict[str, Alias]:
         texts = ("query", "server", "graph", "store", "file", "format")
         found = {}
-        for name, body in self._mapping(top.get("aliases"), "aliases").items():
+        for name, body in self._read_mapping(top.get("aliases"), "aliases").items():
             place = f"aliases.{name}"
-            entry = self._mapping(body, place)
+            entry = self._read_mapping(body, place)
             self._note_unknown(entry, (*texts, "args", "params", "mutate"), f"{place}.")
-            given = {text: self._text(entry, text) for text in texts}
+            given = {text: self._read_text(entry, text) for text in texts}
             if given["format"] not in (None, *OUTPUT_FORMATS):
-                raise self._wrong(f"{place}.format must be one of {', '.join(OUTPUT_FORMATS)}")
+                raise self._make_wrong(f"{place}.format must be one of {', '.join(OUTPUT_FORMATS)}")
             args, mutate = entry.get("args") or [], entry.get("mutate", False)
             if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
-                raise self._wrong(f"{place}.args must be a list of names")
+                raise self._make_wrong(f"{place}.args must be a list of names")
             if not isinstance(mutate, bool):
-                raise self._wrong(f"{place}.mutate must be true or false")
-            params = self._mapping(entry.get("params"), f"{place}.params")
+                raise self._make_wrong(f"{place}.mutate must be true or false")
+            params = self._read_mapping(entry.get("params"), f"{place}.params")
             found[name] = Alias(name, args=tuple(args), params=params, mutate=mutate, **given)
         return found
 
-    def _mapping(self, value: object, what: str) -> Mapping[str, object]:
+    def _read_mapping(self, value: object, what: str) -> Mapping[str, object]:
         if value is None:
             return {}
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-            raise self._wrong(f"{what} must be a mapping")
+            raise self._make_wrong(f"{what} must be a mapping")
         return value
 
-    def _text(self, body: Mapping[str, object], name: str) -> str | None:
+    def _read_text(self, body: Mapping[str, object], name: str) -> str | None:
         value = body.get(name)
         if value is None or isinstance(value, str):
             return value or None
-        raise self._wrong(f"{name} must be text")
+        raise self._make_wrong(f"{name} must be text")
 
     def _note_unknown(
         self, body: Mapping[str, object], known: tuple[str, ...], prefix: str
@@ -261,5 +263,5 @@ class _Reader:
             if name not in known:
                 self._warn(f"{self._path}: unknown key '{prefix}{name}' is ignored")
 
-    def _wrong(self, problem: str) -> BadRequest:
+    def _make_wrong(self, problem: str) -> BadRequest:
         return BadRequest(f"{self._path}: {problem}")

@@ -23,7 +23,7 @@ _OTHERS = 0o077
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class BearerToken:
     """A token, the declared server it belongs to, if any, and where it was found."""
 
     text: str = field(repr=False)
@@ -31,7 +31,7 @@ class Token:
     source: str
 
 
-def server_of(url: str, servers: Mapping[str, str]) -> str | None:
+def find_server(url: str, servers: Mapping[str, str]) -> str | None:
     """The declared server an address belongs to: the one whose own address is most of it.
 
     An address belongs only where a part of the path ends: `http://h:8080` does not own
@@ -47,20 +47,20 @@ def server_of(url: str, servers: Mapping[str, str]) -> str | None:
 
 def choose_token(
     url: str, servers: Mapping[str, str], environment: Mapping[str, str], path: Path
-) -> Token | None:
+) -> BearerToken | None:
     """The token for an address; one that is kept for a server goes to no other."""
-    server = server_of(url, servers)
+    server = find_server(url, servers)
     if server is not None:
         variable = f"{TOKEN_PREFIX}{server.upper().replace('-', '_')}"
         given = environment.get(variable, "").strip()
         if given:
-            return Token(given, server, variable)
+            return BearerToken(given, server, variable)
         kept = read_token(path, server)
         if kept:
-            return Token(kept, server, str(path))
+            return BearerToken(kept, server, str(path))
     common = CommandLineSettings.from_environment(environment).bearer_token
     source = CommandLineSettings.variable("bearer_token")
-    return Token(common, server, source) if common else None
+    return BearerToken(common, server, source) if common else None
 
 
 def read_token(path: Path, server: str) -> str | None:
@@ -69,7 +69,7 @@ def read_token(path: Path, server: str) -> str | None:
     Raises:
         BadRequest: others may read the file; then no token is taken from it.
     """
-    for name, lines in _sections(_read(path)):
+    for name, lines in _split_sections(_read(path)):
         if name == server:
             for line in lines:
                 key, equals, value = line.partition("=")
@@ -83,7 +83,7 @@ def store_token(path: Path, server: str, token: str) -> None:
     check_name(server)
     if not token or any(character in token for character in "\r\n"):
         raise BadRequest("a token is one line of text")
-    kept = _without(_read(path), server)
+    kept = _remove_section(_read(path), server)
     if kept and not kept.endswith("\n"):
         kept += "\n"
     _write(path, f"{kept}[{server}]\ntoken = {token}\n")
@@ -93,7 +93,7 @@ def remove_token(path: Path, server: str) -> None:
     """Forget the token of a server, if there is one."""
     check_name(server)
     text = _read(path)
-    kept = _without(text, server)
+    kept = _remove_section(text, server)
     if kept != text:
         _write(path, kept)
 
@@ -115,7 +115,7 @@ def _read(path: Path) -> str:
         raise BadRequest(f"cannot read {path}: {error}") from error
 
 
-def _sections(text: str) -> list[tuple[str | None, list[str]]]:
+def _split_sections(text: str) -> list[tuple[str | None, list[str]]]:
     """The lines of the file by section, each with its end; comments belong where they stand."""
     found: list[tuple[str | None, list[str]]] = [(None, [])]
     for line in text.splitlines(keepends=True):
@@ -127,11 +127,11 @@ def _sections(text: str) -> list[tuple[str | None, list[str]]]:
     return found
 
 
-def _without(text: str, server: str) -> str:
+def _remove_section(text: str, server: str) -> str:
     """The text without the section of a server; comments in it may be about the next one."""
     return "".join(
         line
-        for name, lines in _sections(text)
+        for name, lines in _split_sections(text)
         for line in lines
         if name != server or line.lstrip().startswith("#")
     )

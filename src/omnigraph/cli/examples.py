@@ -120,7 +120,7 @@ EXAMPLES = {
 }
 
 
-def examples(verb: str) -> str:
+def render_examples(verb: str) -> str:
     """The end of the help of a command; the first line keeps click from filling the others."""
     lines = "\n".join(f"  {line}" for line in EXAMPLES[verb])
     return f"\b\nExamples:\n{lines}"

@@ -61,7 +61,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
 def _on_unraisable(trouble: sys.UnraisableHookArgs) -> None:
     """While an object is removed, Python prints a trace, forgets the interrupt and goes on."""
     if isinstance(trouble.exc_value, KeyboardInterrupt):
-        _come_again()
+        _repeat_interrupt()
     else:
         sys.__unraisablehook__(trouble)
 
@@ -71,12 +71,12 @@ def _on_printed(
 ) -> None:
     """Native code prints an error that it cannot pass on before it goes on or fails."""
     if isinstance(error, KeyboardInterrupt):
-        _come_again()
+        _repeat_interrupt()
     else:
         sys.__excepthook__(kind, error, trace)
 
 
-def _come_again() -> None:
+def _repeat_interrupt() -> None:
     """Interrupt once more, right after the place where nothing can be raised."""
     again = threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), signal.SIGINT))
     again.daemon = True

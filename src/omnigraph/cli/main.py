@@ -11,8 +11,8 @@ from typing import TextIO
 
 import click
 
-from omnigraph.cli.arguments import rewritten
-from omnigraph.cli.failures import EXIT_FAILURE, fail_request, fail_usage, fail_with
+from omnigraph.cli.arguments import reorder_arguments
+from omnigraph.cli.error_output import EXIT_FAILURE, fail_request, fail_usage, fail_with
 from omnigraph.cli.interrupts import (
     EXIT_INTERRUPTED,
     ignore_interrupts,
@@ -20,50 +20,74 @@ from omnigraph.cli.interrupts import (
     raise_interrupts,
 )
 from omnigraph.cli.lazy import Entry, LazyGroup
-from omnigraph.cli.terminal import make_room, shown_progress
+from omnigraph.cli.terminal import make_room, show_progress
 from omnigraph.version import __version__
 
 _COMMANDS = "omnigraph.cli.commands"
 
 ENTRIES = {
-    "query": Entry(f"{_COMMANDS}.query", "query", "Run a read query."),
-    "alias": Entry(f"{_COMMANDS}.alias", "alias", "Run a query by the operator's own name."),
-    "load": Entry(f"{_COMMANDS}.load", "load", "Load records as one commit."),
-    "ingest": Entry(f"{_COMMANDS}.load", "ingest", "The old name of load.", hidden=True),
-    "mutate": Entry(f"{_COMMANDS}.mutate", "mutate", "Run a mutation as one commit."),
-    "shell": Entry(f"{_COMMANDS}.shell", "shell", "Type queries at a prompt."),
-    "export": Entry(f"{_COMMANDS}.export", "export", "Write a branch as JSON lines."),
-    "blob": Entry(f"{_COMMANDS}.blob", "blob", "Read blobs, which no query returns."),
-    "snapshot": Entry(f"{_COMMANDS}.snapshot", "snapshot", "Show what makes up a branch."),
-    "branch": Entry(f"{_COMMANDS}.branch", "branch", "Create, merge, rename and delete branches."),
-    "tag": Entry(f"{_COMMANDS}.tag", "tag", "Name commits that are to stay."),
-    "commit": Entry(f"{_COMMANDS}.commit", "commit", "Look at the history."),
-    "diff": Entry(f"{_COMMANDS}.diff", "diff", "Show what is different between two places."),
-    "changes": Entry(f"{_COMMANDS}.changes", "changes", "Follow what commits change."),
-    "consumer": Entry(f"{_COMMANDS}.consumer", "consumer", "Keep changes for those who follow."),
-    "entity": Entry(f"{_COMMANDS}.entity", "entity", "Look at single entities."),
-    "init": Entry(f"{_COMMANDS}.init", "init", "Create a graph."),
-    "clone": Entry(f"{_COMMANDS}.clone", "clone", "Copy a graph to another address."),
-    "optimize": Entry(f"{_COMMANDS}.optimize", "optimize", "Merge fragments and build indexes."),
-    "cleanup": Entry(f"{_COMMANDS}.cleanup", "cleanup", "Remove what only old commits need."),
-    "repair": Entry(f"{_COMMANDS}.repair", "repair", "Accept tables moved by something else."),
-    "verify": Entry(f"{_COMMANDS}.verify", "verify", "Look whether everything is in order."),
-    "maintain": Entry(f"{_COMMANDS}.maintain", "maintain", "Optimize and clean up when due."),
-    "recover": Entry(f"{_COMMANDS}.recover", "recover", "Settle interrupted writes."),
-    "recovery": Entry(f"{_COMMANDS}.recover", "recovery", "Look at interrupted writes."),
-    "schema": Entry(f"{_COMMANDS}.schema", "schema", "Look at schemas and plan changes."),
-    "lint": Entry(f"{_COMMANDS}.lint", "lint", "Check a query file against a schema."),
-    "fmt": Entry(f"{_COMMANDS}.fmt", "fmt", "Format schema and query files."),
-    "explain": Entry(f"{_COMMANDS}.explain", "explain", "Show the plan of a query."),
+    "query": Entry(f"{_COMMANDS}.query_command", "query", "Run a read query."),
+    "alias": Entry(
+        f"{_COMMANDS}.alias_command", "alias", "Run a query by the operator's own name."
+    ),
+    "load": Entry(f"{_COMMANDS}.load_command", "load", "Load records as one commit."),
+    "ingest": Entry(f"{_COMMANDS}.load_command", "ingest", "The old name of load.", hidden=True),
+    "mutate": Entry(f"{_COMMANDS}.mutate_command", "mutate", "Run a mutation as one commit."),
+    "shell": Entry(f"{_COMMANDS}.shell_command", "shell", "Type queries at a prompt."),
+    "export": Entry(f"{_COMMANDS}.export_command", "export", "Write a branch as JSON lines."),
+    "blob": Entry(f"{_COMMANDS}.blob_command", "blob", "Read blobs, which no query returns."),
+    "snapshot": Entry(f"{_COMMANDS}.snapshot_command", "snapshot", "Show what makes up a branch."),
+    "branch": Entry(
+        f"{_COMMANDS}.branch_command", "branch", "Create, merge, rename and delete branches."
+    ),
+    "tag": Entry(f"{_COMMANDS}.tag_command", "tag", "Name commits that are to stay."),
+    "commit": Entry(f"{_COMMANDS}.commit_command", "commit", "Look at the history."),
+    "diff": Entry(
+        f"{_COMMANDS}.diff_command", "diff", "Show what is different between two places."
+    ),
+    "changes": Entry(f"{_COMMANDS}.changes_command", "changes", "Follow what commits change."),
+    "consumer": Entry(
+        f"{_COMMANDS}.consumer_command", "consumer", "Keep changes for those who follow."
+    ),
+    "entity": Entry(f"{_COMMANDS}.entity_command", "entity", "Look at single entities."),
+    "init": Entry(f"{_COMMANDS}.init_command", "init", "Create a graph."),
+    "clone": Entry(f"{_COMMANDS}.clone_command", "clone", "Copy a graph to another address."),
+    "optimize": Entry(
+        f"{_COMMANDS}.optimize_command", "optimize", "Merge fragments and build indexes."
+    ),
+    "cleanup": Entry(
+        f"{_COMMANDS}.cleanup_command", "cleanup", "Remove what only old commits need."
+    ),
+    "repair": Entry(
+        f"{_COMMANDS}.repair_command", "repair", "Accept tables moved by something else."
+    ),
+    "verify": Entry(
+        f"{_COMMANDS}.verify_command", "verify", "Look whether everything is in order."
+    ),
+    "maintain": Entry(
+        f"{_COMMANDS}.maintain_command", "maintain", "Optimize and clean up when due."
+    ),
+    "recover": Entry(f"{_COMMANDS}.recover_command", "recover", "Settle interrupted writes."),
+    "recovery": Entry(f"{_COMMANDS}.recover_command", "recovery", "Look at interrupted writes."),
+    "schema": Entry(f"{_COMMANDS}.schema_command", "schema", "Look at schemas and plan changes."),
+    "lint": Entry(f"{_COMMANDS}.lint_command", "lint", "Check a query file against a schema."),
+    "fmt": Entry(f"{_COMMANDS}.fmt_command", "fmt", "Format schema and query files."),
+    "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
     "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
     "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
-    "embed": Entry(f"{_COMMANDS}.embed", "embed", "Embed the texts of records in a file."),
-    "login": Entry(f"{_COMMANDS}.login", "login", "Keep the token for a server."),
-    "logout": Entry(f"{_COMMANDS}.login", "logout", "Forget the token for a server."),
-    "config": Entry(f"{_COMMANDS}.config", "config", "Look at the operator's configuration."),
-    "profile": Entry(f"{_COMMANDS}.profile", "profile", "Look at the operator's profiles."),
-    "completion": Entry(f"{_COMMANDS}.completion", "completion", "Complete words in the shell."),
-    "version": Entry(f"{_COMMANDS}.version", "version", "Print the release and storage format."),
+    "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
+    "login": Entry(f"{_COMMANDS}.login_command", "login", "Keep the token for a server."),
+    "logout": Entry(f"{_COMMANDS}.login_command", "logout", "Forget the token for a server."),
+    "config": Entry(
+        f"{_COMMANDS}.config_command", "config", "Look at the operator's configuration."
+    ),
+    "profile": Entry(f"{_COMMANDS}.profile_command", "profile", "Look at the operator's profiles."),
+    "completion": Entry(
+        f"{_COMMANDS}.completion_command", "completion", "Complete words in the shell."
+    ),
+    "version": Entry(
+        f"{_COMMANDS}.version_command", "version", "Print the release and storage format."
+    ),
 }
 
 LEGEND = """\
@@ -110,7 +134,7 @@ def _finish(argv: Sequence[str]) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A name that is no UTF-8 must not end a command that only wants to repeat it.
             sys.stdout.reconfigure(errors="backslashreplace")
-        with shown_progress(quiet="--quiet" in argv):
+        with show_progress(quiet="--quiet" in argv):
             code = run(argv)
         if code != EXIT_INTERRUPTED and not _flush():
             code = code or EXIT_FAILURE
@@ -149,7 +173,7 @@ def _drop(stream: TextIO | None) -> None:
 def run(argv: Sequence[str]) -> int:
     wants_json = "--json" in argv
     try:
-        arguments = rewritten(argv)
+        arguments = reorder_arguments(argv)
         result = omnigraph.main(arguments, prog_name="omnigraph", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.UsageError as error:

@@ -11,10 +11,10 @@ from omnigraph.cli.terminal import make_room
 
 def print_json(document: object) -> None:
     """One JSON document: two-space indent, UTF-8 as it is, one newline at the end."""
-    click.echo(json_text(document))
+    click.echo(encode_json(document))
 
 
-def json_text(document: object) -> str:
+def encode_json(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 

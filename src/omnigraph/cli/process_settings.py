@@ -16,16 +16,16 @@ def read_settings() -> Settings:
     """What the environment asks for; a variable that looks like ours and is not is warned about."""
     from omnigraph.settings import Settings
 
-    for problem in unknown_settings():
+    for problem in describe_unknown_settings():
         note(f"warning: {problem}")
     return Settings.from_environment(os.environ)
 
 
-def unknown_settings() -> Iterator[str]:
+def describe_unknown_settings() -> Iterator[str]:
     """A sentence for each variable that is named like a setting and is none."""
-    from omnigraph.environment import unknown_variables
+    from omnigraph.environment import find_unknown_variables
     from omnigraph.settings import SETTINGS
 
-    for name, meant in unknown_variables(os.environ, SETTINGS):
+    for name, meant in find_unknown_variables(os.environ, SETTINGS):
         hint = f"; did you mean {meant}?" if meant else ""
         yield f"no such setting {name}{hint}"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.answers import answer_lines, mutation_line
+from omnigraph.cli.answers import render_answer, render_mutation
 from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
-from omnigraph.cli.failures import described
+from omnigraph.cli.error_output import describe_error
 from omnigraph.cli.interrupts import forget_interrupt, is_interrupt
-from omnigraph.cli.output import json_text, note
-from omnigraph.cli.shell_input import Completer, as_query, statements, words_of
+from omnigraph.cli.output import encode_json, note
+from omnigraph.cli.shell_input import Completer, list_words, split_statements, wrap_as_query
 from omnigraph.errors import OmniError
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class Shell:
         """Run one statement and say whether it worked; mistakes are shown, not raised."""
         try:
             if statement.startswith("."):
-                self._command(statement)
+                self._run_command(statement)
             else:
-                self._query(as_query(statement))
+                self._run_query(wrap_as_query(statement))
         except OmniError as error:
             if is_interrupt(error):
                 raise KeyboardInterrupt from error
-            note(described(error))
+            note(describe_error(error))
             return False
         except click.ClickException as error:
             note(f"error: {error.format_message()}")
@@ -65,45 +65,45 @@ class Shell:
 
     def completer(self) -> Completer:
         """Completes names as the schema of the graph has them now."""
-        return Completer(COMMANDS, lambda: words_of(self.graph.catalog))
+        return Completer(COMMANDS, lambda: list_words(self.graph.catalog))
 
-    def _command(self, statement: str) -> None:
+    def _run_command(self, statement: str) -> None:
         name, _, rest = statement.partition(" ")
         command = COMMANDS.get(name)
         if command is None:
             raise click.ClickException(f"there is no command '{name}'; .help lists them")
         command.run(self, rest.strip())
 
-    def _query(self, text: str) -> None:
+    def _run_query(self, text: str) -> None:
         view = self.graph.at(branch=self.branch)
         if view.explain_json(text)["kind"] == "read":
             self.show(view.query(text, None, self.params))
             return
         done = self.graph.mutate(text, None, self.params, branch=self.branch)
-        click.echo(mutation_line(done))
+        click.echo(render_mutation(done))
 
     def show(self, result: QueryResult) -> None:
-        for line in answer_lines(result, self.format, self.config):
+        for line in render_answer(result, self.format, self.config):
             click.echo(line)
 
 
-def _help(shell: Shell, rest: str) -> None:  # noqa: ARG001
+def _run_help(shell: Shell, rest: str) -> None:  # noqa: ARG001
     width = max(len(command.usage) for command in COMMANDS.values())
     for command in COMMANDS.values():
         click.echo(f"{command.usage.ljust(width)}  {command.meaning}")
     click.echo("\nAnything else is a query, or the body of one: match { … } return { … }")
 
 
-def _schema(shell: Shell, rest: str) -> None:  # noqa: ARG001
+def _run_schema(shell: Shell, rest: str) -> None:  # noqa: ARG001
     click.echo(shell.graph.schema.rstrip("\n"))
 
 
-def _types(shell: Shell, rest: str) -> None:  # noqa: ARG001
+def _run_types(shell: Shell, rest: str) -> None:  # noqa: ARG001
     for table in shell.graph.snapshot(shell.branch).tables:
         click.echo(f"{table.table_key}  {table.row_count} rows")
 
 
-def _branch(shell: Shell, rest: str) -> None:
+def _run_branch(shell: Shell, rest: str) -> None:
     if rest:
         shell.graph.snapshot(rest)
         shell.branch = rest
@@ -111,7 +111,7 @@ def _branch(shell: Shell, rest: str) -> None:
         click.echo(f"{'*' if name == shell.branch else ' '} {name}")
 
 
-def _commits(shell: Shell, rest: str) -> None:
+def _run_commits(shell: Shell, rest: str) -> None:
     if rest and not rest.isdigit():
         raise click.ClickException("how many commits is a number")
     for one in shell.graph.commits(shell.branch)[: int(rest or 10)]:
@@ -126,35 +126,35 @@ def _format(shell: Shell, rest: str) -> None:
     click.echo(shell.format)
 
 
-def _params(shell: Shell, rest: str) -> None:
-    from omnigraph.cli.files import read_parameters
+def _run_params(shell: Shell, rest: str) -> None:
+    from omnigraph.cli.input_files import read_parameters
 
     if rest:
         given = read_parameters(rest, None)
         shell.params = dict(given) if given else None
-    click.echo(json_text(shell.params))
+    click.echo(encode_json(shell.params))
 
 
 def _explain(shell: Shell, rest: str) -> None:
     if not rest:
         raise click.ClickException("give the query after .explain, on the same line")
-    click.echo(shell.graph.at(branch=shell.branch).explain(as_query(rest)))
+    click.echo(shell.graph.at(branch=shell.branch).explain(wrap_as_query(rest)))
 
 
-def _quit(shell: Shell, rest: str) -> None:  # noqa: ARG001
+def _run_quit(shell: Shell, rest: str) -> None:  # noqa: ARG001
     raise _Quit
 
 
 COMMANDS = {
-    ".help": ShellCommand(".help", "list these commands", _help),
-    ".schema": ShellCommand(".schema", "print the schema", _schema),
-    ".types": ShellCommand(".types", "count the rows of every type", _types),
-    ".branch": ShellCommand(".branch [NAME]", "list the branches, or work on another", _branch),
-    ".commits": ShellCommand(".commits [N]", "show the newest commits", _commits),
+    ".help": ShellCommand(".help", "list these commands", _run_help),
+    ".schema": ShellCommand(".schema", "print the schema", _run_schema),
+    ".types": ShellCommand(".types", "count the rows of every type", _run_types),
+    ".branch": ShellCommand(".branch [NAME]", "list the branches, or work on another", _run_branch),
+    ".commits": ShellCommand(".commits [N]", "show the newest commits", _run_commits),
     ".format": ShellCommand(".format [F]", "show or set how rows are printed", _format),
-    ".params": ShellCommand(".params [JSON]", "show or set the parameters of queries", _params),
+    ".params": ShellCommand(".params [JSON]", "show or set the parameters of queries", _run_params),
     ".explain": ShellCommand(".explain QUERY", "show the plan of a query", _explain),
-    ".quit": ShellCommand(".quit", "leave; so does the end of the input", _quit),
+    ".quit": ShellCommand(".quit", "leave; so does the end of the input", _run_quit),
 }
 
 
@@ -166,7 +166,7 @@ def run_interactively(shell: Shell, read_line: Callable[[str], str] = input) -> 
             note(notice)  # in here, for another interrupt may come while it is said
             forget_interrupt()
             notice = ""
-            for statement in statements(_typed(read_line)):
+            for statement in split_statements(_read_typed_lines(read_line)):
                 notice = INTERRUPTED
                 shell.run(statement)
                 notice = ""
@@ -177,7 +177,7 @@ def run_interactively(shell: Shell, read_line: Callable[[str], str] = input) -> 
         return
 
 
-def _typed(read_line: Callable[[str], str]) -> Iterator[str]:
+def _read_typed_lines(read_line: Callable[[str], str]) -> Iterator[str]:
     from omnigraph.cli.shell_input import is_whole
 
     waiting = ""
@@ -197,7 +197,7 @@ def run_script(shell: Shell) -> int:
     """Run what is piped in up to the first mistake; the exit code."""
     assert sys.stdin is not None, "the caller has looked"
     try:
-        for statement in statements(iter(sys.stdin)):
+        for statement in split_statements(iter(sys.stdin)):
             if not shell.run(statement):
                 return 1
     except _Quit:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omnigraph.catalog.model import Catalog
+    from omnigraph.catalog.catalog import Catalog
 
 KEYWORDS = (
     "and", "as", "asc", "avg", "bm25", "contains", "count", "delete", "desc", "insert", "limit",
@@ -51,7 +51,7 @@ def is_whole(text: str) -> bool:
     return is_ended or is_one_line or depth < 0
 
 
-def as_query(text: str) -> str:
+def wrap_as_query(text: str) -> str:
     """The statement as a query of its own; a body alone gets the name `shell`."""
     body = text.strip().removesuffix(";")
     return body if body.split(None, 1)[0].startswith(("query", "//", "/*")) else wrap(body)
@@ -62,7 +62,7 @@ def wrap(body: str) -> str:
     return f"query shell() {{ {body}\n}}"
 
 
-def statements(lines: Iterator[str]) -> Iterator[str]:
+def split_statements(lines: Iterator[str]) -> Iterator[str]:
     """Whole statements out of lines; what is left at the end is one more."""
     waiting = ""
     for line in lines:
@@ -75,7 +75,7 @@ def statements(lines: Iterator[str]) -> Iterator[str]:
         yield waiting.strip()
 
 
-def words_of(catalog: Catalog) -> tuple[str, ...]:
+def list_words(catalog: Catalog) -> tuple[str, ...]:
     """Every name of the schema that can stand in a query."""
     names: set[str] = set()
     for type_ in catalog.by_table_key.values():

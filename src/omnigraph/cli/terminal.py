@@ -75,7 +75,9 @@ def describe(news: Progress, seconds: float) -> str:
     return f"{news.what}{told}, {seconds:.0f} s"
 
 
-def wants_progress(stream: TextIO | None, environment: Mapping[str, str] = os.environ) -> bool:
+def should_show_progress(
+    stream: TextIO | None, environment: Mapping[str, str] = os.environ
+) -> bool:
     """Whether a line that draws over itself makes sense there."""
     if stream is None or not stream.isatty():
         return False
@@ -83,10 +85,10 @@ def wants_progress(stream: TextIO | None, environment: Mapping[str, str] = os.en
 
 
 @contextmanager
-def shown_progress(*, quiet: bool) -> Iterator[None]:
+def show_progress(*, quiet: bool) -> Iterator[None]:
     """Draw progress on stderr within the block, if it is a terminal and nobody minds."""
     global _line
-    if quiet or not wants_progress(sys.stderr):
+    if quiet or not should_show_progress(sys.stderr):
         yield
         return
     _line = ProgressLine(sys.stderr)

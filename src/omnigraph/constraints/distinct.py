@@ -9,7 +9,7 @@ _WORTH_LOADING = 1 << 20
 """With fewer values Arrow is done before Polars is loaded."""
 
 
-def all_differ(values: pa.Array) -> bool:
+def are_distinct(values: pa.Array) -> bool:
     """Whether no value stands twice; NULL counts as a value."""
     if len(values) < _WORTH_LOADING:
         return len(pc.unique(values)) == len(values)

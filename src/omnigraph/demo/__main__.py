@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 import omnigraph
-from omnigraph.cli.failures import fail_request, fail_usage, fail_with
+from omnigraph.cli.error_output import fail_request, fail_usage, fail_with
 from omnigraph.cli.interrupts import EXIT_INTERRUPTED
 from omnigraph.demo.papers import FILE_NAMES, PAPERS, Literature
 
@@ -56,7 +56,7 @@ def main(target: Path, engine: str, papers: int) -> None:
     work_on_a_branch(graph)
     look_back(graph, loaded)
     maintain(graph)
-    click.echo(f"\nAll of it took {time.perf_counter() - began:.0f} s. {goodbye(target)}")
+    click.echo(f"\nAll of it took {time.perf_counter() - began:.0f} s. {render_goodbye(target)}")
 
 
 def make_way(target: Path, data: Path) -> None:
@@ -85,12 +85,12 @@ def is_ours(place: Path) -> bool:
 def load(graph: omnigraph.Graph, places: list[Path], engine: str) -> omnigraph.LoadResult:
     with step(f"loaded every file in one commit ({engine})"):
         loaded = graph.load(list(places), "append", engine=engine)
-    nodes, edges = counts(graph)
+    nodes, edges = count_entities(graph)
     say(f"{nodes:,} nodes and {edges:,} edges, each checked: values, keys, endpoints, cardinality")
     return loaded
 
 
-def counts(graph: omnigraph.Graph, branch: str = "main") -> tuple[int, int]:
+def count_entities(graph: omnigraph.Graph, branch: str = "main") -> tuple[int, int]:
     tables = graph.snapshot(branch).tables
     return (
         sum(t.row_count for t in tables if t.table_key.startswith("node:")),
@@ -127,7 +127,7 @@ def work_on_a_branch(graph: omnigraph.Graph) -> None:
         gone = review.mutate(QUERIES, "retract", {"paper": "paper-0"})
     say(f"retracting one took {gone.affected_edges:,} edges along")
     for branch in ("main", "review"):
-        nodes, edges = counts(graph, branch)
+        nodes, edges = count_entities(graph, branch)
         say(f"{branch}: {nodes:,} nodes, {edges:,} edges")
 
 
@@ -154,7 +154,7 @@ def maintain(graph: omnigraph.Graph) -> None:
     say("nothing wrong" if not findings else f"{len(findings)} findings")
 
 
-def goodbye(target: Path) -> str:
+def render_goodbye(target: Path) -> str:
     return f"""The graph stays in {target}:
 
   ./dev run snapshot {target}

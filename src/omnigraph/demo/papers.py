@@ -68,12 +68,12 @@ class Literature:
         """One file for each type, in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         tables = (
-            self._nodes("Venue", self._venues()),
-            self._nodes("Author", self._authors()),
-            self._nodes("Paper", self._papers()),
-            self._wrote(),
-            self._cites(),
-            self._appeared(),
+            self._make_nodes("Venue", self._make_venues()),
+            self._make_nodes("Author", self._make_authors()),
+            self._make_nodes("Paper", self._make_papers()),
+            self._make_wrote(),
+            self._make_cites(),
+            self._make_appeared(),
         )
         places = [folder / name for name in FILE_NAMES]
         for place, rows in zip(places, tables, strict=True):
@@ -82,67 +82,68 @@ class Literature:
 
     # --- nodes -----------------------------------------------------------------------------------
 
-    def _nodes(self, type_: str, columns: pl.DataFrame) -> pl.DataFrame:
+    def _make_nodes(self, type_: str, columns: pl.DataFrame) -> pl.DataFrame:
         return columns.select(pl.lit(type_).alias("type"), pl.struct(pl.all()).alias("data"))
 
-    def _venues(self) -> pl.DataFrame:
-        name = _joined(
-            self._words(_MANNER, self.venues), self._words([" ".join(_SUBJECTS)], self.venues)
+    def _make_venues(self) -> pl.DataFrame:
+        name = _join_columns(
+            self._draw_words(_MANNER, self.venues),
+            self._draw_words([" ".join(_SUBJECTS)], self.venues),
         )
         return pl.DataFrame(
             {
-                "slug": _slugs("venue", np.arange(self.venues)),
+                "slug": _make_slugs("venue", np.arange(self.venues)),
                 "name": name.str.to_titlecase(),
                 "kind": np.array(["conference", "journal"])[self._draw.integers(0, 2, self.venues)],
             }
         )
 
-    def _authors(self) -> pl.DataFrame:
+    def _make_authors(self) -> pl.DataFrame:
         return pl.DataFrame(
             {
-                "slug": _slugs("author", np.arange(self.authors)),
-                "name": _joined(self._words([_FIRST, _LAST], self.authors)),
+                "slug": _make_slugs("author", np.arange(self.authors)),
+                "name": _join_columns(self._draw_words([_FIRST, _LAST], self.authors)),
                 "country": pl.Series(_COUNTRIES).gather(
                     self._draw.integers(0, len(_COUNTRIES), self.authors)
                 ),
             }
         )
 
-    def _papers(self) -> pl.DataFrame:
-        title = _joined(
-            self._words(_MANNER[:1], self.papers),
-            self._subject_words(2),
-            self._words(_MANNER[1:], self.papers),
+    def _make_papers(self) -> pl.DataFrame:
+        title = _join_columns(
+            self._draw_words(_MANNER[:1], self.papers),
+            self._draw_subject_words(2),
+            self._draw_words(_MANNER[1:], self.papers),
         )
-        abstract = _joined(
-            self._subject_words(12), self._words([" ".join(_SUBJECTS)] * 6, self.papers)
+        abstract = _join_columns(
+            self._draw_subject_words(12), self._draw_words([" ".join(_SUBJECTS)] * 6, self.papers)
         )
         noise = self._draw.normal(scale=0.6, size=(self.papers, DIMENSIONS))
         meaning = (self._centres[self.subjects] + noise).round(3)
         return pl.DataFrame(
             {
-                "slug": _slugs("paper", np.arange(self.papers)),
+                "slug": _make_slugs("paper", np.arange(self.papers)),
                 "title": title.str.to_titlecase(),
                 "abstract": abstract,
-                "year": self._years(),
+                "year": self._draw_years(),
                 "meaning": pl.Series(meaning, dtype=pl.Array(pl.Float64, DIMENSIONS)).cast(
                     pl.List(pl.Float64)
                 ),
             }
         )
 
-    def _years(self) -> np.ndarray:
+    def _draw_years(self) -> np.ndarray:
         """Papers are numbered as they appear, and more appear every year."""
         span = LAST_YEAR - FIRST_YEAR
         return (FIRST_YEAR + span * np.sqrt(np.arange(self.papers) / self.papers)).astype(np.int64)
 
-    def _words(self, lists: Sequence[str], count: int) -> list[pl.Series]:
+    def _draw_words(self, lists: Sequence[str], count: int) -> list[pl.Series]:
         return [
             pl.Series(words).gather(self._draw.integers(0, len(words), count))
             for words in (text.split() for text in lists)
         ]
 
-    def _subject_words(self, count: int) -> list[pl.Series]:
+    def _draw_subject_words(self, count: int) -> list[pl.Series]:
         """Words of each paper's own subject."""
         vocabulary = pl.Series([word for text in _SUBJECTS for word in text.split()])
         size = len(vocabulary) // len(_SUBJECTS)
@@ -151,7 +152,7 @@ class Literature:
 
     # --- edges -----------------------------------------------------------------------------------
 
-    def _wrote(self) -> pl.DataFrame:
+    def _make_wrote(self) -> pl.DataFrame:
         """One to four authors a paper; a few authors write much."""
         papers = np.repeat(np.arange(self.papers), self._draw.integers(1, 5, self.papers))
         authors = (self._draw.random(len(papers)) ** 1.7 * self.authors).astype(np.int64)
@@ -159,36 +160,36 @@ class Literature:
         position = pl.DataFrame({"paper": pairs[:, 0]}).select(
             pl.int_range(pl.len()).over("paper").alias("position")
         )
-        return _edges("Wrote", "author", pairs[:, 1], "paper", pairs[:, 0]).with_columns(
+        return _make_edges("Wrote", "author", pairs[:, 1], "paper", pairs[:, 0]).with_columns(
             data=pl.struct(position["position"])
         )
 
-    def _cites(self) -> pl.DataFrame:
+    def _make_cites(self) -> pl.DataFrame:
         """Papers cite older ones, and the famous most of all."""
         citing = np.repeat(
             np.arange(1, self.papers), self._draw.poisson(CITATIONS_PER_PAPER, self.papers - 1)
         )
         cited = (self._draw.random(len(citing)) ** 2.2 * citing).astype(np.int64)
         pairs = np.unique(np.stack([citing, cited], axis=1), axis=0)
-        return _edges("Cites", "paper", pairs[:, 0], "paper", pairs[:, 1])
+        return _make_edges("Cites", "paper", pairs[:, 0], "paper", pairs[:, 1])
 
-    def _appeared(self) -> pl.DataFrame:
+    def _make_appeared(self) -> pl.DataFrame:
         papers = np.flatnonzero(self._draw.random(self.papers) < 0.95)
         venues = self._draw.integers(0, self.venues, len(papers))
-        return _edges("AppearedIn", "paper", papers, "venue", venues)
+        return _make_edges("AppearedIn", "paper", papers, "venue", venues)
 
 
-def _slugs(prefix: str, numbers: np.ndarray) -> pl.Series:
+def _make_slugs(prefix: str, numbers: np.ndarray) -> pl.Series:
     return pl.select(pl.concat_str(pl.lit(f"{prefix}-"), pl.Series(numbers))).to_series()
 
 
-def _joined(*words: Sequence[pl.Series]) -> pl.Series:
+def _join_columns(*words: Sequence[pl.Series]) -> pl.Series:
     columns = [one for group in words for one in group]
     return pl.select(pl.concat_str(*columns, separator=" ")).to_series()
 
 
-def _edges(
+def _make_edges(
     name: str, source: str, sources: np.ndarray, target: str, targets: np.ndarray
 ) -> pl.DataFrame:
-    ends = {"from": _slugs(source, sources), "to": _slugs(target, targets)}
+    ends = {"from": _make_slugs(source, sources), "to": _make_slugs(target, targets)}
     return pl.DataFrame(ends).select(pl.lit(name).alias("edge"), pl.all())

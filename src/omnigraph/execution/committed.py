@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.execution.read.reader import Reader
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.execution.read.table_reader import Reader
 from omnigraph.identity import TableKey
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.table import Table
 
 
 class CommittedRows:

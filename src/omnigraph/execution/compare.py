@@ -43,49 +43,49 @@ _WHOLE_BOUNDS = {pa.int64(): (-(2.0**63), 2.0**63), pa.uint64(): (0.0, 2.0**64)}
 
 def compare(op: Comparator, left: Datum, right: Datum, rows: int) -> pa.Array:
     """One truth value for each of `rows` rows; NULL where either side is NULL."""
-    left, right = _in_one_piece(left), _in_one_piece(right)
+    left, right = _combine_chunks(left), _combine_chunks(right)
     if pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return pa.nulls(rows, pa.bool_())
     match op:
         case Comparator.HAS:
             return _has(left, right, rows)
         case Comparator.CONTAINS | Comparator.STARTS_WITH | Comparator.ENDS_WITH:
-            return _text(op, as_column(left, rows), right)
+            return _compare_texts(op, to_column(left, rows), right)
         case _:
-            return _ordered(op, as_column(left, rows), right)
+            return _compare_order(op, to_column(left, rows), right)
 
 
-def as_column(datum: Datum, rows: int) -> pa.Array:
+def to_column(datum: Datum, rows: int) -> pa.Array:
     """The datum as one array: a single value is repeated."""
-    flat = _in_one_piece(datum)
+    flat = _combine_chunks(datum)
     return pa.repeat(flat, rows) if isinstance(flat, pa.Scalar) else flat
 
 
-def _in_one_piece(datum: Datum) -> Datum:
+def _combine_chunks(datum: Datum) -> Datum:
     return datum.combine_chunks() if isinstance(datum, pa.ChunkedArray) else datum
 
 
 # --- order and equality --------------------------------------------------------------------------
 
 
-def _ordered(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
+def _compare_order(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
     kinds = (left.type, right.type)
     if left.type == right.type or not all(map(_is_number, kinds)):
         return _ORDERED[op](left, right)
     if all(map(pa.types.is_integer, kinds)):
-        return _whole_against_whole(op, left, right)
+        return _compare_integers(op, left, right)
     if all(map(pa.types.is_floating, kinds)):
         return _ORDERED[op](left.cast(pa.float64()), right.cast(pa.float64()))
     if pa.types.is_integer(left.type):
-        return _whole_against_float(op, left, as_column(right, len(left)))
-    return _whole_against_float(_MIRRORED[op], as_column(right, len(left)), left)
+        return _compare_integer_with_float(op, left, to_column(right, len(left)))
+    return _compare_integer_with_float(_MIRRORED[op], to_column(right, len(left)), left)
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _whole_against_whole(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
+def _compare_integers(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
     if pa.uint64() not in (left.type, right.type):
         return _ORDERED[op](left.cast(pa.int64()), right.cast(pa.int64()))
     # Wide unsigned numbers fit no signed column: compare as decimals, which hold both.
@@ -93,7 +93,7 @@ def _whole_against_whole(op: Comparator, left: pa.Array, right: Datum) -> pa.Arr
     return _ORDERED[op](left.cast(wide), right.cast(wide))
 
 
-def _whole_against_float(op: Comparator, whole: pa.Array, real: pa.Array) -> pa.Array:
+def _compare_integer_with_float(op: Comparator, whole: pa.Array, real: pa.Array) -> pa.Array:
     """Whole numbers on the left, floats on the right, without rounding either.
 
     A float stands at or just above the whole number below it, its floor, and that one fits the
@@ -111,12 +111,12 @@ def _whole_against_float(op: Comparator, whole: pa.Array, real: pa.Array) -> pa.
     level = fits & (numbers == steps)
     equal = level & ~has_fraction
     less = np.where(fits, (numbers < steps) | (level & has_fraction), values >= high)
-    answer = _answer(op, less, equal, np.isnan(values))
+    answer = _evaluate_operator(op, less, equal, np.isnan(values))
     known = np.asarray(pc.and_(pc.is_valid(whole), pc.is_valid(real)))
     return pa.array(answer, mask=~known)
 
 
-def _answer(op: Comparator, less: Flags, equal: Flags, unordered: Flags) -> Flags:
+def _evaluate_operator(op: Comparator, less: Flags, equal: Flags, unordered: Flags) -> Flags:
     match op:
         case Comparator.EQ:
             return equal
@@ -140,20 +140,20 @@ def is_member(values: pa.Array, members: Iterable[object]) -> pa.Array:
     chosen = [member for member in members if member is not None]
     if _is_number(values.type):
         numbers = [member for member in chosen if isinstance(member, int | float)]
-        fitting = _whole_members if pa.types.is_integer(values.type) else _float_members
+        fitting = _match_integers if pa.types.is_integer(values.type) else _match_floats
         chosen = [*fitting(numbers, values.type)]
     found = pc.is_in(values, value_set=pa.array(chosen, values.type))
     return pc.if_else(pc.is_valid(values), found, _UNKNOWN)
 
 
-def _whole_members(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float]:
+def _match_integers(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float]:
     """Those numbers that are whole numbers of this width; the rest equal none."""
     bounds = np.iinfo(kind.to_pandas_dtype())
     whole = (int(n) for n in numbers if isinstance(n, int) or n.is_integer())
     return (n for n in whole if bounds.min <= n <= bounds.max)
 
 
-def _float_members(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float]:
+def _match_floats(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float]:
     """Those numbers that are floats of this width; the rest equal none.
 
     NaN equals nothing, and zero is there with both signs: a look-up by bits would differ.
@@ -169,22 +169,22 @@ def _has(lists: Datum, value: Datum, rows: int) -> pa.Array:
     if isinstance(lists, pa.Scalar):
         if not lists.is_valid:
             return pa.nulls(rows, pa.bool_())
-        return is_member(as_column(value, rows), lists.as_py())
+        return is_member(to_column(value, rows), lists.as_py())
     lengths = np.asarray(pc.list_value_length(lists).fill_null(0))
     # A null list may still cover elements: flattening leaves them out, so its length counts as 0.
     elements, owners = pc.list_flatten(lists), np.repeat(np.arange(rows), lengths)
     wanted = value if isinstance(value, pa.Scalar) else value.take(pa.array(owners))
-    equal = _ordered(Comparator.EQ, elements, wanted)
+    equal = _compare_order(Comparator.EQ, elements, wanted)
     found = np.zeros(rows, dtype=bool)
     found[owners[np.asarray(equal.fill_null(False), dtype=bool)]] = True
-    known = pc.and_(pc.is_valid(lists), pc.is_valid(as_column(value, rows)))
+    known = pc.and_(pc.is_valid(lists), pc.is_valid(to_column(value, rows)))
     return pa.array(found, mask=~np.asarray(known))
 
 
 # --- texts ---------------------------------------------------------------------------------------
 
 
-def _text(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
+def _compare_texts(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
     if isinstance(right, pa.Scalar):
         if not right.is_valid:
             return pa.nulls(len(left), pa.bool_())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_input import LoadMode
 
 ON_ERROR = ("fail", "skip")
 

@@ -10,14 +10,18 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.constraints.model import column
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.constraints.table_changes import get_column
 from omnigraph.errors import BadRequest
-from omnigraph.execution.assign import assigned_columns, default_value, key_ids
+from omnigraph.execution.assignments import (
+    build_assigned_columns,
+    derive_key_ids,
+    get_default_value,
+)
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.pending import Pending, PendingTable
-from omnigraph.execution.physical import logical_schema, read_by_id
-from omnigraph.execution.select import Selector
+from omnigraph.execution.select import RowSelector
+from omnigraph.execution.stored_rows import build_logical_schema, read_by_id
 from omnigraph.identity import EntityKind, TableKey, UlidSource
 from omnigraph.plan.nodes import (
     DeleteEntities,
@@ -64,7 +68,7 @@ def run_mutation(
         type_ = catalog.by_table_key[TableKey(statement.table_key)]
         match statement:
             case InsertEntity():
-                _insert(run, type_, statement, committed, given)
+                _apply_insert(run, type_, statement, committed, given)
             case UpdateEntities():
                 _update(run, type_, statement, committed, given)
             case DeleteEntities():
@@ -76,28 +80,28 @@ def run_mutation(
     return run
 
 
-def _insert(
+def _apply_insert(
     run: MutationRun,
     type_: NodeType | EdgeType,
     statement: InsertEntity,
     committed: CommittedRows,
     given: MutationInput,
 ) -> None:
-    assigned = assigned_columns(type_, statement.assignments, given.parameters, given.now)
+    assigned = build_assigned_columns(type_, statement.assignments, given.parameters, given.now)
     pending = run.pending.table(type_)
     if statement.mode is InsertMode.STRICT:
         id = pa.array([given.ids.next()])
     else:
         assert isinstance(type_, NodeType), "only nodes have keys"
-        id = key_ids(type_, assigned)
+        id = derive_key_ids(type_, assigned)
     base = None
     if statement.mode is InsertMode.PARTIAL:
-        base = _stored(type_, id, pending, committed)
-    pending.put(_row(type_, id, assigned, base), are_new=statement.mode is InsertMode.STRICT)
+        base = _find_stored(type_, id, pending, committed)
+    pending.put(_build_row(type_, id, assigned, base), are_new=statement.mode is InsertMode.STRICT)
     run.count(type_, 1)
 
 
-def _stored(
+def _find_stored(
     type_: NodeType | EdgeType, id: pa.Array, pending: PendingTable, committed: CommittedRows
 ) -> pa.Table | None:
     """The entity as it is now, pending or committed."""
@@ -107,31 +111,31 @@ def _stored(
     return found if found.num_rows else None
 
 
-def _row(
+def _build_row(
     type_: NodeType | EdgeType,
     id: pa.Array,
     assigned: Mapping[str, pa.Array],
     base: pa.Table | None,
 ) -> pa.Table:
     """One whole row: what is assigned, what is kept, and defaults for the rest."""
-    columns, schema = [], logical_schema(type_)
+    columns, schema = [], build_logical_schema(type_)
     for name in schema.names:
         if name == "id":
             columns.append(id)
         elif name in assigned:
             columns.append(assigned[name])
         elif base is not None:
-            columns.append(column(base, name))
+            columns.append(get_column(base, name))
         else:
-            columns.append(_left_out(type_, name))
+            columns.append(_find_left_out(type_, name))
     return pa.table(columns, schema=schema)
 
 
-def _left_out(type_: NodeType | EdgeType, name: str) -> pa.Array:
+def _find_left_out(type_: NodeType | EdgeType, name: str) -> pa.Array:
     property_ = type_.by_name[name]
     if property_.default is None and not property_.type.nullable:
         raise BadRequest(f"missing required property '{name}' of {type_.name}")
-    default = default_value(property_, f"{type_.name}.{name}")
+    default = get_default_value(property_, f"{type_.name}.{name}")
     return pa.array([default.as_py()], default.type)
 
 
@@ -143,9 +147,9 @@ def _update(
     given: MutationInput,
 ) -> None:
     pending = run.pending.table(type_)
-    selector = Selector(committed, given.parameters, given.now)
+    selector = RowSelector(committed, given.parameters, given.now)
     rows = selector.matching_rows(type_, statement.where, pending.rows)
-    assigned = assigned_columns(type_, statement.assignments, given.parameters, given.now)
+    assigned = build_assigned_columns(type_, statement.assignments, given.parameters, given.now)
     if not rows.num_rows:
         return
     for name, value in assigned.items():
@@ -164,7 +168,7 @@ def _delete(
     committed: CommittedRows,
     given: MutationInput,
 ) -> None:
-    selector = Selector(committed, given.parameters, given.now)
+    selector = RowSelector(committed, given.parameters, given.now)
     matched = selector.matching_ids(type_, statement.where)
     fresh = run.pending.table(type_).remove(matched)
     run.count(type_, len(fresh))
@@ -173,4 +177,4 @@ def _delete(
     for edge_key, end in statement.cascades:
         edge = catalog.by_table_key[TableKey(edge_key)]
         found = committed.find(edge.table_key, end, fresh, ["id"])
-        run.count(edge, len(run.pending.table(edge).remove(column(found, "id"))))
+        run.count(edge, len(run.pending.table(edge).remove(get_column(found, "id"))))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.constraints.model import NO_IDS, TableChange, column, without
-from omnigraph.execution.physical import no_rows
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
+from omnigraph.execution.stored_rows import make_empty_rows
 from omnigraph.identity import TableKey
 
 
@@ -26,12 +26,12 @@ class PendingTable:
 
     @property
     def ids(self) -> pa.Array:
-        return column(self.rows, "id")
+        return get_column(self.rows, "id")
 
     def put(self, rows: pa.Table, *, are_new: bool) -> None:
         """Add rows, replacing those with the same ids."""
         if self.rows.num_rows:
-            kept = self.rows.filter(without(self.ids, column(rows, "id")))
+            kept = self.rows.filter(mask_remaining(self.ids, get_column(rows, "id")))
             rows = pa.concat_tables([kept, rows]).combine_chunks()
         self.rows = rows
         self.are_all_new = self.are_all_new and are_new
@@ -39,7 +39,7 @@ class PendingTable:
     def remove(self, ids: pa.Array) -> pa.Array:
         """Mark ids as deleted; gives those that were not marked before."""
         fresh = pc.unique(ids)
-        fresh = fresh.filter(without(fresh, self.deleted))
+        fresh = fresh.filter(mask_remaining(fresh, self.deleted))
         self.deleted = pa.concat_arrays([self.deleted, fresh])
         return fresh
 
@@ -60,7 +60,7 @@ class Pending:
     def table(self, type_: NodeType | EdgeType) -> PendingTable:
         key = type_.table_key
         if key not in self.tables:
-            self.tables[key] = PendingTable(type_, no_rows(type_))
+            self.tables[key] = PendingTable(type_, make_empty_rows(type_))
         return self.tables[key]
 
     def changes(self) -> Mapping[TableKey, TableChange]:

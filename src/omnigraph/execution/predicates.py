@@ -11,7 +11,7 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.execution.compare import Datum, as_column, compare, is_member
+from omnigraph.execution.compare import Datum, compare, is_member, to_column
 from omnigraph.plan.expressions import (
     AllOf,
     AnyOf,
@@ -34,12 +34,12 @@ from omnigraph.plan.expressions import (
     TypeNameValue,
     VectorDistance,
 )
-from omnigraph.types.arrow import arrow_type
+from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.property import FLOATS, PropertyType
 
 
 @dataclass(frozen=True)
-class Scope:
+class RowScope:
     """What names mean while a predicate is evaluated.
 
     `column` gives the values of a column of a variable, one for each of `rows` rows.
@@ -51,19 +51,21 @@ class Scope:
     now: datetime.datetime
 
 
-def evaluate(predicate: Predicate, scope: Scope) -> pa.Array:
+def evaluate(predicate: Predicate, scope: RowScope) -> pa.Array:
     """True, false or NULL for each row; a row is kept only where it is true."""
     match predicate:
         case Compare(left, op, right):
-            return compare(op, value_of(left, scope), value_of(right, scope), scope.rows)
+            return compare(
+                op, evaluate_operand(left, scope), evaluate_operand(right, scope), scope.rows
+            )
         case InList(value, items):
-            return _in_list(value, items, scope)
+            return _evaluate_in_list(value, items, scope)
         case IsNull(operand):
-            return pc.is_null(as_column(value_of(operand, scope), scope.rows))
+            return pc.is_null(to_column(evaluate_operand(operand, scope), scope.rows))
         case AllOf(items):
-            return _joined(pc.and_kleene, items, scope, of_none=True)
+            return _evaluate_joined(pc.and_kleene, items, scope, of_none=True)
         case AnyOf(items):
-            return _joined(pc.or_kleene, items, scope, of_none=False)
+            return _evaluate_joined(pc.or_kleene, items, scope, of_none=False)
         case NotP(item):
             return pc.invert(evaluate(item, scope))
         case TextMatch():
@@ -72,15 +74,15 @@ def evaluate(predicate: Predicate, scope: Scope) -> pa.Array:
             assert_never(predicate)
 
 
-def keeps(predicate: Predicate, scope: Scope) -> pa.Array:
+def evaluate_mask(predicate: Predicate, scope: RowScope) -> pa.Array:
     """A mask without NULLs: the rows the predicate is true for."""
     return evaluate(predicate, scope).fill_null(False)
 
 
-def _joined(
+def _evaluate_joined(
     join: Callable[[pa.Array, pa.Array], pa.Array],
     items: tuple[Predicate, ...],
-    scope: Scope,
+    scope: RowScope,
     *,
     of_none: bool,
 ) -> pa.Array:
@@ -88,23 +90,25 @@ def _joined(
     return reduce(join, answers) if answers else pa.repeat(pa.scalar(of_none), scope.rows)
 
 
-def _in_list(value: Operand, items: Constant | ParameterValue, scope: Scope) -> pa.Array:
+def _evaluate_in_list(
+    value: Operand, items: Constant | ParameterValue, scope: RowScope
+) -> pa.Array:
     """Membership by value: the list may mix whole numbers and fractions, all taken exactly."""
     chosen = items.value if isinstance(items, Constant) else scope.parameters[items.name]
     if chosen is None:
         return pa.nulls(scope.rows, pa.bool_())
     assert isinstance(chosen, list | tuple), "the binder lets only lists through"
-    return is_member(as_column(value_of(value, scope), scope.rows), chosen)
+    return is_member(to_column(evaluate_operand(value, scope), scope.rows), chosen)
 
 
-def value_of(operand: Operand, scope: Scope) -> Datum:
+def evaluate_operand(operand: Operand, scope: RowScope) -> Datum:
     match operand:
         case Constant():
-            return scalar(operand.value, operand.type)
+            return make_scalar(operand.value, operand.type)
         case ParameterValue():
-            return scalar(scope.parameters[operand.name], operand.type)
+            return make_scalar(scope.parameters[operand.name], operand.type)
         case NowValue():
-            return scalar(scope.now, operand.type)
+            return make_scalar(scope.now, operand.type)
         case PropertyValue():
             return scope.column(operand.variable, operand.property)
         case EntityId():
@@ -123,13 +127,13 @@ def value_of(operand: Operand, scope: Scope) -> Datum:
             assert_never(operand)
 
 
-def scalar(value: object, type_: PropertyType) -> pa.Scalar:
+def make_scalar(value: object, type_: PropertyType) -> pa.Scalar:
     """One value as Arrow holds it; whole numbers become floats where floats are held."""
     if isinstance(value, tuple):
         value = list(value)
     if type_.scalar in FLOATS or type_.is_vector:
         value = [_as_float(v) for v in value] if isinstance(value, list) else _as_float(value)
-    return pa.scalar(value, arrow_type(type_))
+    return pa.scalar(value, to_arrow_type(type_))
 
 
 def _as_float(value: object) -> object:

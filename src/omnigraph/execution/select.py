@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.constraints.model import NO_IDS, column, without
-from omnigraph.execution.assign import key_ids
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.constraints.table_changes import NO_IDS, get_column, mask_remaining
+from omnigraph.execution.assignments import derive_key_ids
 from omnigraph.execution.committed import CommittedRows
-from omnigraph.execution.physical import read_by_id, read_by_row_id
-from omnigraph.execution.predicates import Scope, keeps, scalar
-from omnigraph.execution.read.arrays import Longs, as_longs
+from omnigraph.execution.predicates import RowScope, evaluate_mask, make_scalar
+from omnigraph.execution.read.arrays import Longs, to_longs
+from omnigraph.execution.read.fixed_operands import Given
 from omnigraph.execution.read.pushdown import split
-from omnigraph.execution.read.reader import ID, Found, Reader
-from omnigraph.execution.read.resolve import Given
+from omnigraph.execution.read.table_reader import ID, FoundRows, Reader
+from omnigraph.execution.stored_rows import read_by_id, read_by_row_id
 from omnigraph.plan.expressions import (
     Comparator,
     Compare,
@@ -36,8 +36,8 @@ from omnigraph.plan.expressions import (
     Predicate,
     PropertyValue,
 )
-from omnigraph.plan.walk import conjuncts, operands_of
-from omnigraph.types.arrow import arrow_type
+from omnigraph.plan.walk import list_conjuncts, list_operands_of
+from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.property import FLOATS, PropertyType, Scalar
 
 _ID_TYPE = PropertyType(Scalar.STRING)
@@ -47,7 +47,7 @@ _TAKEN_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-class Selector:
+class RowSelector:
     """Evaluates conditions of one mutation against one snapshot."""
 
     committed: CommittedRows
@@ -56,58 +56,60 @@ class Selector:
 
     def matching_ids(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array:
         """The ids of committed rows the condition is true for."""
-        named = self._named_id(type_, where)
+        named = self._find_named_id(type_, where)
         if named is None:
-            return _ids(self.committed.reader(type_), self._scan(type_, where))
-        names = sorted({ID, *_columns(where)})
+            return _read_ids(self.committed.reader(type_), self._scan(type_, where))
+        names = sorted({ID, *_list_columns(where)})
         found = self.committed.find(type_.table_key, ID, named, names)
-        return column(found.filter(self.mask(found, where)), ID)
+        return get_column(found.filter(self.mask(found, where)), ID)
 
     def matching_rows(
         self, type_: NodeType | EdgeType, where: Predicate, pending: pa.Table
     ) -> pa.Table:
         """Whole rows the condition is true for, pending ones in place of committed ones."""
         # Of a row named by its key all is read at once; else what the condition needs, then more.
-        table, named = self.committed.table(type_.table_key), self._named_id(type_, where)
+        table, named = self.committed.table(type_.table_key), self._find_named_id(type_, where)
         if named is not None:
             found = read_by_id(table, named, type_)
             found = found.filter(self.mask(found, where))
         else:
             found = read_by_row_id(table, self._scan(type_, where), type_)
-        found = found.filter(without(column(found, ID), column(pending, ID)))
+        found = found.filter(mask_remaining(get_column(found, ID), get_column(pending, ID)))
         return pa.concat_tables([found, pending.filter(self.mask(pending, where))])
 
     def mask(self, rows: pa.Table, where: Predicate) -> pa.Array:
         def values(_variable: str, name: str) -> pa.Array:
-            return column(rows, name)
+            return get_column(rows, name)
 
-        return keeps(where, Scope(rows.num_rows, values, self.parameters, self.now))
+        return evaluate_mask(where, RowScope(rows.num_rows, values, self.parameters, self.now))
 
     def _scan(self, type_: NodeType | EdgeType, where: Predicate) -> Longs:
         """The row ids of committed rows the condition is true for, in the order of the table."""
         reader = self.committed.reader(type_)
         parts = split([where], reader, Given(self.parameters, self.now))
-        names = sorted({name for part in parts.rest for name in _columns(part)})
+        names = sorted({name for part in parts.rest for name in _list_columns(part)})
         batches = reader.batches(names, parts.filter)
-        return np.concatenate([_NO_ROWS, *(self._kept(batch, parts.rest) for batch in batches)])
+        return np.concatenate(
+            [_NO_ROWS, *(self._filter_kept(batch, parts.rest) for batch in batches)]
+        )
 
-    def _kept(self, found: Found, conditions: Sequence[Predicate]) -> Longs:
+    def _filter_kept(self, found: FoundRows, conditions: Sequence[Predicate]) -> Longs:
         """The rows for which all of these conditions are true."""
 
         def values(_variable: str, name: str) -> pa.Array:
             return found.column(name)
 
-        scope = Scope(found.size, values, self.parameters, self.now)
-        masks = [keeps(condition, scope) for condition in conditions]
+        scope = RowScope(found.size, values, self.parameters, self.now)
+        masks = [evaluate_mask(condition, scope) for condition in conditions]
         if not masks:
             return found.row_ids
-        return found.row_ids[as_longs(pc.indices_nonzero(reduce(pc.and_, masks)))]
+        return found.row_ids[to_longs(pc.indices_nonzero(reduce(pc.and_, masks)))]
 
-    def _named_id(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array | None:
+    def _find_named_id(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array | None:
         """The one id a row can have if the condition fixes its id or every member of its key."""
         fixed = {
             name: pa.array([value.as_py()], value.type)
-            for name, value in self._fixed_columns(type_, where)
+            for name, value in self._list_fixed_columns(type_, where)
         }
         if ID in fixed:
             return fixed[ID]
@@ -116,20 +118,20 @@ class Selector:
         members = {member.name: fixed.get(member.name) for member in type_.key}
         if any(values is None for values in members.values()):
             return None
-        return key_ids(type_, members)
+        return derive_key_ids(type_, members)
 
-    def _fixed_columns(
+    def _list_fixed_columns(
         self, type_: NodeType | EdgeType, where: Predicate
     ) -> Iterator[tuple[str, pa.Scalar]]:
-        for part in conjuncts(where):
+        for part in list_conjuncts(where):
             if not isinstance(part, Compare) or part.op is not Comparator.EQ:
                 continue
             for side, other in ((part.left, part.right), (part.right, part.left)):
-                found = self._fixed(type_, side, other)
+                found = self._find_fixed(type_, side, other)
                 if found is not None:
                     yield found
 
-    def _fixed(
+    def _find_fixed(
         self, type_: NodeType | EdgeType, side: Operand, other: Operand
     ) -> tuple[str, pa.Scalar] | None:
         if not isinstance(side, EntityId | PropertyValue):
@@ -140,13 +142,13 @@ class Selector:
         property_ = type_.property(name)
         wanted = property_.type if property_ is not None else _ID_TYPE
         given = other.value if isinstance(other, Constant) else self.parameters[other.name]
-        value = scalar(given, other.type)
-        same = value.type == arrow_type(wanted)
+        value = make_scalar(given, other.type)
+        same = value.type == to_arrow_type(wanted)
         exact = same and wanted.scalar not in FLOATS and not wanted.is_list
         return (name, value) if exact and value.is_valid else None
 
 
-def _ids(reader: Reader, row_ids: Longs) -> pa.Array:
+def _read_ids(reader: Reader, row_ids: Longs) -> pa.Array:
     """The ids of these rows, in that order; of many, by reading the ids of all, in pieces."""
     if len(row_ids) <= reader.row_count * _TAKEN_SHARE:
         return reader.take(row_ids, [ID]).column(ID)
@@ -155,8 +157,8 @@ def _ids(reader: Reader, row_ids: Longs) -> pa.Array:
     return pa.concat_arrays([NO_IDS, *kept])
 
 
-def _columns(where: Predicate) -> Iterator[str]:
-    for operand in operands_of(where):
+def _list_columns(where: Predicate) -> Iterator[str]:
+    for operand in list_operands_of(where):
         if isinstance(operand, PropertyValue):
             yield operand.property
         elif isinstance(operand, EntityId):

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import (
     BadRequest,
     BlobIntegrity,
@@ -24,9 +24,9 @@ from omnigraph.errors import (
     EntityNotFound,
     ExternalBlobSource,
 )
-from omnigraph.graph.view import View
-from omnigraph.storage.tables.blobs import read_blob_range
-from omnigraph.storage.tables.handle import ROW_ID, Table
+from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.storage.tables.blob_columns import read_blob_range
+from omnigraph.storage.tables.table import ROW_ID, Table
 
 PIECE_BYTES = 4 << 20
 """How much of a blob is read at once."""
@@ -128,7 +128,7 @@ class Blob:
 
     def __len__(self) -> int:
         """How many bytes `read` gives."""
-        return self._readable().length
+        return self._require_readable().length
 
     def __bytes__(self) -> bytes:
         return self.read()
@@ -149,7 +149,7 @@ class Blob:
         """
         if size < 1:
             raise BadRequest("a piece of a blob has at least one byte")
-        wanted = self._readable()
+        wanted = self._require_readable()
         for start in range(wanted.start, wanted.end, size):
             yield self._read_range(start, min(start + size, wanted.end))
 
@@ -161,10 +161,10 @@ class Blob:
         ...     photo.read()
         b'els'
         """
-        wanted = self._readable()
+        wanted = self._require_readable()
         return io.BufferedReader(_BlobFile(self, wanted), PIECE_BYTES)
 
-    def _readable(self) -> ByteRange:
+    def _require_readable(self) -> ByteRange:
         if self.range is None:
             assert self.stat.uri is not None, "only an external blob has no range"
             raise ExternalBlobSource(
@@ -220,7 +220,10 @@ def check_range(start: int | None, length: int | None) -> None:
 
 
 def read_blob(
-    view: View, selector: BlobSelector, start: int | None = None, length: int | None = None
+    view: CatalogSnapshot,
+    selector: BlobSelector,
+    start: int | None = None,
+    length: int | None = None,
 ) -> Blob:
     """The blob of one cell, or the range of it from `start`, `length` bytes or to its end.
 
@@ -231,7 +234,7 @@ def read_blob(
         BlobRangeNotSatisfiable: the range starts behind the end of the value.
     """
     check_range(start, length)
-    type_ = _entity_type(view.catalog, selector)
+    type_ = _find_entity_type(view.catalog, selector)
     _require_blob(type_, selector.property)
     table = view.snapshot.table(type_.table_key)
     found = table.lookup("id", pa.array([selector.entity_id], pa.string()), [ROW_ID])
@@ -241,12 +244,14 @@ def read_blob(
     described = table.take_row_ids([row_id], [selector.property]).column(0)[0].as_py()
     if described is None:
         raise BlobIsNull(type_.table_key, selector.entity_id, selector.property)
-    stat = describe_blob(view, type_, selector, described, _etag(view, type_, selector, row_id))
-    return Blob(stat, table, row_id, _fit(stat, start, length))
+    stat = describe_blob(
+        view, type_, selector, described, _make_etag(view, type_, selector, row_id)
+    )
+    return Blob(stat, table, row_id, _fit_range(stat, start, length))
 
 
 def describe_blob(
-    view: View,
+    view: CatalogSnapshot,
     type_: NodeType | EdgeType,
     selector: BlobSelector,
     described: Mapping[str, object],
@@ -269,7 +274,7 @@ def describe_blob(
     )
 
 
-def _fit(stat: BlobStat, start: int | None, length: int | None) -> ByteRange | None:
+def _fit_range(stat: BlobStat, start: int | None, length: int | None) -> ByteRange | None:
     if stat.size is None:
         return None
     first = start or 0
@@ -279,7 +284,7 @@ def _fit(stat: BlobStat, start: int | None, length: int | None) -> ByteRange | N
     return ByteRange(first, min(end, stat.size))
 
 
-def _entity_type(catalog: Catalog, selector: BlobSelector) -> NodeType | EdgeType:
+def _find_entity_type(catalog: Catalog, selector: BlobSelector) -> NodeType | EdgeType:
     if selector.kind not in (None, "node", "edge"):
         raise BadRequest(f"an entity is a node or an edge, not '{selector.kind}'")
     node = None if selector.kind == "edge" else catalog.nodes.get(selector.type_name)
@@ -301,7 +306,9 @@ def _require_blob(type_: NodeType | EdgeType, name: str) -> None:
         raise BadRequest(f"{type_.name}.{name} is no Blob; a query reads it")
 
 
-def _etag(view: View, type_: NodeType | EdgeType, selector: BlobSelector, row_id: int) -> str:
+def _make_etag(
+    view: CatalogSnapshot, type_: NodeType | EdgeType, selector: BlobSelector, row_id: int
+) -> str:
     """Strong: it differs wherever the bytes may differ. Versions of a table never come back."""
     entry = view.snapshot.entry(type_.table_key)
     place = (view.catalog.identity_domain, entry.path, entry.owner_branch, entry.version)

@@ -24,7 +24,7 @@ from omnigraph.graph.loading import (
     read_records,
 )
 from omnigraph.graph.results import LoadResult, SkippedRows
-from omnigraph.pipeline.load import (
+from omnigraph.pipeline.bulk_load import (
     FileSource,
     FrameSource,
     LoadJob,
@@ -32,14 +32,14 @@ from omnigraph.pipeline.load import (
     Source,
     TableSource,
 )
-from omnigraph.pipeline.session import spark
-from omnigraph.pipeline.spool import spooled
+from omnigraph.pipeline.spark_session import spark
+from omnigraph.pipeline.spool import spool_input
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
 from omnigraph.settings import Settings
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
-from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 
@@ -52,7 +52,7 @@ def bulk_load(
     """Load every row or none, through the pipeline."""
     root = writer.branches.root
     created = ensure_branch(writer.branches, request)
-    tasks = _tasks(root.settings, runs_on, records)
+    tasks = _open_tasks(root.settings, runs_on, records)
     with ExitStack() as resources:
         change = _BulkLoad(root, tasks, records, request, resources)
         published = writer.write(
@@ -63,7 +63,7 @@ def bulk_load(
         )
         commit = published.commit if published else None
         plain = load_result(change.job.counts, request, commit, created=created)
-        return _with_measures(plain, change.job.measured())
+        return _with_measures(plain, change.job.list_stage_times())
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ class _BulkLoad:
     @cached_property
     def job(self) -> LoadJob:
         """Made when it is first prepared: what is written down for it needs protection."""
-        spool = self.resources.enter_context(spooled(self.root, _in_memory(self.records)))
-        source = _source(self.records, spool)
+        spool = self.resources.enter_context(spool_input(self.root, _in_memory(self.records)))
+        source = _make_source(self.records, spool)
         job = LoadJob(self.root, self.tasks, source, self.request.options)
         return self.resources.enter_context(closing(job))
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:
         return Prepared(self.job.prepare(view.snapshot, view.catalog, ticket))
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
@@ -106,14 +106,14 @@ def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
     )
 
 
-def _tasks(settings: Settings, runs_on: RunsOn, records: object) -> Tasks:
+def _open_tasks(settings: Settings, runs_on: RunsOn, records: object) -> Tasks:
     frame: Any = records
     session = runs_on.session or (frame.sparkSession if is_frame(records) else None)
     chosen = "spark" if is_frame(records) else runs_on.engine
-    return tasks_of(chosen, settings, session, runs_on.spark_conf)
+    return open_tasks(chosen, settings, session, runs_on.spark_conf)
 
 
-def tasks_of(
+def open_tasks(
     engine: str,
     settings: Settings,
     session: object | None = None,
@@ -139,7 +139,7 @@ def _in_memory(records: object) -> bytes | None:
     return data
 
 
-def _source(records: object, spool: str | None) -> Source:
+def _make_source(records: object, spool: str | None) -> Source:
     if is_table(records):
         table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
         return TableSource(table)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, BranchNotFound, ReadSetChanged, TypeNotFound
-from omnigraph.graph.view import View, Views
+from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.history.baseline import Baseline
-from omnigraph.history.changes import ChangeFilter, FindKeys, State
-from omnigraph.history.entity_history import EntityHistory, entity_history
+from omnigraph.history.entity_changes import ChangeFilter, FindKeys, State
+from omnigraph.history.entity_history import EntityHistory, read_entity_history
 from omnigraph.history.feed import (
     CommitChanges,
     FeedPage,
@@ -19,18 +19,18 @@ from omnigraph.history.feed import (
     commit_changes,
     poll,
 )
-from omnigraph.history.feed_tokens import Binding, TokenKind, decode_token
+from omnigraph.history.feed_tokens import FeedTokenKind, TokenBinding, decode_token
 from omnigraph.identity import CommitId
 from omnigraph.storage.consumers import Consumer, set_consumer
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.refs import BranchRef, find_ref
-from omnigraph.storage.tables.delta import ChangedKeys, changed_keys
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
+from omnigraph.storage.tables.table import Table
 
 Selector = Iterable[str]
 
 
-def change_filter(kinds: Selector, types: Selector, ops: Selector) -> ChangeFilter:
+def make_change_filter(kinds: Selector, types: Selector, ops: Selector) -> ChangeFilter:
     return ChangeFilter(frozenset(kinds), frozenset(types), frozenset(ops))
 
 
@@ -44,7 +44,7 @@ class RecentKeys:
         asked = tuple(None if t is None else (t.location, t.version) for t in (before, after))
         last = self._last
         if last is None or last[0] != asked:
-            last = (asked, changed_keys(before, after))
+            last = (asked, find_changed_keys(before, after))
             self._last = last
         return last[1]
 
@@ -53,11 +53,11 @@ class RecentKeys:
 class BranchHistory:
     """What the feed reads: the commits a branch can see now, and the states they left."""
 
-    views: Views
+    views: BranchSnapshots
     ref: BranchRef
     head: CommitId
     commits: Mapping[CommitId, Commit]
-    binding: Binding
+    binding: TokenBinding
     find_keys: FindKeys
     _states: dict[CommitId, State] = field(default_factory=dict, repr=False)
 
@@ -68,7 +68,7 @@ class BranchHistory:
             view = self.views.of_commit(commit)
             while len(self._states) > 1:
                 self._states.pop(next(iter(self._states)))
-            known = self._states[commit.commit_id] = state_of(view)
+            known = self._states[commit.commit_id] = make_state(view)
         return known
 
     def require_alive(self) -> None:
@@ -85,27 +85,30 @@ class BranchHistory:
         return self.state(self.commits[self.head])
 
 
-def state_of(view: View) -> State:
+def make_state(view: CatalogSnapshot) -> State:
     return State(view.snapshot, view.catalog)
 
 
 def open_history(
-    views: Views, branch: str, wanted: ChangeFilter, find_keys: FindKeys = changed_keys
+    views: BranchSnapshots,
+    branch: str,
+    wanted: ChangeFilter,
+    find_keys: FindKeys = find_changed_keys,
 ) -> BranchHistory:
     """The history of a branch as it is now; tokens are bound to that very branch."""
-    view = views.newest(branch)
+    view = views.read_newest(branch)
     snapshot, head = view.snapshot, view.snapshot.head
     commits = {c.commit_id: c for c in views.commits_at(snapshot)}
     assert head is not None, "a graph is created with a commit"
     genesis = min(commits.values(), key=lambda commit: commit.order).commit_id
     domain, incarnation = view.catalog.identity_domain, snapshot.ref.incarnation
-    binding = Binding.of(domain, genesis, incarnation, wanted.digest)
+    binding = TokenBinding.of(domain, genesis, incarnation, wanted.digest)
     wanted.check_types(view.catalog)
     return BranchHistory(views, snapshot.ref, head, commits, binding, find_keys)
 
 
 def read_commit(
-    views: Views,
+    views: BranchSnapshots,
     commit: Commit,
     wanted: ChangeFilter,
     limits: PageLimits,
@@ -121,7 +124,7 @@ def read_commit(
 
 
 def read_feed(
-    views: Views,
+    views: BranchSnapshots,
     branch: str,
     position: str,
     wanted: ChangeFilter,
@@ -134,17 +137,17 @@ def read_feed(
     return page
 
 
-def read_baseline(views: Views, branch: str, wanted: ChangeFilter) -> Baseline:
+def read_baseline(views: BranchSnapshots, branch: str, wanted: ChangeFilter) -> Baseline:
     history = open_history(views, branch, wanted)
     return Baseline(history, history.newest, wanted)
 
 
 def read_entity(
-    views: Views, branch: str, type_name: str, id: str, kind: str | None
+    views: BranchSnapshots, branch: str, type_name: str, id: str, kind: str | None
 ) -> EntityHistory:
     """Every value an entity had; none, if it never was."""
     history = open_history(views, branch, ChangeFilter())
-    found = entity_history(history, _find_type(history, type_name, kind), id)
+    found = read_entity_history(history, _find_type(history, type_name, kind), id)
     history.require_alive()
     return found
 
@@ -165,7 +168,7 @@ def _find_type(history: BranchHistory, name: str, kind: str | None) -> NodeType 
 
 
 def note_consumer(
-    views: Views, name: str, branch: str, position: str | None, lasts_s: float
+    views: BranchSnapshots, name: str, branch: str, position: str | None, lasts_s: float
 ) -> Consumer:
     """Note how far a consumer has read: up to a cursor, a commit id, or now."""
     history = open_history(views, branch, ChangeFilter())
@@ -177,7 +180,9 @@ def note_consumer(
         if wanted in history.commits:
             commit_id = wanted
         else:
-            token = decode_token(wanted, history.binding, TokenKind.FEED_CURSOR, any_filter=True)
+            token = decode_token(
+                wanted, history.binding, FeedTokenKind.FEED_CURSOR, any_filter=True
+            )
             commit_id = CommitId(token.commit)
     commit = history.commits.get(commit_id)
     if commit is None:

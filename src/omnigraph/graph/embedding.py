@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.embed.files import (
+from omnigraph.execution.embed.embed_files import (
     EmbedRequest,
     EmbedSummary,
     embed_file,
     parse_selector,
 )
-from omnigraph.execution.embed.open import open_embedder
-from omnigraph.execution.embed.pace import PacedEmbedder
+from omnigraph.execution.embed.open_embedder import open_embedder
+from omnigraph.execution.embed.rate_limit import PacedEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, parse_spec, read_manifest, read_spec
 from omnigraph.settings import Settings
 
@@ -75,7 +75,7 @@ def embed(
     >>> done.records, done.embedded_records
     (1, 1)
     """
-    files = _files(seed, input, output, spec)
+    files = _open_files(seed, input, output, spec)
     request = EmbedRequest(
         files.input,
         files.output,
@@ -92,14 +92,14 @@ def embed(
         raise BadRequest("per_minute must be more than 0")
     chosen = settings or Settings.from_environment(os.environ)
     if engine != "local":
-        return _in_tasks(request, chosen, per_minute, engine, session, spark_conf or {})
+        return _embed_in_tasks(request, chosen, per_minute, engine, session, spark_conf or {})
     embedder = open_embedder(chosen.embed)
     if per_minute is not None:
         embedder = PacedEmbedder(embedder, per_minute)
     return embed_file(request, embedder)
 
 
-def _in_tasks(
+def _embed_in_tasks(
     request: EmbedRequest,
     settings: Settings,
     per_minute: float | None,
@@ -107,14 +107,14 @@ def _in_tasks(
     session: Any,  # noqa: ANN401 - Spark is loaded only where it is used
     conf: Mapping[str, str],
 ) -> EmbedSummary:
-    from omnigraph.graph.bulk_loading import tasks_of  # noqa: PLC0415 - loads the pipeline
-    from omnigraph.pipeline.embed import embed_file_in_tasks  # noqa: PLC0415
+    from omnigraph.graph.bulk_loading import open_tasks  # noqa: PLC0415 - loads the pipeline
+    from omnigraph.pipeline.bulk_embed import embed_file_in_tasks  # noqa: PLC0415
 
-    tasks = tasks_of(engine, settings, session, conf)
+    tasks = open_tasks(engine, settings, session, conf)
     return embed_file_in_tasks(tasks, request, settings.embed, per_minute)
 
 
-def _files(
+def _open_files(
     seed: str | Path | None,
     source: str | Path | None,
     output: str | Path | None,

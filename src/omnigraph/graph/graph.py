@@ -13,14 +13,14 @@ from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch import Branch as Branch
+from omnigraph.graph.graph_view import GraphView as GraphView
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
-from omnigraph.graph.pinned import GraphView as GraphView
-from omnigraph.graph.pinned import source_text
-from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, types_html
+from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.policy.actions import Action
@@ -33,7 +33,7 @@ from omnigraph.stored_queries.registry import QueryRegistry
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import MaintainResult
-    from omnigraph.maintenance.model import CleanupResult, RepairResult, VerifyResult
+    from omnigraph.maintenance.maintenance_results import CleanupResult, RepairResult, VerifyResult
     from omnigraph.storage.clone.copy import CloneResult
     from omnigraph.storage.consumers import Consumer
     from omnigraph.storage.tags import Tag
@@ -60,7 +60,7 @@ def init(
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.create_graph(root, source_text(schema, "<schema>"), force=force)
+    opening.create_graph(root, as_source_text(schema, "<schema>"), force=force)
     return Graph(root, actor=actor)
 
 
@@ -135,7 +135,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     Traceback (most recent call last):
     omnigraph.errors.NotFoundError: there is no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
     """
-    from omnigraph.maintenance.quarantine import quarantine as set_aside
+    from omnigraph.maintenance.quarantine import quarantine_intent as set_aside
 
     root = GraphRoot.at(str(uri), settings)
     opening.require_graph(root)
@@ -163,7 +163,7 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         policy: Authority | None = None,
     ) -> None:
         opened = OpenGraph(root, read_only=read_only)
-        guard = Guard.make(policy, actor, lambda: opened.views.newest(MAIN).catalog)
+        guard = Guard.make(policy, actor, lambda: opened.views.read_newest(MAIN).catalog)
         super().__init__(opened, MAIN, guard, QueryRegistry())
 
     @property
@@ -192,12 +192,12 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
     def __reduce__(self) -> tuple[object, ...]:
         """Another process opens the graph for itself, with the same settings."""
         given = (self.uri, self.read_only, self.actor, self.policy, self._registry, self.settings)
-        return _reopened, given
+        return _reopen, given
 
     def _repr_html_(self) -> str:
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
-        return types_html(self.snapshot(), note)
+        return render_types_html(self.snapshot(), note)
 
     def _share(self, guard: Guard, registry: QueryRegistry) -> Graph:
         """Another handle of the same open graph; a copy would be one that is opened again."""
@@ -216,7 +216,7 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         if policy is None or policy is self.policy:
             guard = self._guard.with_actor(actor)
         else:
-            guard = Guard.make(policy, actor, lambda: self._open.views.newest(MAIN).catalog)
+            guard = Guard.make(policy, actor, lambda: self._open.views.read_newest(MAIN).catalog)
         return self._share(guard, self._registry)
 
     def with_queries(self, registry: QueryRegistry) -> Graph:
@@ -242,8 +242,8 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         ['add property Person.nick: String?']
         """
         self._guard.allow(Action.READ)
-        desired = compile_schema(source_text(schema, "<schema>"))
-        accepted = self._open.views.newest(MAIN).catalog
+        desired = compile_schema(as_source_text(schema, "<schema>"))
+        accepted = self._open.views.read_newest(MAIN).catalog
         return plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
 
     # --- branches -------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         >>> graph.delete_branch("review").name
         'review'
         """
-        from omnigraph.storage import branches as graph_branches
+        from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
         self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
@@ -281,7 +281,7 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         >>> graph.branches()
         ['main', 'accepted']
         """
-        from omnigraph.storage import branches as graph_branches
+        from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
         self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
@@ -381,13 +381,13 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         >>> found.confirm, sum(table.old_versions_removed for table in found.tables)
         (False, 0)
         """
-        from omnigraph.maintenance.cleanup import cleanup, preview
+        from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
         from omnigraph.maintenance.retention import Retention
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN)
         age = None if older_than is None else older_than.total_seconds()
-        clean = cleanup if confirm else preview
+        clean = run_cleanup if confirm else preview_cleanup
         return clean(self._open.views.root, Retention(keep, age))
 
     def verify(self, *, deep: bool = False) -> VerifyResult:
@@ -407,11 +407,11 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         >>> graph.maintain().due.is_any
         False
         """
-        from omnigraph.maintenance.autopilot import take_turn
+        from omnigraph.maintenance.autopilot import run_once
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN)
-        return take_turn(self._open.views, self.settings.autopilot)
+        return run_once(self._open.views, self.settings.autopilot)
 
     # --- recovery -------------------------------------------------------------------------------
 
@@ -440,10 +440,10 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         []
         """
         self._guard.allow(Action.ADMIN)
-        return recovering.pending(self._open.views.root)
+        return recovering.list_pending(self._open.views.root)
 
 
-def _reopened(
+def _reopen(
     uri: str,
     read_only: bool,  # noqa: FBT001
     actor: str | None,

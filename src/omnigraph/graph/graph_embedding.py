@@ -11,19 +11,19 @@ from uuid import uuid4
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest, ReadSetChanged
-from omnigraph.execution.embed.open import chosen_model, open_embedder
+from omnigraph.execution.embed.open_embedder import choose_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec, parse_spec, read_spec
-from omnigraph.execution.load import LoadMode
-from omnigraph.graph.bulk_loading import tasks_of
+from omnigraph.execution.load_input import LoadMode
+from omnigraph.graph.bulk_loading import open_tasks
 from omnigraph.identity import MAIN
-from omnigraph.pipeline.embed import GraphEmbedding, forget_answers, graph_targets
+from omnigraph.pipeline.bulk_embed import GraphEmbedding, forget_answers, list_graph_targets
 from omnigraph.pipeline.staged_load import StagedLoad, StagedWrite
-from omnigraph.pipeline.staging import StagingArea
+from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.staged import Ticket
-from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class GraphEmbedSummary:
         }
 
 
-def spec_of(spec: str | Path | Mapping[str, object] | None) -> EmbedSpec | None:
+def parse_embed_spec(spec: str | Path | Mapping[str, object] | None) -> EmbedSpec | None:
     if spec is None:
         return None
     return parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
@@ -77,8 +77,8 @@ def embed_graph(writer: Writer, request: GraphEmbedRequest) -> GraphEmbedSummary
         raise BadRequest("per_minute must be more than 0")
     settings = writer.branches.root.settings
     open_embedder(settings.embed)  # a missing key is said before anything is started
-    tasks = tasks_of(request.engine, settings, request.session, request.spark_conf)
-    with closing(_Embedding(request, tasks, chosen_model(settings.embed))) as change:
+    tasks = open_tasks(request.engine, settings, request.session, request.spark_conf)
+    with closing(_Embedding(request, tasks, choose_model(settings.embed))) as change:
         published = writer.write(change, branch=request.branch, actor=request.actor)
     forget_answers(writer.branches.root)
     return GraphEmbedSummary(
@@ -104,14 +104,14 @@ class _Embedding:
         self._area: StagingArea | None = None
         self.vectors = 0
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         self.close()
         request, root = self._request, view.snapshot.root
         self._area = StagingArea(root, uuid4().hex)
         job = GraphEmbedding(
             self._tasks,
             root.settings.embed,
-            graph_targets(view.catalog, request.types, request.spec, self.model),
+            list_graph_targets(view.catalog, request.types, request.spec, self.model),
             reembed_all=request.reembed_all,
             per_minute=request.per_minute,
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError, MergeConflict, PolicyDenied
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
@@ -23,7 +23,7 @@ from omnigraph.policy.decision import authorize, decide
 from omnigraph.policy.hidden_names import KnownNames, find_hidden
 from omnigraph.policy.restricted_catalog import hidden_in, restrict_catalog
 from omnigraph.storage.names import normalize_branch
-from omnigraph.writer.change import View
+from omnigraph.writer.change import CatalogSnapshot
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ class Guard:
         who = actor or self.actor
         return decide(self.authority, who, Action.INVOKE_QUERY, query=query).allowed
 
-    def see(self, view: View, action: Action = Action.READ, branch: str | None = None) -> View:
+    def see(
+        self, view: CatalogSnapshot, action: Action = Action.READ, branch: str | None = None
+    ) -> CatalogSnapshot:
         """The view as the actor may read it: the branch is allowed, the catalog restricted.
 
         `branch` is the one that is read where it is not that of the view: the history of a branch
@@ -94,7 +96,7 @@ class Guard:
         return view if catalog is view.catalog else replace(view, catalog=catalog)
 
     def _catalog(
-        self, view: View, action: Action, actor: str | None, branch: str | None = None
+        self, view: CatalogSnapshot, action: Action, actor: str | None, branch: str | None = None
     ) -> Catalog:
         assert self.authority is not None, "without a policy nothing is hidden"
         names = find_hidden(self.authority, actor, action, branch or str(view.snapshot.branch))
@@ -103,7 +105,7 @@ class Guard:
     # --- saying what is hidden -------------------------------------------------------------------
 
     def require_visible(
-        self, view: View, names: Iterable[str], action: Action = Action.READ
+        self, view: CatalogSnapshot, names: Iterable[str], action: Action = Action.READ
     ) -> None:
         """Raise if one of these types and properties is hidden; what nobody has is let pass."""
         if self.authority is None:
@@ -114,7 +116,9 @@ class Guard:
             raise self._denial(view, action, found, self.actor)
 
     @contextmanager
-    def naming_hidden(self, view: View, source: SourceText, name: str | None) -> Iterator[None]:
+    def naming_hidden(
+        self, view: CatalogSnapshot, source: SourceText, name: str | None
+    ) -> Iterator[None]:
         """Turn the mistakes of a query that only lacks what is hidden into a denial."""
         try:
             yield
@@ -126,7 +130,7 @@ class Guard:
             hidden = hidden_in(view.catalog, seen.catalog)
             raise self._denial(view, Action.READ, _named_in(plan, hidden), self.actor) from None
 
-    def check_mutation(self, plan: MutationPlan, view: View, actor: str | None) -> None:
+    def check_mutation(self, plan: MutationPlan, view: CatalogSnapshot, actor: str | None) -> None:
         """Raise if what a mutation changes would be decided by something hidden.
 
         Writing what one may not see is allowed; finding rows by it is not.
@@ -146,7 +150,7 @@ class Guard:
             raise self._denial(view, Action.CHANGE, found, actor)
 
     def hide_conflicts(
-        self, conflicts: Sequence[MergeConflict], view: View, actor: str | None
+        self, conflicts: Sequence[MergeConflict], view: CatalogSnapshot, actor: str | None
     ) -> tuple[MergeConflict, ...]:
         """The conflicts of a merge without the values that the actor may not see."""
         if self.authority is None:
@@ -157,7 +161,7 @@ class Guard:
         return tuple(_hide_values(one, view.catalog, catalog) for one in conflicts)
 
     def _denial(
-        self, view: View, action: Action, names: Iterable[str], actor: str | None
+        self, view: CatalogSnapshot, action: Action, names: Iterable[str], actor: str | None
     ) -> PolicyDenied:
         found, branch = sorted(set(names)), str(view.snapshot.branch)
         who = "no actor" if actor is None else f"actor '{actor}'"

@@ -41,7 +41,7 @@ class HistoryVerbs(ReadingVerbs):
         >>> review.name, review.parent, review.actor_id
         ('review', 'main', 'maria')
         """
-        from omnigraph.storage import branches as graph_branches
+        from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
         creator, source = actor or self.actor, self._choose(source)
@@ -97,7 +97,11 @@ class HistoryVerbs(ReadingVerbs):
         self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
         if delete_branch:
             self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
-        given = merging.decisions_in(decisions) if isinstance(decisions, str | Path) else decisions
+        given = (
+            merging.read_decision_file(decisions)
+            if isinstance(decisions, str | Path)
+            else decisions
+        )
         request = merging.MergeRequest(
             source=source,
             target=into,
@@ -121,7 +125,7 @@ class HistoryVerbs(ReadingVerbs):
     ) -> tuple[MergeConflict, ...]:
         if self.policy is None or not conflicts:
             return conflicts
-        return self._guard.hide_conflicts(conflicts, self._open.views.newest(branch), actor)
+        return self._guard.hide_conflicts(conflicts, self._open.views.read_newest(branch), actor)
 
     def tag(
         self,
@@ -140,13 +144,13 @@ class HistoryVerbs(ReadingVerbs):
         >>> len(graph.at("v1").nodes("Person"))
         2
         """
-        from omnigraph.graph import places
+        from omnigraph.graph import place_lookup
         from omnigraph.storage.tags import create_tag
 
         self._open.require_writable()
         branch = self._choose(branch)
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-        commit = places.find_commit(self._open.views, at or f"branch:{branch}", branch)
+        commit = place_lookup.find_commit(self._open.views, at or f"branch:{branch}", branch)
         return create_tag(self._open.views.root, name, commit, actor or self.actor)
 
     def diff(
@@ -177,9 +181,11 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
         from omnigraph.history.diff import Diff
 
-        wanted, branch = changing.change_filter(kinds, types, ops), self._choose(branch)
+        wanted, branch = changing.make_change_filter(kinds, types, ops), self._choose(branch)
         self._require_visible(types, branch)
-        sides = [changing.state_of(self.at(place, branch=branch).view) for place in (before, after)]
+        sides = [
+            changing.make_state(self.at(place, branch=branch).view) for place in (before, after)
+        ]
         return Diff(*sides, images=images, wanted=wanted)
 
     def commit_changes(
@@ -202,16 +208,16 @@ class HistoryVerbs(ReadingVerbs):
         >>> [(change.op.value, change.after.endpoints.wire()) for change in page.changes]
         [('insert', {'from': 'Ada', 'to': 'Ben'})]
         """
-        from omnigraph.graph import changing, places
+        from omnigraph.graph import changing, place_lookup
         from omnigraph.history.feed import PageLimits
 
-        found = places.find_commit(self._open.views, commit, self._choose(branch))
+        found = place_lookup.find_commit(self._open.views, commit, self._choose(branch))
         try:
             views = self._seen(found.branch)
         except PolicyDenied:
             raise CommitNotFound(commit.strip()) from None  # they learn nothing of it
         self._require_visible(types, found.branch)
-        wanted = changing.change_filter(kinds, types, ops)
+        wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes)
         return changing.read_commit(views, found, wanted, limits, page_token, self._open.keys)
 
@@ -252,7 +258,7 @@ class HistoryVerbs(ReadingVerbs):
         branch = self._choose(branch)
         views = self._seen(branch)
         self._require_visible(types, branch)
-        wanted = changing.change_filter(kinds, types, ops)
+        wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes, max_commits)
         return changing.read_feed(views, branch, position, wanted, limits, self._open.keys)
 
@@ -275,7 +281,7 @@ class HistoryVerbs(ReadingVerbs):
         branch = self._choose(branch)
         views = self._seen(branch, Action.EXPORT)
         self._require_visible(types, branch, Action.EXPORT)
-        return changing.read_baseline(views, branch, changing.change_filter(kinds, types, ops))
+        return changing.read_baseline(views, branch, changing.make_change_filter(kinds, types, ops))
 
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
@@ -330,4 +336,4 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import recovering
 
         self._guard.allow(Action.ADMIN)
-        return recovering.recoveries(self._open.views, self._choose(branch))
+        return recovering.list_recoveries(self._open.views, self._choose(branch))

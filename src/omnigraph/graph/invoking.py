@@ -6,10 +6,12 @@ from omnigraph.errors import BadRequest, QueryNotFound
 from omnigraph.graph.guard import Guard
 from omnigraph.stored_queries.query_fit import describe_queries
 from omnigraph.stored_queries.registry import QueryRegistry, StoredQuery
-from omnigraph.writer.change import View
+from omnigraph.writer.change import CatalogSnapshot
 
 
-def list_queries(registry: QueryRegistry, view: View, guard: Guard) -> list[dict[str, object]]:
+def list_queries(
+    registry: QueryRegistry, view: CatalogSnapshot, guard: Guard
+) -> list[dict[str, object]]:
     """The entries of the queries that the actor may run."""
     entries = describe_queries(registry, view.catalog)
     return [entry for name, entry in entries.items() if guard.may_invoke(name)]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.constraints.evaluate import require_valid
 from omnigraph.errors import (
     AlreadyExists,
@@ -20,13 +20,13 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.execution.committed import CommittedRows
-from omnigraph.execution.load import LoadMode, LoadPlan, parse_records, plan_load
+from omnigraph.execution.load_input import LoadMode, LoadPlan, parse_records, plan_load
 from omnigraph.execution.load_options import LoadOptions
-from omnigraph.execution.stage import stage_tables
+from omnigraph.execution.stage_changes import stage_tables
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.results import LoadResult
 from omnigraph.identity import EntityKind, TableKey
-from omnigraph.storage import branches
+from omnigraph.storage import graph_branches
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
@@ -34,7 +34,7 @@ from omnigraph.storage.refs import find_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.types.jsonl import ParsedLines
-from omnigraph.writer.change import Branches, Prepared, View
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 REPORTED_PROBLEMS = 100
@@ -96,22 +96,24 @@ def as_input(records: Input) -> Any:  # noqa: ANN401 - what is not Arrow goes on
     if is_table(records) or is_frame(records) or not hasattr(records, "__arrow_c_stream__"):
         return records
     table = pa.table(records)
-    return pa.table([_plain(column) for column in table.columns], names=table.column_names)
+    return pa.table(
+        [_decode_dictionaries(column) for column in table.columns], names=table.column_names
+    )
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The same values written out, where a library keeps them by reference."""
     if not pa.types.is_dictionary(column.type):
-        return column.cast(_without_views(column.type))
-    kind = _without_views(column.type.value_type)
+        return column.cast(_drop_view_types(column.type))
+    kind = _drop_view_types(column.type.value_type)
     chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
     return pa.chunked_array(chunks, kind)
 
 
-def _without_views(kind: pa.DataType) -> pa.DataType:
+def _drop_view_types(kind: pa.DataType) -> pa.DataType:
     """The type whose values stand in one piece, as files of tables keep them."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.large_list(_without_views(kind.value_type))
+        return pa.large_list(_drop_view_types(kind.value_type))
     if kind == pa.string_view():
         return pa.large_string()
     return pa.large_binary() if kind == pa.binary_view() else kind
@@ -202,7 +204,7 @@ class _Load:
         self.is_costly = len(request.data) > COSTLY_BYTES
         self.counts: Mapping[TableKey, int] = {}
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:
         request, snapshot, committed = self._request, view.snapshot, CommittedRows(view.snapshot)
         ids, parsed = snapshot.root.ids, self._parse(view.catalog)
         plan = plan_load(parsed, view.catalog, request.mode, committed, ids, request.file)
@@ -226,7 +228,7 @@ class _Load:
         return self._request.is_repeatable
 
 
-def ensure_branch(views: Branches, request: LoadRequest) -> bool:
+def ensure_branch(views: BranchReader, request: LoadRequest) -> bool:
     """Create the branch if it is missing and a base was given; tells whether it did."""
     name = normalize_branch(request.branch)
     if find_ref(views.root.store, name) is not None:
@@ -234,7 +236,7 @@ def ensure_branch(views: Branches, request: LoadRequest) -> bool:
     if request.base is None:
         raise BranchNotFound(name)
     try:
-        branches.create(views.newest(request.base).snapshot, name, request.actor_id)
+        graph_branches.create(views.read_newest(request.base).snapshot, name, request.actor_id)
     except AlreadyExists:
         return False  # another load wanted it too, and was first
     return True

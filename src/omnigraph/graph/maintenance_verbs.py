@@ -10,8 +10,8 @@ from omnigraph.graph.open_graph import BranchVerbs
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.model import OptimizeResult, PendingIndex
-    from omnigraph.maintenance.workers import Workers
+    from omnigraph.maintenance.maintenance_results import OptimizeResult, PendingIndex
+    from omnigraph.maintenance.workers import CompactionWorkers
 
 
 class MaintenanceVerbs(BranchVerbs):
@@ -44,7 +44,7 @@ class MaintenanceVerbs(BranchVerbs):
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN, actor=actor)
-        workers = self._workers(engine, session, spark_conf)
+        workers = self._open_workers(engine, session, spark_conf)
         options = OptimizeOptions(self._choose(branch), actor or self.actor)
         return optimize(self._open.views, options, workers)
 
@@ -68,18 +68,18 @@ class MaintenanceVerbs(BranchVerbs):
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN, actor=actor)
-        workers = self._workers(engine, session, spark_conf)
+        workers = self._open_workers(engine, session, spark_conf)
         options = OptimizeOptions(self._choose(branch), actor or self.actor, indexes_only=True)
         return optimize(self._open.views, options, workers).pending_indexes
 
-    def _workers(
+    def _open_workers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
-    ) -> Workers | None:
+    ) -> CompactionWorkers | None:
         """Who writes the files of maintenance; None for threads of this process."""
         if engine == "local":
             return None
         require_engine(engine)
-        from omnigraph.graph.bulk_loading import tasks_of
-        from omnigraph.pipeline.upkeep import TaskWorkers
+        from omnigraph.graph.bulk_loading import open_tasks
+        from omnigraph.pipeline.bulk_compaction import CompactionTasks
 
-        return TaskWorkers(lambda: tasks_of(engine, self.settings, session, spark_conf))
+        return CompactionTasks(lambda: open_tasks(engine, self.settings, session, spark_conf))

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import (
     BadRequest,
     MergeConflict,
@@ -17,20 +17,20 @@ from omnigraph.errors import (
     OmniError,
     ReadSetChanged,
 )
-from omnigraph.graph.view import Views
-from omnigraph.history.bases import Commits, MergeOutcome
-from omnigraph.history.conflicts import conflict_table
+from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.history.conflict_resolution import Take
+from omnigraph.history.conflict_rules import Given, parse_rules
+from omnigraph.history.conflicts import build_conflict_table
 from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
-from omnigraph.history.resolve import Take
-from omnigraph.history.rules import Given, parse_rules
-from omnigraph.history.staging import stage_merge
+from omnigraph.history.merge_bases import Commits, MergeOutcome
+from omnigraph.history.merge_staging import stage_merge
 from omnigraph.identity import TableKey
-from omnigraph.storage import branches
+from omnigraph.storage import graph_branches
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.staged import Merging, Ticket
-from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 _SIDES = ("source", "target", "base")
@@ -72,7 +72,7 @@ class MergeResult:
     @property
     def conflict_table(self) -> pa.Table:
         """The conflicts as a table, one row each, with the three sides as JSON."""
-        return conflict_table(self.conflicts)
+        return build_conflict_table(self.conflicts)
 
     def wire(self) -> dict[str, object]:
         body: dict[str, object] = {
@@ -94,7 +94,7 @@ class MergeResult:
         return body
 
 
-def merge(views: Views, writer: Writer, request: MergeRequest) -> MergeResult:
+def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> MergeResult:
     """Bring what one branch has into another, as one commit or not at all.
 
     Raises:
@@ -105,14 +105,14 @@ def merge(views: Views, writer: Writer, request: MergeRequest) -> MergeResult:
         raise BadRequest(f"branch '{source}' cannot be merged into itself")
     change = BranchMerge(views, request)
     if request.dry_run:
-        plan = change.plan_on(views.newest(target))
-        return _result(request, plan, None)
+        plan = change.plan_on(views.read_newest(target))
+        return _make_result(request, plan, None)
     published = writer.write(
         change, branch=target, actor=request.actor, expected_head=request.expected_head
     )
     assert change.plan is not None, "a write that returns was prepared"
-    result = _result(request, change.plan, published.commit if published else None)
-    return _without_branch(views, result) if request.delete_branch else result
+    result = _make_result(request, change.plan, published.commit if published else None)
+    return _delete_source_branch(views, result) if request.delete_branch else result
 
 
 class BranchMerge:
@@ -121,21 +121,21 @@ class BranchMerge:
     kind = WriterKind.BRANCH_MERGE
     is_costly = True
 
-    def __init__(self, views: Views, request: MergeRequest) -> None:
+    def __init__(self, views: BranchSnapshots, request: MergeRequest) -> None:
         self._views, self._request = views, request
         self.plan: MergePlan | None = None
         """What the newest preparation came to."""
 
-    def plan_on(self, target: View) -> MergePlan:
+    def plan_on(self, target: CatalogSnapshot) -> MergePlan:
         request = self._request
-        source = self._views.newest(request.source)
+        source = self._views.read_newest(request.source)
         rules = parse_rules(request.resolve, target.catalog)
         decided = read_decisions(request.decisions, target.catalog)
-        commits = _commits(self._views, source, target)
+        commits = _list_commits(self._views, source, target)
         self.plan = plan_merge(source, target, commits, rules, decided)
         return self.plan
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         plan = self.plan_on(view)
         if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
             return None
@@ -145,7 +145,7 @@ class BranchMerge:
             stage_merge(plan, view.snapshot, ticket),
             tuple(t.adopted for t in plan.tables if t.adopted is not None),
             merged_parent=plan.source.head,
-            details=_details(plan, self._request.message),
+            details=_encode_details(plan, self._request.message),
             merging=Merging(plan.source, plan.history),
         )
 
@@ -154,7 +154,7 @@ class BranchMerge:
         return True
 
 
-def _details(plan: MergePlan, message: str | None) -> dict[str, object]:
+def _encode_details(plan: MergePlan, message: str | None) -> dict[str, object]:
     details: dict[str, object] = {
         "merge": {
             "source": plan.source.branch,
@@ -165,7 +165,9 @@ def _details(plan: MergePlan, message: str | None) -> dict[str, object]:
     return details if message is None else {**details, "message": message}
 
 
-def _commits(views: Views, source: View, target: View) -> Commits:
+def _list_commits(
+    views: BranchSnapshots, source: CatalogSnapshot, target: CatalogSnapshot
+) -> Commits:
     """All commits that either branch can see, which includes everything they came from."""
     found = {}
     for view in (source, target):
@@ -174,7 +176,7 @@ def _commits(views: Views, source: View, target: View) -> Commits:
     return found
 
 
-def _result(request: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
+def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
     return MergeResult(
         source=plan.source.branch,
         target=plan.target.branch,
@@ -189,10 +191,10 @@ def _result(request: MergeRequest, plan: MergePlan, commit: Commit | None) -> Me
     )
 
 
-def _without_branch(views: Views, result: MergeResult) -> MergeResult:
+def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:
     """The result after deleting the source; a refusal is told and is no failure of the merge."""
     try:
-        branches.delete(views.root, result.source)
+        graph_branches.delete(views.root, result.source)
     except OmniError as error:
         return replace(result, branch_deleted=False, branch_delete_error=error.message)
     return replace(result, branch_deleted=True)
@@ -201,7 +203,7 @@ def _without_branch(views: Views, result: MergeResult) -> MergeResult:
 # --- decisions ------------------------------------------------------------------------------------
 
 
-def decisions_in(path: str | Path) -> list[Mapping[str, object]]:
+def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
     """The conflicts in a file as a preview wrote it, with what was decided about each.
 
     Raises:
@@ -232,11 +234,11 @@ def read_decisions(given: Iterable[Mapping[str, object]], catalog: Catalog) -> D
             raise BadRequest(f"a decision about {key} has no entity_id")
         if (key, id) in found:
             raise BadRequest(f"there are two decisions about {key} '{id}'")
-        found[key, id] = _checked(take, key, id, catalog)
+        found[key, id] = _check_take(take, key, id, catalog)
     return found
 
 
-def _checked(take: object, key: TableKey, id: str, catalog: Catalog) -> Take:
+def _check_take(take: object, key: TableKey, id: str, catalog: Catalog) -> Take:
     if isinstance(take, str) and take in _SIDES:
         return take
     if not isinstance(take, Mapping):

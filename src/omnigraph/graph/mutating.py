@@ -11,7 +11,7 @@ from omnigraph.errors import BadRequest, ReadSetChanged
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.mutate import MutationInput, MutationRun, run_mutation
 from omnigraph.execution.pending import PendingTable
-from omnigraph.execution.stage import Placement, stage_tables
+from omnigraph.execution.stage_changes import Placement, stage_tables
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.results import MutationResult
 from omnigraph.language.source import SourceText
@@ -22,7 +22,7 @@ from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.types.parameters import coerce_parameters
-from omnigraph.writer.change import Prepared, View
+from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 
@@ -37,12 +37,12 @@ class MutationRequest:
     guard: Guard = field(default_factory=Guard)
 
 
-def mutate(writer: Writer, request: MutationRequest) -> MutationResult:
+def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
     """Run one mutation as one commit."""
     mutation = _Mutation(request)
     if request.expected_head is not None:
         # A mistake in the text is reported as such, wherever the head is.
-        mutation.bind(writer.branches.newest(request.branch))
+        mutation.bind(writer.branches.read_newest(request.branch))
     published = writer.write(
         mutation,
         branch=request.branch,
@@ -71,15 +71,15 @@ class _Mutation:
         self._given: MutationInput | None = None
         self.done: tuple[MutationPlan, MutationRun] | None = None
 
-    def bind(self, view: View) -> tuple[MutationPlan, MutationInput]:
+    def bind(self, view: CatalogSnapshot) -> tuple[MutationPlan, MutationInput]:
         """The plan for the schema of a view, and what it is given."""
         plan = _plan(view, self._request)
         if self._given is None:
             # Taken once: a retry must not see another moment or other parameters.
-            self._given = _input(view.snapshot.root, plan, self._request)
+            self._given = _make_input(view.snapshot.root, plan, self._request)
         return plan, self._given
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         plan, given = self.bind(view)
         committed = CommittedRows(view.snapshot)
         run = run_mutation(plan, view.catalog, committed, given)
@@ -88,7 +88,9 @@ class _Mutation:
         if not changes:
             return None
         require_valid(changes, view.catalog, committed)
-        placed = [(changes[key], _placement(run.pending.tables[key])) for key in sorted(changes)]
+        placed = [
+            (changes[key], _find_placement(run.pending.tables[key])) for key in sorted(changes)
+        ]
         staged = stage_tables(view.snapshot, ticket, placed)
         return Prepared(staged) if staged else None
 
@@ -101,7 +103,7 @@ class _Mutation:
         return True
 
 
-def _plan(view: View, request: MutationRequest) -> MutationPlan:
+def _plan(view: CatalogSnapshot, request: MutationRequest) -> MutationPlan:
     plan = compile_plan(request.source, view.catalog, request.name)
     if not isinstance(plan, MutationPlan):
         raise BadRequest(f"query '{plan.name}' only reads; run it with `query`")
@@ -109,7 +111,7 @@ def _plan(view: View, request: MutationRequest) -> MutationPlan:
     return plan
 
 
-def _input(root: GraphRoot, plan: MutationPlan, request: MutationRequest) -> MutationInput:
+def _make_input(root: GraphRoot, plan: MutationPlan, request: MutationRequest) -> MutationInput:
     declared = [(p.name, p.type) for p in plan.parameters]
     parameters = coerce_parameters(declared, request.parameters)
     microseconds = root.now_us() // 1_000 * 1_000
@@ -118,6 +120,6 @@ def _input(root: GraphRoot, plan: MutationPlan, request: MutationRequest) -> Mut
     return MutationInput(parameters, now, root.ids)
 
 
-def _placement(table: PendingTable) -> Placement:
+def _find_placement(table: PendingTable) -> Placement:
     only_new = table.are_all_new and not len(table.deleted)
     return Placement.FRESH if only_new else Placement.UPSERT

@@ -6,7 +6,9 @@ import html
 from collections.abc import Iterable, Sequence
 
 
-def table_html(columns: Sequence[str], rows: Iterable[Iterable[object]], note: str = "") -> str:
+def render_html_table(
+    columns: Sequence[str], rows: Iterable[Iterable[object]], note: str = ""
+) -> str:
     """A table with a note below it."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join(

@@ -8,16 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.embed.model import query_embedder
-from omnigraph.execution.embed.open import LazyEmbedder
+from omnigraph.execution.embed.embedder import make_query_embedder
+from omnigraph.execution.embed.open_embedder import LazyEmbedder
 from omnigraph.execution.read.topology import Topology
-from omnigraph.execution.search.memory import SearchMemory
+from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.graph import opening, recovering
+from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
+from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.guard import Guard
-from omnigraph.graph.pinned import GraphView
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import RecoveredWrite
-from omnigraph.graph.view import View, Views
 from omnigraph.identity import MAIN
 from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import Authority
@@ -39,13 +39,13 @@ class OpenGraph:
 
     def __init__(self, root: GraphRoot, *, read_only: bool) -> None:
         opening.require_whole(root)
-        self.views = Views(root)
+        self.views = BranchSnapshots(root)
         self.read_only = read_only
         settings = root.settings
         embedder = LazyEmbedder(settings.embed)
         self.query_settings = QuerySettings(
             Topology(search=SearchMemory(settings.text_cache_bytes, settings.vector_cache_bytes)),
-            query_embedder(embedder),
+            make_query_embedder(embedder),
             settings.traversal,
         )
         self._making = threading.RLock()
@@ -53,7 +53,7 @@ class OpenGraph:
         self._autopilot: Autopilot | None = None
         self._writer: Writer | None = None
         self.recovered: list[RecoveredWrite] = []
-        opened = self.views.newest(MAIN)
+        opened = self.views.read_newest(MAIN)
         if not read_only:
             settled = opening.make_ready(root, opened.snapshot.contract)
             self.recovered = [recovering.describe_settled(one) for one in settled]
@@ -133,10 +133,10 @@ class BranchVerbs:
     def _choose(self, branch: str | None) -> str:
         return self._default_branch if branch is None else branch
 
-    def _pin(self, view: View, snapshot: str | None = None) -> GraphView:
+    def _pin(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self._open.query_settings, snapshot, self._guard)
 
-    def _seen(self, branch: str, action: Action = Action.READ) -> Views:
+    def _seen(self, branch: str, action: Action = Action.READ) -> BranchSnapshots:
         """The views of the graph as the actor may read them on behalf of a branch."""
         self._guard.allow(action, branch=branch)
         if self.policy is None:
@@ -148,4 +148,4 @@ class BranchVerbs:
     ) -> None:
         """Raise if types are named that are hidden from the actor."""
         if self.policy is not None and types:
-            self._guard.require_visible(self._open.views.newest(branch), types, action)
+            self._guard.require_visible(self._open.views.read_newest(branch), types, action)

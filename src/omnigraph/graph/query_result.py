@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.execution.read.result import ReadResult
-from omnigraph.graph.drawing import Svg, draw_rows
-from omnigraph.graph.notebook import table_html
-from omnigraph.plan.explain import Step
+from omnigraph.execution.read.read_result import ReadResult
+from omnigraph.graph.notebook import render_html_table
+from omnigraph.graph.pair_drawing import Svg, draw_rows
+from omnigraph.plan.explain import PlanStep
 from omnigraph.plan.nodes import ReadPlan
-from omnigraph.types.to_json import result_rows
+from omnigraph.types.to_json import encode_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,7 +85,7 @@ class QueryResult:
     @cached_property
     def rows(self) -> list[dict[str, object]]:
         """Every row as plain Python values, as JSON would show them."""
-        return result_rows(self._table)
+        return encode_rows(self._table)
 
     def __iter__(self) -> Iterator[dict[str, object]]:
         return iter(self.rows)
@@ -135,7 +135,7 @@ class QueryResult:
 
     def write_arrow(self, target: str | Path | BinaryIO) -> None:
         """Write the rows as an Arrow IPC file, batch by batch."""
-        with _writable(target) as file, pa.ipc.new_file(file, self._read.schema) as writer:
+        with _make_writable(target) as file, pa.ipc.new_file(file, self._read.schema) as writer:
             for batch in self.batches():
                 writer.write_batch(batch)
 
@@ -151,13 +151,13 @@ class QueryResult:
         from pyarrow import parquet  # noqa: PLC0415 - slow to load, and only for this
 
         with (
-            _writable(target) as file,
+            _make_writable(target) as file,
             parquet.ParquetWriter(file, self._read.schema, compression="zstd") as writer,
         ):
             for batch in self.batches():
                 writer.write_batch(batch)
 
-    def profile(self) -> Step:
+    def profile(self) -> PlanStep:
         """The plan with the rows and milliseconds of every operator, once all rows are read.
 
         >>> result = graph.query("query q() { match { $p: Person } return { $p.name } }")
@@ -175,7 +175,7 @@ class QueryResult:
         >>> document["query_name"], document["target"]["branch"], document["row_count"]
         ('q', 'main', 2)
         """
-        rows = result_rows(self._table, javascript=javascript)
+        rows = encode_rows(self._table, javascript=javascript)
         return {
             "query_name": self.query_name,
             "target": self.target,
@@ -190,9 +190,9 @@ class QueryResult:
 
     def _repr_html_(self) -> str:
         """A table for notebooks: the first rows, and how many there are."""
-        shown = result_rows(self._table.slice(0, _SHOWN_ROWS))
+        shown = encode_rows(self._table.slice(0, _SHOWN_ROWS))
         note = f"{len(self)} rows" + (f", {_SHOWN_ROWS} shown" if len(self) > _SHOWN_ROWS else "")
-        return table_html(self.columns, (row.values() for row in shown), note)
+        return render_html_table(self.columns, (row.values() for row in shown), note)
 
     def plot(self, source: str | None = None, target: str | None = None) -> Svg:
         """The rows as a drawing, each an arrow between the values of two columns.
@@ -207,5 +207,5 @@ class QueryResult:
         return draw_rows(self._table, source, target)
 
 
-def _writable(target: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
+def _make_writable(target: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
     return Path(target).open("wb") if isinstance(target, str | Path) else nullcontext(target)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import BadRequest
+from omnigraph.execution.read.executor import execute
 from omnigraph.execution.read.forecast import forecast_traversals
-from omnigraph.execution.read.input import Embedder, ReadInput, Traversal
-from omnigraph.execution.read.run import execute
+from omnigraph.execution.read.input import Embedder, ReadInput, TraversalMethod
 from omnigraph.execution.read.topology import Topology
+from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.query_result import QueryResult
-from omnigraph.graph.view import View
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes
@@ -24,9 +24,9 @@ from omnigraph.settings import TraversalMode, TraversalSettings
 from omnigraph.types.parameters import coerce_parameters
 
 _FORCED = {
-    TraversalMode.AUTO: Traversal.AUTO,
-    TraversalMode.INDEXED: Traversal.INDEXED,
-    TraversalMode.CSR: Traversal.ADJACENCY,
+    TraversalMode.AUTO: TraversalMethod.AUTO,
+    TraversalMode.INDEXED: TraversalMethod.INDEXED,
+    TraversalMode.CSR: TraversalMethod.ADJACENCY,
 }
 
 
@@ -51,21 +51,21 @@ class QueryRequest:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
-def statistics(view: View) -> Statistics:
+def collect_statistics(view: CatalogSnapshot) -> Statistics:
     """The row counts the manifest knows; choosing an order by them costs no read."""
     return Statistics(view.snapshot.state.row_counts)
 
 
-def plan_query(view: View, source: SourceText, name: str | None) -> ReadPlan:
+def plan_query(view: CatalogSnapshot, source: SourceText, name: str | None) -> ReadPlan:
     """The plan of a read against this view."""
-    plan = compile_plan(source, view.catalog, name, statistics(view))
+    plan = compile_plan(source, view.catalog, name, collect_statistics(view))
     if not isinstance(plan, ReadPlan):
         raise BadRequest(f"query '{plan.name}' changes the graph; run it with `mutate`")
     return plan
 
 
-def query(
-    view: View,
+def run_query(
+    view: CatalogSnapshot,
     request: QueryRequest,
     settings: QuerySettings,
     target: Mapping[str, str | None],
@@ -74,7 +74,7 @@ def query(
     plan = plan_query(view, request.source, request.name)
     declared = [(p.name, p.type) for p in plan.parameters]
     parameters = coerce_parameters(declared, request.parameters)
-    given = _input(settings, parameters, request.now)
+    given = _make_input(settings, parameters, request.now)
     require_engine(request.engine)
     if request.engine == "spark":
         from omnigraph.graph.spark_querying import query_on_spark  # noqa: PLC0415 - loads Spark
@@ -85,16 +85,16 @@ def query(
     return QueryResult(plan, read, target, view.snapshot.head)
 
 
-def explain_traversals(view: View, plan: Plan, settings: QuerySettings) -> Notes:
+def explain_traversals(view: CatalogSnapshot, plan: Plan, settings: QuerySettings) -> Notes:
     """How the expansions of a plan would find neighbours if it ran now, and why."""
     if not isinstance(plan, ReadPlan):
         return {}
-    given = _input(settings, {}, datetime.datetime.now(datetime.UTC))
-    estimator = Estimator(view.catalog, statistics(view))
+    given = _make_input(settings, {}, datetime.datetime.now(datetime.UTC))
+    estimator = Estimator(view.catalog, collect_statistics(view))
     return forecast_traversals(plan, view.snapshot, view.catalog, given, estimator)
 
 
-def _input(
+def _make_input(
     settings: QuerySettings, parameters: Mapping[str, object], now: datetime.datetime
 ) -> ReadInput:
     return ReadInput(

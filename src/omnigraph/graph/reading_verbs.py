@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
-from omnigraph.graph import blobs, places
+from omnigraph.graph import blobs, place_lookup
+from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.open_graph import BranchVerbs
-from omnigraph.graph.pinned import GraphView
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import SnapshotInfo
 from omnigraph.graph.type_rows import TypeRows
 from omnigraph.language.source import SourceText
-from omnigraph.plan.lint import LintReport
+from omnigraph.plan.query_lint import LintReport
 from omnigraph.policy.actions import Action
 from omnigraph.storage.manifest.commits import Commit
 
@@ -29,7 +29,7 @@ class ReadingVerbs(BranchVerbs):
         'edge Knows: Person -> Person'
         """
         self._guard.allow(Action.READ)
-        return self._open.views.newest(self._choose(None)).snapshot.contract.source
+        return self._open.views.read_newest(self._choose(None)).snapshot.contract.source
 
     @property
     def catalog(self) -> Catalog:
@@ -121,7 +121,7 @@ class ReadingVerbs(BranchVerbs):
         >>> graph.nodes("Person").to_arrow().select(["name", "age"]).sort_by("name").to_pylist()
         [{'name': 'Ada', 'age': 36}, {'name': 'Ben', 'age': None}]
         """
-        return self._pin(self._open.views.newest(self._choose(branch))).nodes(type_name)
+        return self._pin(self._open.views.read_newest(self._choose(branch))).nodes(type_name)
 
     def edges(self, type_name: str, *, branch: str | None = None) -> TypeRows:
         """The edges of a type as a branch is now: `.to_arrow()`, `.to_spark()`.
@@ -129,7 +129,7 @@ class ReadingVerbs(BranchVerbs):
         >>> graph.edges("Knows").to_arrow().select(["src", "dst"]).to_pylist()
         [{'src': 'Ada', 'dst': 'Ben'}]
         """
-        return self._pin(self._open.views.newest(self._choose(branch))).edges(type_name)
+        return self._pin(self._open.views.read_newest(self._choose(branch))).edges(type_name)
 
     def export(
         self, types: Sequence[str] | None = None, *, branch: str | None = None
@@ -139,7 +139,7 @@ class ReadingVerbs(BranchVerbs):
         >>> next(graph.export(["Knows"]))
         {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
         """
-        return self._pin(self._open.views.newest(self._choose(branch))).export(types)
+        return self._pin(self._open.views.read_newest(self._choose(branch))).export(types)
 
     def commits(self, branch: str | None = None) -> tuple[Commit, ...]:
         """Every commit a branch can see, newest first.
@@ -167,7 +167,7 @@ class ReadingVerbs(BranchVerbs):
         >>> {table.table_key: table.row_count for table in graph.snapshot().tables}
         {'edge:Knows': 1, 'node:Person': 2}
         """
-        return self._pin(self._open.views.newest(self._choose(branch))).info()
+        return self._pin(self._open.views.read_newest(self._choose(branch))).info()
 
     def at(
         self,
@@ -194,11 +194,11 @@ class ReadingVerbs(BranchVerbs):
         if len(given) > 1:
             raise BadRequest("give one of place, commit, snapshot and version")
         if place is not None:
-            found = places.find_place(self._open.views, place, branch)
+            found = place_lookup.find_place(self._open.views, place, branch)
         elif version is not None:
-            found = places.at_version(self._open.views, version, branch)
+            found = place_lookup.find_version(self._open.views, version, branch)
         elif commit is not None or snapshot is not None:
-            found = places.at_snapshot(self._open.views, commit or snapshot or "", branch)
+            found = place_lookup.find_snapshot(self._open.views, commit or snapshot or "", branch)
         else:
-            found = places.Place(self._open.views.newest(branch), None)
+            found = place_lookup.Place(self._open.views.read_newest(branch), None)
         return self._pin(found.view, found.snapshot)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.results import PendingWrite, RecoveredWrite
-from omnigraph.graph.view import Views
 from omnigraph.identity import MAIN
 from omnigraph.storage.manifest.commits import RecoveryAudit
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import pending_intents
-from omnigraph.storage.recovery.settle import Examined, Settled, examine, settle_all
+from omnigraph.storage.recovery.intent import list_pending_intents
+from omnigraph.storage.recovery.resolve_intents import (
+    ExaminedIntent,
+    SettledIntent,
+    examine,
+    settle_all,
+)
 from omnigraph.storage.root import GraphRoot
 
 
-def pending(root: GraphRoot) -> list[PendingWrite]:
+def list_pending(root: GraphRoot) -> list[PendingWrite]:
     """Every interrupted write with what recovering would do; changes nothing."""
-    return [_describe(examine(root, intent)) for intent in pending_intents(root.store)]
+    return [_describe(examine(root, intent)) for intent in list_pending_intents(root.store)]
 
 
-def _describe(found: Examined) -> PendingWrite:
+def _describe(found: ExaminedIntent) -> PendingWrite:
     intent = found.intent
     classes = zip(found.tables, found.classes, strict=True)
     return PendingWrite(
@@ -38,11 +43,11 @@ def recover(root: GraphRoot) -> list[RecoveredWrite]:
     return [describe_settled(one) for one in settled]
 
 
-def describe_settled(one: Settled) -> RecoveredWrite:
+def describe_settled(one: SettledIntent) -> RecoveredWrite:
     return RecoveredWrite(one.operation_id, str(one.decision), one.commit_id)
 
 
-def recoveries(views: Views, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:
+def list_recoveries(views: BranchSnapshots, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:
     """What was recovered, as a branch remembers it, oldest first."""
     history, manifest = views.history(normalize_branch(branch))
     return history.audits(manifest)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.errors import RowProblem
-from omnigraph.graph.notebook import table_html
+from omnigraph.graph.notebook import render_html_table
 from omnigraph.storage.manifest.commits import Commit as Commit
 
 
@@ -93,8 +93,8 @@ class LoadResult:
             "branch_created": self.branch_created,
             "mode": self.mode,
             "engine": self.engine,
-            "nodes": _loaded(self.nodes),
-            "edges": _loaded(self.edges),
+            "nodes": _describe_loaded(self.nodes),
+            "edges": _describe_loaded(self.edges),
             "total_entities": self.total_entities,
             "actor_id": self.actor_id,
             "commit": self.commit.wire(),
@@ -113,7 +113,7 @@ class LoadResult:
         }
 
 
-def _loaded(counts: Mapping[str, int]) -> list[dict[str, object]]:
+def _describe_loaded(counts: Mapping[str, int]) -> list[dict[str, object]]:
     return [{"name": name, "entities_loaded": counts[name]} for name in sorted(counts)]
 
 
@@ -165,16 +165,16 @@ class SnapshotInfo:
         """A table for notebooks: what the snapshot is made of, and which one it is."""
         rows = [(t.table_key, t.manifest_version, t.row_count) for t in self.tables]
         note = f"branch {self.graph_branch} at {self.snapshot_id}"
-        return table_html(("table", "version", "rows"), rows, note)
+        return render_html_table(("table", "version", "rows"), rows, note)
 
 
-def types_html(info: SnapshotInfo, note: str) -> str:
+def render_types_html(info: SnapshotInfo, note: str) -> str:
     """A table for notebooks: the types of a snapshot, with how many rows each has."""
     rows = []
     for table in info.tables:
         kind, _, name = table.table_key.partition(":")
         rows.append((name, kind, table.row_count))
-    return table_html(("type", "kind", "rows"), rows, note)
+    return render_html_table(("type", "kind", "rows"), rows, note)
 
 
 @dataclass(frozen=True, slots=True)

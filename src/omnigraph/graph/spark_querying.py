@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
+from omnigraph.execution.read.executor import execute
+from omnigraph.execution.read.fixed_operands import Given
 from omnigraph.execution.read.input import ReadInput
-from omnigraph.execution.read.resolve import Given
-from omnigraph.execution.read.result import ReadResult
-from omnigraph.execution.read.run import execute
+from omnigraph.execution.read.read_result import ReadResult
+from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.query_result import QueryResult
-from omnigraph.graph.view import View
-from omnigraph.pipeline.query.result import SparkRead
-from omnigraph.pipeline.query.run import run_plan
-from omnigraph.pipeline.query.support import uses_search
-from omnigraph.pipeline.session import spark
-from omnigraph.pipeline.spark_columns import in_schema, spark_arrow_schema
+from omnigraph.pipeline.query.spark_executor import run_plan
+from omnigraph.pipeline.query.spark_result import SparkRead
+from omnigraph.pipeline.query.spark_support import is_search_plan
+from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_arrow_schema
+from omnigraph.pipeline.spark_session import spark
 from omnigraph.pipeline.tasks import check_executors
-from omnigraph.plan.explain import Step
+from omnigraph.plan.explain import PlanStep
 from omnigraph.plan.nodes import ReadPlan
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class SparkQueryResult(QueryResult):
         if isinstance(self._read, SparkRead):
             return self._read.frame
         table = self.to_arrow()
-        wanted = spark_arrow_schema(table.schema)
-        batches = [in_schema(batch, wanted) for batch in table.to_batches()]
+        wanted = to_spark_arrow_schema(table.schema)
+        batches = [cast_to_schema(batch, wanted) for batch in table.to_batches()]
         return self._session.createDataFrame(pa.Table.from_batches(batches, wanted))
 
-    def profile(self) -> Step:
+    def profile(self) -> PlanStep:
         if isinstance(self._read, SparkRead):
             raise BadRequest("a query on Spark is measured by Spark; look at its own plans")
         return super().profile()
@@ -67,7 +67,7 @@ class SparkQueryResult(QueryResult):
 
 def query_on_spark(
     plan: ReadPlan,
-    view: View,
+    view: CatalogSnapshot,
     given: ReadInput,
     target: Mapping[str, str | None],
     session: SparkSession | None,
@@ -82,7 +82,7 @@ def query_on_spark(
     chosen = spark(session, settings=snapshot.root.settings, conf=conf)
     check_executors(chosen)
     read: ReadResult
-    if uses_search(plan):
+    if is_search_plan(plan):
         read = execute(plan, snapshot, view.catalog, given)
     else:
         values = Given(given.parameters, given.now)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from contextlib import closing
 
 from omnigraph.errors import ReadSetChanged
-from omnigraph.execution.load import LoadMode
-from omnigraph.graph.view import Views
+from omnigraph.execution.load_input import LoadMode
+from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.pipeline.staged_load import StagedLoad, StagedWrite
-from omnigraph.pipeline.staging import StagingArea
-from omnigraph.storage.at_work import continue_work
+from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.staged import Ticket
-from omnigraph.writer.change import Prepared, View
+from omnigraph.storage.write_notes import continue_write_note
+from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 
-def commit_rows(views: Views, write: StagedWrite) -> str | None:
+def commit_rows(views: BranchSnapshots, write: StagedWrite) -> str | None:
     """The new commit; None where the branch has a commit of the same origin already.
 
     Raises:
         ConflictError: cleanup has taken the tasks that staged them for dead.
     """
-    note = continue_work(views.root, StagingArea(views.root, write.area).note)
+    note = continue_write_note(views.root, StagingArea(views.root, write.area).note)
     with closing(StagedLoad(views.root, write)) as job:
         try:
             published = Writer(views).write(
@@ -38,10 +38,10 @@ class _StagedRows:
 
     kind, is_costly = WriterKind.LOAD, True
 
-    def __init__(self, views: Views, job: StagedLoad, write: StagedWrite) -> None:
+    def __init__(self, views: BranchSnapshots, job: StagedLoad, write: StagedWrite) -> None:
         self._views, self._job, self._write = views, job, write
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         origin = self._write.origin
         # A commit that comes after this look makes the branch move, and then everything is redone.
         if origin is not None and self._has_commit_of(origin):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import TypeNotFound
-from omnigraph.execution.physical import read_all
-from omnigraph.graph.view import View
+from omnigraph.execution.stored_rows import read_all
+from omnigraph.graph.branch_snapshots import CatalogSnapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,9 @@ class TypeRows:
     (2, ['id', 'age', 'name', 'photo'])
     """
 
-    def __init__(self, view: View, type_: NodeType | EdgeType | None, asked: str) -> None:
+    def __init__(
+        self, view: CatalogSnapshot, type_: NodeType | EdgeType | None, asked: str
+    ) -> None:
         if type_ is None:
             raise TypeNotFound(asked, f"the schema has no type '{asked}'")
         self._view, self._type = view, type_
@@ -55,10 +57,10 @@ class TypeRows:
                 other rows are not read, where a filter of Spark's reads them all.
         """
         from omnigraph.pipeline import spark  # noqa: PLC0415 - loads Spark
-        from omnigraph.pipeline.query.type_frame import type_frame  # noqa: PLC0415
+        from omnigraph.pipeline.query.type_frame import build_type_frame  # noqa: PLC0415
         from omnigraph.pipeline.tasks import check_executors  # noqa: PLC0415
 
         snapshot = self._view.snapshot
         chosen = spark(session, settings=snapshot.root.settings)
         check_executors(chosen)
-        return type_frame(chosen, snapshot, self._view.catalog, self._type, columns, where)
+        return build_type_frame(chosen, snapshot, self._view.catalog, self._type, columns, where)

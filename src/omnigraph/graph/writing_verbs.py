@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
-from omnigraph.graph.pinned import source_text
 from omnigraph.language.source import SourceText
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
-    from omnigraph.execution.load import LoadMode
+    from omnigraph.execution.load_input import LoadMode
     from omnigraph.graph import loading
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
     from omnigraph.graph.results import LoadResult, MutationResult
@@ -46,7 +46,7 @@ class WritingVerbs(BranchVerbs):
         branch = self._choose(branch)
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         request = mutating.MutationRequest(
-            source_text(query, "<query>"),
+            as_source_text(query, "<query>"),
             name,
             params,
             branch,
@@ -54,7 +54,7 @@ class WritingVerbs(BranchVerbs):
             expected_head,
             self._guard,
         )
-        return mutating.mutate(self._open.writer, request)
+        return mutating.commit_mutation(self._open.writer, request)
 
     def load(
         self,
@@ -117,7 +117,7 @@ class WritingVerbs(BranchVerbs):
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         given = loading.as_input(records)
         options = LoadOptions(
-            mode=_mode(mode),
+            mode=_parse_mode(mode),
             format=format,
             type=type,
             columns=columns or {},
@@ -182,7 +182,7 @@ class WritingVerbs(BranchVerbs):
         request = graph_embedding.GraphEmbedRequest(
             branch=branch,
             types=tuple(types),
-            spec=graph_embedding.spec_of(spec),
+            spec=graph_embedding.parse_embed_spec(spec),
             reembed_all=reembed_all,
             per_minute=per_minute,
             actor=actor or self.actor,
@@ -193,8 +193,8 @@ class WritingVerbs(BranchVerbs):
         return graph_embedding.embed_graph(self._open.writer, request)
 
 
-def _mode(mode: LoadMode | str) -> LoadMode:
-    from omnigraph.execution.load import LoadMode
+def _parse_mode(mode: LoadMode | str) -> LoadMode:
+    from omnigraph.execution.load_input import LoadMode
 
     try:
         return LoadMode(mode)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.export import export_jsonl
-from omnigraph.history.changes import ChangeFilter, State
-from omnigraph.history.feed import Source, cursor_after
+from omnigraph.execution.export_rows import export_jsonl
+from omnigraph.history.entity_changes import ChangeFilter, State
+from omnigraph.history.feed import Source, make_cursor_after
 from omnigraph.identity import CommitId
 
 
@@ -42,7 +42,7 @@ class Baseline:
         """Where the feed goes on after this copy."""
         if not self._is_taken:
             raise BadRequest("take every record of the baseline first; then it has a cursor")
-        return cursor_after(self._source, self.snapshot_commit_id)
+        return make_cursor_after(self._source, self.snapshot_commit_id)
 
     def jsonl(self) -> Iterator[bytes]:
         """The records as blocks of JSON lines, as an export writes them."""

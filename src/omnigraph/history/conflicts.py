@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 import pyarrow as pa
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import JsonValue, MergeConflict
-from omnigraph.execution.physical import logical_schema
-from omnigraph.history.resolve import CONFLICTS_AT_ONCE, Settled
-from omnigraph.history.three_way import ConflictKind, Entities, Sides
-from omnigraph.storage.tables.delta import rows_at
-from omnigraph.storage.tables.handle import Table
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.history.conflict_resolution import CONFLICTS_AT_ONCE, ResolvedConflicts
+from omnigraph.history.three_way import ConflictKind, Entities, TableSides
+from omnigraph.storage.tables.delta import read_rows_at_addresses
+from omnigraph.storage.tables.table import Table
 from omnigraph.types.arrow import BLOB
-from omnigraph.types.to_json import result_values
+from omnigraph.types.to_json import encode_values_as_json
 
 Record = Mapping[str, JsonValue]
 
@@ -34,7 +34,7 @@ CONFLICT_COLUMNS = pa.schema(
 """The columns of conflicts as a table; the three sides are JSON objects, null where absent."""
 
 
-def conflict_table(conflicts: Iterable[MergeConflict]) -> pa.Table:
+def build_conflict_table(conflicts: Iterable[MergeConflict]) -> pa.Table:
     """The conflicts as rows."""
     rows = [one.wire() for one in conflicts]
     for row in rows:
@@ -44,15 +44,19 @@ def conflict_table(conflicts: Iterable[MergeConflict]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=CONFLICT_COLUMNS)
 
 
-def describe(type_: NodeType | EdgeType, sides: Sides, settled: Settled) -> Iterator[MergeConflict]:
+def describe(
+    type_: NodeType | EdgeType, sides: TableSides, settled: ResolvedConflicts
+) -> Iterator[MergeConflict]:
     """What no rule decided, by ascending id."""
     for some in settled.undecided.batches(CONFLICTS_AT_ONCE):
         yield from _describe(type_, sides, some)
 
 
-def _describe(type_: NodeType | EdgeType, sides: Sides, some: Entities) -> Iterator[MergeConflict]:
+def _describe(
+    type_: NodeType | EdgeType, sides: TableSides, some: Entities
+) -> Iterator[MergeConflict]:
     images = {
-        side: _records(getattr(sides, side), getattr(some, side), type_)
+        side: _read_records(getattr(sides, side), getattr(some, side), type_)
         for side in ("base", "source", "target")
     }
     for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), some.kinds, strict=True)):
@@ -71,18 +75,22 @@ def _explain(kind: ConflictKind, source: Record | None, target: Record | None) -
     return f"was {verb} on both sides{f', with different {names}' if names else ''}"
 
 
-def _records(table: Table, addresses: pa.Array, type_: NodeType | EdgeType) -> list[Record | None]:
+def _read_records(
+    table: Table, addresses: pa.Array, type_: NodeType | EdgeType
+) -> list[Record | None]:
     """The rows at these addresses as JSON objects; blobs by their size only."""
-    names = logical_schema(type_).names
-    present = pa.concat_tables(list(rows_at(table, addresses.drop_null(), names)))
+    names = build_logical_schema(type_).names
+    present = pa.concat_tables(list(read_rows_at_addresses(table, addresses.drop_null(), names)))
     columns = {}
-    for field in logical_schema(type_):
+    for field in build_logical_schema(type_):
         values = present.column(field.name)
-        columns[field.name] = _sizes(values) if field.type == BLOB else result_values(values)
+        columns[field.name] = (
+            _list_sizes(values) if field.type == BLOB else encode_values_as_json(values)
+        )
     values_of = zip(*columns.values(), strict=True)
     rows = iter([dict(zip(columns, row, strict=True)) for row in values_of])
     return [next(rows) if there else None for there in addresses.is_valid().to_pylist()]
 
 
-def _sizes(descriptors: pa.ChunkedArray) -> list[object]:
+def _list_sizes(descriptors: pa.ChunkedArray) -> list[object]:
     return [None if one is None else {"bytes": one["size"]} for one in descriptors.to_pylist()]

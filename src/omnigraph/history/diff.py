@@ -9,16 +9,16 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.history.changes import (
+from omnigraph.history.entity_changes import (
     ALL_CHANGES,
     ChangeBatch,
     ChangeFilter,
     State,
     TypePair,
-    batches_of,
-    paired_types,
+    compare_tables,
+    pair_types,
 )
-from omnigraph.history.images import Change, changes_in
+from omnigraph.history.images import EntityChange, iterate_changes
 from omnigraph.identity import EntityKind
 
 
@@ -72,25 +72,25 @@ class Diff:
     def __repr__(self) -> str:
         return f"Diff({self.before.snapshot.id!r}, {self.after.snapshot.id!r})"
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[EntityChange]:
         """Every change: nodes before edges, types and entities by name and id."""
         for batch in self.batches():
-            yield from changes_in(batch)
+            yield from iterate_changes(batch)
 
     def batches(self) -> Iterator[ChangeBatch]:
         """The same in batches of Arrow columns."""
         for pair in self._pairs:
-            yield from batches_of(pair, self._wanted, images=self.images)
+            yield from compare_tables(pair, self._wanted, images=self.images)
 
     @cached_property
     def _pairs(self) -> list[TypePair]:
-        pairs = paired_types(self.before, self.after, wanted=self._wanted, tables_may_come=True)
+        pairs = pair_types(self.before, self.after, wanted=self._wanted, tables_may_come=True)
         return sorted(pairs, key=lambda one: (one.type_.kind is EntityKind.EDGE, one.type_.name))
 
     @cached_property
     def stats(self) -> Mapping[str, TypeStats]:
         """How many entities of each type came, changed and went; types without any are left out."""
-        found = (_stats(pair, self._wanted) for pair in self._pairs)
+        found = (_count_changes(pair, self._wanted) for pair in self._pairs)
         return {one.type_name: one for one in found if one.total}
 
     @property
@@ -104,7 +104,7 @@ class Diff:
         """
         tables: dict[str, list[pa.Table]] = {}
         for batch in self.batches():
-            tables.setdefault(batch.type_.name, []).append(_table(batch))
+            tables.setdefault(batch.type_.name, []).append(_build_table(batch))
         return {name: pa.concat_tables(parts) for name, parts in tables.items()}
 
     def wire_stats(self) -> dict[str, object]:
@@ -115,16 +115,16 @@ class Diff:
         }
 
 
-def _stats(pair: TypePair, wanted: ChangeFilter) -> TypeStats:
+def _count_changes(pair: TypePair, wanted: ChangeFilter) -> TypeStats:
     inserted = updated = deleted = 0
-    for batch in batches_of(pair, wanted, images=False):
+    for batch in compare_tables(pair, wanted, images=False):
         inserted += int(np.count_nonzero(~batch.has_before))
         deleted += int(np.count_nonzero(~batch.has_after))
         updated += int(np.count_nonzero(batch.has_before & batch.has_after))
     return TypeStats(pair.type_.kind, pair.type_.name, inserted, updated, deleted)
 
 
-def _table(batch: ChangeBatch) -> pa.Table:
+def _build_table(batch: ChangeBatch) -> pa.Table:
     columns: dict[str, pa.Array] = {
         "id": batch.ids,
         "op": pa.array([str(op) for op in batch.ops()], pa.string()),

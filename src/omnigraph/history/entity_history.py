@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import HistoricalVersionReclaimed
-from omnigraph.execution.physical import read_by_id
-from omnigraph.history.feed import Source, cause
-from omnigraph.history.images import Image, images_of
+from omnigraph.execution.stored_rows import read_by_id
+from omnigraph.history.feed import Source, describe_cause
+from omnigraph.history.images import Image, convert_images
 from omnigraph.identity import CommitId, EntityKind, TableIdentity
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.state import TableEntry
@@ -30,7 +30,7 @@ class EntityVersion:
 
     def wire(self) -> dict[str, object]:
         image = None if self.image is None else self.image.wire()
-        return {"cause": cause(self.commit), "op": self.op, "image": image}
+        return {"cause": describe_cause(self.commit), "op": self.op, "image": image}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,15 @@ class _Seen:
     image: Image | None
 
 
-def entity_history(source: Source, type_: NodeType | EdgeType, id: str) -> EntityHistory:
+def read_entity_history(source: Source, type_: NodeType | EdgeType, id: str) -> EntityHistory:
     """The versions of an entity along the first-parent line of a branch."""
     versions: list[EntityVersion] = []
     later: _Seen | None = None
     is_complete = True
     try:
-        for seen in _line(source, type_.identity, id):
+        for seen in _walk_line(source, type_.identity, id):
             if later is not None and later.image != seen.image:
-                versions.append(EntityVersion(later.commit, _op(seen, later), later.image))
+                versions.append(EntityVersion(later.commit, _choose_op(seen, later), later.image))
             later = seen
     except HistoricalVersionReclaimed:
         is_complete = False
@@ -83,13 +83,13 @@ def entity_history(source: Source, type_: NodeType | EdgeType, id: str) -> Entit
     return EntityHistory(type_.kind, type_.name, id, tuple(versions), is_complete)
 
 
-def _op(earlier: _Seen, later: _Seen) -> str:
+def _choose_op(earlier: _Seen, later: _Seen) -> str:
     if earlier.image is None:
         return "insert"
     return "delete" if later.image is None else "update"
 
 
-def _line(source: Source, identity: TableIdentity, id: str) -> Iterator[_Seen]:
+def _walk_line(source: Source, identity: TableIdentity, id: str) -> Iterator[_Seen]:
     """The entity at each commit, newest first; a table that did not move is read once."""
     at: CommitId | None = source.head
     last: _Seen | None = None
@@ -106,6 +106,6 @@ def _line(source: Source, identity: TableIdentity, id: str) -> Iterator[_Seen]:
         else:
             table = state.snapshot.table(type_.table_key)
             rows = read_by_id(table, pa.array([id], pa.string()), type_)
-            seen = _Seen(commit, entry, next(iter(images_of(rows)), None))
+            seen = _Seen(commit, entry, next(iter(convert_images(rows)), None))
         yield seen
         last, at = seen, commit.parent_commit_id

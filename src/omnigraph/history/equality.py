@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.storage.tables.blobs import is_blob, read_blobs_at
-from omnigraph.storage.tables.delta import rows_at
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.blob_columns import is_blob, read_blobs_at
+from omnigraph.storage.tables.delta import read_rows_at_addresses
+from omnigraph.storage.tables.table import Table
 
 Mask = npt.NDArray[np.bool_]
 
@@ -35,109 +35,109 @@ class Images:
 def read_images(table: Table, addresses: pa.Array, columns: Sequence[str] | None = None) -> Images:
     """The rows at these addresses, or some columns of them; the caller bounds their number."""
     names = table.schema.names if columns is None else list(columns)
-    rows = pa.concat_tables(list(rows_at(table, addresses, names)))
+    rows = pa.concat_tables(list(read_rows_at_addresses(table, addresses, names)))
     return Images(table, addresses, rows)
 
 
-def equal_images(left: Images, right: Images) -> Mask:
+def compare_images(left: Images, right: Images) -> Mask:
     """Which rows are the same on both sides; payloads of blobs are read only for a tie."""
     names = left.rows.schema.names
     blobs = [one.name for one in left.table.schema if is_blob(one) and one.name in names]
     plain = [name for name in names if name not in blobs]
-    equal = equal_rows(left.rows.select(plain), right.rows.select(plain))
+    equal = compare_rows(left.rows.select(plain), right.rows.select(plain))
     for name in blobs:
-        equal &= _equal_sizes(left.rows.column(name), right.rows.column(name))
-        equal &= _equal_payloads(name, left, right, equal)
+        equal &= _compare_sizes(left.rows.column(name), right.rows.column(name))
+        equal &= _compare_payloads(name, left, right, equal)
     return equal
 
 
-def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str] | None = None) -> Mask:
+def compare_rows(left: pa.Table, right: pa.Table, columns: Sequence[str] | None = None) -> Mask:
     """Which rows have the same values in every column; both tables have the same columns."""
     names = left.schema.names if columns is None else columns
     equal = np.ones(left.num_rows, np.bool_)
     for name in names:
-        equal &= equal_values(left.column(name), right.column(name))
+        equal &= compare_values(left.column(name), right.column(name))
     return equal
 
 
-def equal_values(left: pa.ChunkedArray | pa.Array, right: pa.ChunkedArray | pa.Array) -> Mask:
+def compare_values(left: pa.ChunkedArray | pa.Array, right: pa.ChunkedArray | pa.Array) -> Mask:
     """Which values of two columns of one type are the same."""
-    return _equal(_whole(left), _whole(right))
+    return _compare_arrays(_combine_chunks(left), _combine_chunks(right))
 
 
-def _whole(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+def _combine_chunks(values: pa.ChunkedArray | pa.Array) -> pa.Array:
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def _equal(left: pa.Array, right: pa.Array) -> Mask:
+def _compare_arrays(left: pa.Array, right: pa.Array) -> Mask:
     assert left.type == right.type, f"{left.type} is compared with {right.type}"
-    present, other = _valid(left), _valid(right)
+    present, other = _mask_valid(left), _mask_valid(right)
     equal: Mask = present == other
     compared = np.flatnonzero(present & other)
     if len(compared):
         rows = pa.array(compared)
-        equal[compared] = _equal_present(left.take(rows), right.take(rows))
+        equal[compared] = _compare_present(left.take(rows), right.take(rows))
     return equal
 
 
-def _equal_present(left: pa.Array, right: pa.Array) -> Mask:
+def _compare_present(left: pa.Array, right: pa.Array) -> Mask:
     """The same for values none of which is null."""
     kind = left.type
     if pa.types.is_floating(kind):
-        return _equal_numbers(left.to_numpy(), right.to_numpy())
+        return _compare_numbers(left.to_numpy(), right.to_numpy())
     if pa.types.is_fixed_size_list(kind):
-        same = _equal(left.flatten(), right.flatten())
+        same = _compare_arrays(left.flatten(), right.flatten())
         return np.asarray(same.reshape(len(left), kind.list_size).all(axis=1))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _equal_lists(left, right)
+        return _compare_lists(left, right)
     if pa.types.is_struct(kind):
-        parts = [_equal(left.field(i), right.field(i)) for i in range(kind.num_fields)]
+        parts = [_compare_arrays(left.field(i), right.field(i)) for i in range(kind.num_fields)]
         return np.asarray(np.stack(parts).all(axis=0))
     return np.asarray(pa.compute.equal(left, right).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _equal_numbers(left: npt.NDArray[np.floating], right: npt.NDArray[np.floating]) -> Mask:
+def _compare_numbers(left: npt.NDArray[np.floating], right: npt.NDArray[np.floating]) -> Mask:
     bits = np.dtype(f"u{left.dtype.itemsize}")
     same: Mask = left.view(bits) == right.view(bits)
     same |= np.isnan(left) & np.isnan(right)
     return same
 
 
-def _equal_lists(left: pa.Array, right: pa.Array) -> Mask:
+def _compare_lists(left: pa.Array, right: pa.Array) -> Mask:
     lengths = left.value_lengths().to_numpy()
     equal: Mask = lengths == right.value_lengths().to_numpy()
     compared = np.flatnonzero(equal)
     rows = pa.array(compared)
-    items = _equal(left.take(rows).flatten(), right.take(rows).flatten())
+    items = _compare_arrays(left.take(rows).flatten(), right.take(rows).flatten())
     owners = np.repeat(compared, lengths[compared])
     equal[owners[~items]] = False
     return equal
 
 
-def _valid(values: pa.Array) -> Mask:
+def _mask_valid(values: pa.Array) -> Mask:
     return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 
 # --- blobs ----------------------------------------------------------------------------------------
 
 
-def _equal_sizes(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
+def _compare_sizes(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     """Which descriptors may be of one value: both null, or both of one size."""
-    sizes = [_sizes(side) for side in (left, right)]
-    return _equal(*sizes)
+    sizes = [_get_sizes(side) for side in (left, right)]
+    return _compare_arrays(*sizes)
 
 
-def _sizes(descriptors: pa.ChunkedArray) -> pa.Array:
-    whole = _whole(descriptors)
+def _get_sizes(descriptors: pa.ChunkedArray) -> pa.Array:
+    whole = _combine_chunks(descriptors)
     size = whole.field(whole.type.get_field_index("size"))
     return pa.compute.if_else(whole.is_valid(), size, pa.scalar(None, size.type))
 
 
-def _equal_payloads(name: str, left: Images, right: Images, equal: Mask) -> Mask:
+def _compare_payloads(name: str, left: Images, right: Images, equal: Mask) -> Mask:
     """The mask without rows whose blobs differ; only rows that are equal so far are read."""
     same = equal.copy()
-    present = _valid(_whole(left.rows.column(name)))
+    present = _mask_valid(_combine_chunks(left.rows.column(name)))
     tied = np.flatnonzero(equal & present)
     for start in range(0, len(tied), BLOBS_PER_READ):
         some = tied[start : start + BLOBS_PER_READ]

@@ -22,21 +22,21 @@ from omnigraph.errors import (
     HistoricalVersionReclaimed,
     ResourceLimitExceeded,
 )
-from omnigraph.history.changes import (
+from omnigraph.history.entity_changes import (
     ChangeFilter,
     FindKeys,
     State,
-    batches_of,
-    paired_types,
+    compare_tables,
+    pair_types,
 )
 from omnigraph.history.feed_tokens import (
-    Binding,
+    FeedTokenKind,
     Position,
-    TokenKind,
+    TokenBinding,
     decode_token,
     encode_token,
 )
-from omnigraph.history.images import Change, changes_in
+from omnigraph.history.images import EntityChange, iterate_changes
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.commits import Commit
 
@@ -78,7 +78,7 @@ class Source(Protocol):
     def commits(self) -> Mapping[CommitId, Commit]: ...
 
     @property
-    def binding(self) -> Binding: ...
+    def binding(self) -> TokenBinding: ...
 
     @property
     def find_keys(self) -> FindKeys: ...
@@ -89,21 +89,24 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CommitBlock:
     """A commit and what it changed, or a part of that."""
 
     commit: Commit
-    changes: tuple[Change, ...]
+    changes: tuple[EntityChange, ...]
 
     def wire(self) -> dict[str, object]:
-        return {"cause": cause(self.commit), "changes": [one.wire() for one in self.changes]}
+        return {
+            "cause": describe_cause(self.commit),
+            "changes": [one.wire() for one in self.changes],
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
     """Some of the feed: with a page token its last commit goes on, with a cursor it is whole."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[CommitBlock, ...]
     next_page_token: str | None = None
     cursor: str | None = None
     caught_up: bool | None = None
@@ -127,19 +130,19 @@ class CommitChanges:
     """What one commit changed against its first parent, or a part of that."""
 
     commit: Commit
-    changes: tuple[Change, ...]
+    changes: tuple[EntityChange, ...]
     next_page_token: str | None = None
 
     def wire(self) -> dict[str, object]:
         body: dict[str, object] = {
-            "cause": cause(self.commit),
+            "cause": describe_cause(self.commit),
             "changes": [one.wire() for one in self.changes],
         }
         token = self.next_page_token
         return body if token is None else body | {"next_page_token": token}
 
 
-def cause(commit: Commit) -> dict[str, object]:
+def describe_cause(commit: Commit) -> dict[str, object]:
     """A commit as the feed tells of it; what it has not is left out."""
     optional = {
         "parent_commit_id": commit.parent_commit_id,
@@ -173,30 +176,32 @@ def commit_changes(
     """
     position = None
     if page_token is not None:
-        token = decode_token(page_token, source.binding, TokenKind.COMMIT_PAGE)
+        token = decode_token(page_token, source.binding, FeedTokenKind.COMMIT_PAGE)
         if token.commit != commit.commit_id:
             raise ChangeCursorRejected("it belongs to another commit")
         position = token.position
     page = _Page(limits)
     try:
-        last = page.fill(_changes(source, commit, wanted, position))
+        last = page.fill(_iterate_changes(source, commit, wanted, position))
     except HistoricalVersionReclaimed as error:
         raise ChangeFeedGap(None, commit.commit_id) from error
     rest = None
     if last is not None:
-        rest = encode_token(TokenKind.COMMIT_PAGE, source.binding, commit.commit_id, position=last)
+        rest = encode_token(
+            FeedTokenKind.COMMIT_PAGE, source.binding, commit.commit_id, position=last
+        )
     return CommitChanges(commit, tuple(page.taken), rest)
 
 
-def _changes(
+def _iterate_changes(
     source: Source, commit: Commit, wanted: ChangeFilter, position: Position | None = None
-) -> Iterator[Change]:
+) -> Iterator[EntityChange]:
     """What a commit changed, behind a position, in the order that never changes."""
     if commit.parent_commit_id is None:
         raise CommitHasNoParent(commit.commit_id)
     parent = source.commits[commit.parent_commit_id]
     before, after = source.state(parent), source.state(commit)
-    pairs = paired_types(before, after, wanted=wanted, tables_may_come=False)
+    pairs = pair_types(before, after, wanted=wanted, tables_may_come=False)
     at = 0
     if position is not None:
         ids = [pair.type_id for pair in pairs]
@@ -207,7 +212,7 @@ def _changes(
         beyond = None
         if position is not None and pair.type_id == position.type_id:
             beyond = position.given_of
-        for batch in batches_of(
+        for batch in compare_tables(
             pair,
             wanted,
             images=True,
@@ -215,7 +220,7 @@ def _changes(
             rows=_ROWS_AT_ONCE,
             find_keys=source.find_keys,
         ):
-            yield from changes_in(batch)
+            yield from iterate_changes(batch)
 
 
 @dataclass
@@ -223,12 +228,12 @@ class _Page:
     """A page that is being filled."""
 
     limits: PageLimits
-    taken: list[Change] = field(default_factory=list)
+    taken: list[EntityChange] = field(default_factory=list)
     count: int = 0
     size: int = 0
     _last: tuple[str, str] = ("", "")
 
-    def fill(self, changes: Iterator[Change]) -> Position | None:
+    def fill(self, changes: Iterator[EntityChange]) -> Position | None:
         """Take what fits; gives the last change taken if more would follow."""
         self.taken = []
         for change in changes:
@@ -270,26 +275,26 @@ def poll(source: Source, position: str, wanted: ChangeFilter, limits: PageLimits
     start = _start(source, position)
     walk = _walk(source, start)
     page = _Page(limits)
-    blocks: list[Block] = []
+    blocks: list[CommitBlock] = []
     read, within = start.read, start.within
     for commit in walk[: limits.commits]:
         if blocks and page.is_full:
             break
         try:
-            rest = page.fill(_changes(source, commit, wanted, within))
+            rest = page.fill(_iterate_changes(source, commit, wanted, within))
         except (HistoricalVersionReclaimed, ChangeSchemaBoundary) as error:
             if blocks:
                 break  # the next page starts with it, and says why it cannot be had
             if isinstance(error, ChangeSchemaBoundary):
                 raise
-            cursor = encode_token(TokenKind.FEED_CURSOR, source.binding, read) if read else None
+            cursor = encode_token(FeedTokenKind.FEED_CURSOR, source.binding, read) if read else None
             raise ChangeFeedGap(cursor, commit.commit_id) from error
         if rest is _AT_ITS_START:
             break
-        blocks.append(Block(commit, tuple(page.taken)))
+        blocks.append(CommitBlock(commit, tuple(page.taken)))
         if rest is not None:
             token = encode_token(
-                TokenKind.FEED_PAGE,
+                FeedTokenKind.FEED_PAGE,
                 source.binding,
                 commit.commit_id,
                 cut=start.cut,
@@ -297,7 +302,7 @@ def poll(source: Source, position: str, wanted: ChangeFilter, limits: PageLimits
             )
             return FeedPage(tuple(blocks), next_page_token=token)
         read, within = commit.commit_id, None
-    cursor = encode_token(TokenKind.FEED_CURSOR, source.binding, read)
+    cursor = encode_token(FeedTokenKind.FEED_CURSOR, source.binding, read)
     return FeedPage(tuple(blocks), cursor=cursor, caught_up=read == source.head)
 
 
@@ -315,11 +320,11 @@ def _start(source: Source, position: str) -> _Start:
     if text == NOW:
         return _Start(source.head, source.head)
     if text == BEGINNING:
-        return _Start(_genesis(source), source.head)
+        return _Start(_find_genesis(source), source.head)
     if text.startswith(AFTER):
         return _Start(CommitId(text.removeprefix(AFTER).strip()), source.head)
-    token = decode_token(text, source.binding, TokenKind.FEED_CURSOR, TokenKind.FEED_PAGE)
-    if token.kind == TokenKind.FEED_CURSOR:
+    token = decode_token(text, source.binding, FeedTokenKind.FEED_CURSOR, FeedTokenKind.FEED_PAGE)
+    if token.kind == FeedTokenKind.FEED_CURSOR:
         return _Start(CommitId(token.commit), source.head)
     commit = source.commits.get(CommitId(token.commit))
     if commit is None or commit.parent_commit_id is None:
@@ -327,7 +332,7 @@ def _start(source: Source, position: str) -> _Start:
     return _Start(commit.parent_commit_id, CommitId(token.cut), token.position)
 
 
-def _genesis(source: Source) -> CommitId:
+def _find_genesis(source: Source) -> CommitId:
     at = source.commits[source.head]
     while at.parent_commit_id is not None:
         at = source.commits[at.parent_commit_id]
@@ -349,6 +354,6 @@ def _walk(source: Source, start: _Start) -> list[Commit]:
     return found[::-1]
 
 
-def cursor_after(source: Source, commit_id: CommitId) -> str:
+def make_cursor_after(source: Source, commit_id: CommitId) -> str:
     """The cursor of a reader that has read up to a commit."""
-    return encode_token(TokenKind.FEED_CURSOR, source.binding, commit_id)
+    return encode_token(FeedTokenKind.FEED_CURSOR, source.binding, commit_id)

@@ -25,14 +25,14 @@ _VERSION = 1
 _CHECKSUM_BYTES = 32
 
 
-class TokenKind(StrEnum):
+class FeedTokenKind(StrEnum):
     COMMIT_PAGE = "commit-page"
     FEED_CURSOR = "feed-cursor"
     FEED_PAGE = "feed-page"
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class TokenBinding:
     """What tokens belong to: a graph, one incarnation of a branch, and a filter."""
 
     graph: str
@@ -40,7 +40,7 @@ class Binding:
     wanted: str
 
     @classmethod
-    def of(cls, domain: str, genesis: str, incarnation: str | None, wanted: str) -> Binding:
+    def of(cls, domain: str, genesis: str, incarnation: str | None, wanted: str) -> TokenBinding:
         return cls(_hash(f"{domain}\x1f{genesis}"), _hash(incarnation or "main"), wanted)
 
 
@@ -73,7 +73,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
         raise ChangeCursorRejected("it names an entity that the commit did not change")
 
 
-class Token(msgspec.Struct, frozen=True, omit_defaults=True):
+class FeedToken(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a token says. Of a cursor, `commit` has been read; of a page, it is being read."""
 
     kind: str
@@ -88,14 +88,14 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def encode_token(
-    kind: TokenKind,
-    binding: Binding,
+    kind: FeedTokenKind,
+    binding: TokenBinding,
     commit: str,
     *,
     cut: str = "",
     position: Position | None = None,
 ) -> str:
-    token = Token(
+    token = FeedToken(
         str(kind),
         _VERSION,
         binding.graph,
@@ -111,7 +111,9 @@ def encode_token(
     return text
 
 
-def decode_token(text: str, binding: Binding, *kinds: TokenKind, any_filter: bool = False) -> Token:
+def decode_token(
+    text: str, binding: TokenBinding, *kinds: FeedTokenKind, any_filter: bool = False
+) -> FeedToken:
     """What a token says, if it is whole and belongs here.
 
     Raises:
@@ -133,7 +135,7 @@ def decode_token(text: str, binding: Binding, *kinds: TokenKind, any_filter: boo
     return token
 
 
-def _read(text: str) -> Token:
+def _read(text: str) -> FeedToken:
     if len(text) > LONGEST_TOKEN:
         raise ChangeCursorRejected(f"it is longer than {LONGEST_TOKEN} characters")
     try:
@@ -142,7 +144,7 @@ def _read(text: str) -> Token:
         data, checksum = whole[:-_CHECKSUM_BYTES], whole[-_CHECKSUM_BYTES:]
         if hashlib.sha256(data).digest() != checksum:
             raise ChangeCursorRejected("it is damaged: its checksum does not match")
-        return msgspec.json.decode(data, type=Token)
+        return msgspec.json.decode(data, type=FeedToken)
     except (ValueError, msgspec.DecodeError):
         raise ChangeCursorRejected("it is damaged or is no token") from None
 

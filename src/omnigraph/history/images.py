@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.history.changes import ChangeBatch, Op
+from omnigraph.history.entity_changes import ChangeBatch, Op
 from omnigraph.identity import EntityKind
-from omnigraph.types.to_json import image_values
+from omnigraph.types.to_json import encode_image_values
 
 _STRUCTURAL = ("id", "src", "dst")
 
@@ -41,7 +41,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EntityChange:
     """One entity that was inserted, updated or deleted.
 
     With images, an insert has `after`, a delete `before` and an update both. Without, an edge
@@ -71,21 +71,23 @@ class Change:
         return body
 
 
-def changes_in(batch: ChangeBatch) -> Iterator[Change]:
+def iterate_changes(batch: ChangeBatch) -> Iterator[EntityChange]:
     """The changes of a batch one by one; columns are converted as a whole first."""
     type_ = batch.type_
     before = _spread(batch.before, batch.has_before)
     after = _spread(batch.after, batch.has_after)
-    ends = [None] * len(batch) if batch.ends is None else _endpoints(batch.ends)
+    ends = [None] * len(batch) if batch.ends is None else _convert_endpoints(batch.ends)
     for at, (id, op) in enumerate(zip(batch.ids.to_pylist(), batch.ops(), strict=True)):
-        yield Change(type_.kind, type_.name, batch.type_id, id, op, before[at], after[at], ends[at])
+        yield EntityChange(
+            type_.kind, type_.name, batch.type_id, id, op, before[at], after[at], ends[at]
+        )
 
 
-def images_of(rows: pa.Table) -> list[Image]:
+def convert_images(rows: pa.Table) -> list[Image]:
     """Whole rows as images."""
-    ends = _endpoints(rows) if "src" in rows.column_names else [None] * rows.num_rows
+    ends = _convert_endpoints(rows) if "src" in rows.column_names else [None] * rows.num_rows
     names = [name for name in rows.column_names if name not in _STRUCTURAL]
-    columns = [image_values(_whole(rows, name)) for name in names]
+    columns = [encode_image_values(_combine_column(rows, name)) for name in names]
     values = zip(*columns, strict=True) if columns else iter([()] * rows.num_rows)
     return [
         Image(dict(zip(names, row, strict=True)), end)
@@ -97,16 +99,16 @@ def _spread(rows: pa.Table | None, has: np.ndarray) -> list[Image | None]:
     """The images of one side, each where its change is."""
     if rows is None:
         return [None] * len(has)
-    images = iter(images_of(rows))
+    images = iter(convert_images(rows))
     return [next(images) if there else None for there in has.tolist()]
 
 
-def _endpoints(rows: pa.Table) -> list[Endpoints | None]:
+def _convert_endpoints(rows: pa.Table) -> list[Endpoints | None]:
     ends = (rows.column(name).to_pylist() for name in ("src", "dst"))
     return [Endpoints(*pair) for pair in zip(*ends, strict=True)]
 
 
-def _whole(rows: pa.Table, name: str) -> pa.Array:
+def _combine_column(rows: pa.Table, name: str) -> pa.Array:
     column = rows.column(name)
     whole = column.combine_chunks()
     return pa.array([], column.type) if isinstance(whole, pa.ChunkedArray) else whole

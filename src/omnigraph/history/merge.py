@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.constraints.evaluate import violations
-from omnigraph.constraints.model import TableChange
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.constraints.evaluate import find_violations
+from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import (
     BadRequest,
     MergeConflict,
@@ -23,22 +23,28 @@ from omnigraph.errors import (
     SchemaContractMismatch,
 )
 from omnigraph.execution.committed import CommittedRows
-from omnigraph.execution.physical import logical_schema
-from omnigraph.history.bases import Commits, MergeOutcome, Relation, ancestors, relate
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.history.conflict_resolution import ResolvedConflicts, Resolver, Take
+from omnigraph.history.conflict_rules import Rules
 from omnigraph.history.conflicts import describe
-from omnigraph.history.resolve import Resolver, Settled, Take
-from omnigraph.history.rules import Rules
-from omnigraph.history.states import Entries, entries_at, kept_while_read, open_kept
-from omnigraph.history.three_way import Entities, Sides, merge_table
+from omnigraph.history.merge_bases import (
+    Commits,
+    MergeOutcome,
+    Relation,
+    find_relation,
+    list_ancestors,
+)
+from omnigraph.history.states import Entries, open_kept, read_entries_at, translate_reclaimed
+from omnigraph.history.three_way import Entities, TableSides, merge_table
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.storage.manifest.changes import SetVersion
 from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.settle import contract_hash
+from omnigraph.storage.recovery.resolve_intents import hash_contract
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.delta import rows_at
+from omnigraph.storage.tables.delta import read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
-from omnigraph.writer.change import View
+from omnigraph.writer.change import CatalogSnapshot
 
 Decided = Mapping[tuple[TableKey, str], Take]
 """What was decided about single entities."""
@@ -74,7 +80,7 @@ class Deciding:
     decided: Decided
     source_is_newer: bool
 
-    def resolver(self, type_: NodeType | EdgeType) -> Resolver:
+    def make_resolver(self, type_: NodeType | EdgeType) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
         return Resolver(type_, self.rules, own, self.source_is_newer)
 
@@ -85,8 +91,8 @@ class TableMergePlan:
 
     type: NodeType | EdgeType
     entry: TableEntry
-    sides: Sides
-    settled: Settled
+    sides: TableSides
+    settled: ResolvedConflicts
     taken: Entities
     adopted: SetVersion | None
     """The source's own version, where the target may show just that."""
@@ -144,7 +150,11 @@ class MergePlan:
 
 
 def plan_merge(
-    source: View, target: View, commits: Commits, rules: Rules, decided: Decided
+    source: CatalogSnapshot,
+    target: CatalogSnapshot,
+    commits: Commits,
+    rules: Rules,
+    decided: Decided,
 ) -> MergePlan:
     """Everything about a merge that can be known before anything is written.
 
@@ -156,11 +166,11 @@ def plan_merge(
     from_, into = source.snapshot, target.snapshot
     if from_.head is None or into.head is None:
         raise BadRequest("a branch without a commit cannot be merged")
-    relation = relate(commits, from_.head, into.head)
+    relation = find_relation(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
     _require_one_schema(from_, into)
-    bases = [_entries_at(from_, into, commits, base) for base in relation.bases]
+    bases = [_read_entries_at(from_, into, commits, base) for base in relation.bases]
     newer = commits[from_.head].created_at > commits[into.head].created_at
     tables = tuple(
         _plan_table(
@@ -178,12 +188,14 @@ def plan_merge(
     conflicts = [
         one for table in tables for one in describe(table.type, table.sides, table.settled)
     ]
-    conflicts += _broken_rules(tables, target)
-    return MergePlan(relation, from_, into, tables, tuple(conflicts), _unseen(commits, from_, into))
+    conflicts += _find_broken_rules(tables, target)
+    return MergePlan(
+        relation, from_, into, tables, tuple(conflicts), _list_unseen(commits, from_, into)
+    )
 
 
 def _require_one_schema(source: Snapshot, target: Snapshot) -> None:
-    theirs, ours = contract_hash(source.state), contract_hash(target.state)
+    theirs, ours = hash_contract(source.state), hash_contract(target.state)
     if theirs != ours:
         raise SchemaContractMismatch(
             f"branch '{source.branch}' has schema {theirs[:12]} and branch '{target.branch}' has "
@@ -191,18 +203,20 @@ def _require_one_schema(source: Snapshot, target: Snapshot) -> None:
         )
 
 
-def _entries_at(source: Snapshot, target: Snapshot, commits: Commits, base: CommitId) -> Entries:
+def _read_entries_at(
+    source: Snapshot, target: Snapshot, commits: Commits, base: CommitId
+) -> Entries:
     if base == target.head:
         return target.entries
     refs = (source.ref, target.ref)
-    return entries_at(target.root, base, commits, refs, target.state)
+    return read_entries_at(target.root, base, commits, refs, target.state)
 
 
-def _unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:
+def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:
     """The commits the source came from and the target did not, each after its parents."""
     assert source.head is not None, "what is merged has a head"
     assert target.head is not None, "what is merged into has a head"
-    fresh = ancestors(commits, source.head) - ancestors(commits, target.head)
+    fresh = list_ancestors(commits, source.head) - list_ancestors(commits, target.head)
     return tuple(sorted((commits[id] for id in fresh if id in commits), key=lambda c: c.order))
 
 
@@ -218,7 +232,7 @@ def _is_concerned(
 
 
 def _plan_table(
-    source: View,
+    source: CatalogSnapshot,
     target: Snapshot,
     key: TableKey,
     bases: Sequence[TableEntry | None],
@@ -235,22 +249,22 @@ def _plan_table(
         member = f"branch_merge_table_identity:{key}"
         raise ReadSetChanged(member, str(ours.identity), str(theirs.identity))
     opened = [open_kept(target, base, id) for base, id in zip(present, ids, strict=True)]
-    sides = Sides(
+    sides = TableSides(
         opened[0],
         target.open_entry(theirs),
         target.open_entry(ours),
         tuple(opened[1:]),
     )
     is_base = len(present) == 1 and present[0] == ours
-    with kept_while_read(opened, ids):
+    with translate_reclaimed(opened, ids):
         merged = merge_table(sides, target_is_base=is_base)
-        settled = deciding.resolver(type_).settle(sides, merged.conflicts)
-    taken = Entities.joined([merged.taken, settled.taken])
-    adopted = _adopted(theirs, ours, target) if is_base else None
+        settled = deciding.make_resolver(type_).settle(sides, merged.conflicts)
+    taken = Entities.concatenate([merged.taken, settled.taken])
+    adopted = _find_adopted(theirs, ours, target) if is_base else None
     return TableMergePlan(type_, ours, sides, settled, taken, adopted, len(merged.conflicts))
 
 
-def _adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> SetVersion | None:
+def _find_adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> SetVersion | None:
     """The source's version, if the target only inherited the table and so may inherit this one.
 
     A table the target writes itself must go on from its own newest version.
@@ -281,18 +295,20 @@ def _require_conflicts(decided: Decided, tables: Iterable[TableMergePlan]) -> No
 # --- rules of the schema --------------------------------------------------------------------------
 
 
-def _broken_rules(tables: Iterable[TableMergePlan], target: View) -> list[MergeConflict]:
+def _find_broken_rules(
+    tables: Iterable[TableMergePlan], target: CatalogSnapshot
+) -> list[MergeConflict]:
     """What the merged graph would break of the schema."""
-    changes = {t.entry.table_key: _change(t) for t in tables if not t.is_empty}
-    found = violations(changes, target.catalog, CommittedRows(target.snapshot))
+    changes = {t.entry.table_key: _make_change(t) for t in tables if not t.is_empty}
+    found = find_violations(changes, target.catalog, CommittedRows(target.snapshot))
     return [MergeConflict(str(v.kind), v.type_key, v.message, v.id) for v in found]
 
 
-def _change(table: TableMergePlan) -> TableChange:
+def _make_change(table: TableMergePlan) -> TableChange:
     """The change without vectors and blobs, which no rule speaks of and which may be large."""
-    fields = [f for f in logical_schema(table.type) if not _is_bulky(f.type)]
+    fields = [f for f in build_logical_schema(table.type) if not _is_bulky(f.type)]
     schema = pa.schema(fields)
-    written = rows_at(table.sides.source, table.written.source, schema.names)
+    written = read_rows_at_addresses(table.sides.source, table.written.source, schema.names)
     parts = [part.cast(schema) for part in written]
     parts.append(table.settled.rows.select(schema.names))
     return TableChange(table.type, pa.concat_tables(parts), table.deleted)

@@ -13,17 +13,17 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.commits import Commit, MergedState
-from omnigraph.storage.manifest.read import ManifestVersion, read_manifest
+from omnigraph.storage.manifest.read import ManifestSnapshot, read_manifest
 from omnigraph.storage.manifest.state import ManifestState, TableEntry
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.table import Table
 
 Entries = Mapping[TableKey, TableEntry]
 
 
-def entries_at(
+def read_entries_at(
     root: GraphRoot,
     commit_id: CommitId,
     commits: Mapping[CommitId, Commit],
@@ -42,12 +42,12 @@ def entries_at(
     places = [(r.incarnation, r.fork_version) for r in refs if r.fork_head == commit_id]
     places.append((commit.incarnation, commit.manifest_version))
     for incarnation, version in places:
-        manifest = _manifest(root, incarnation, version)
-        if manifest is not None and _shows(manifest, commit_id):
+        manifest = _read_manifest(root, incarnation, version)
+        if manifest is not None and _is_showing(manifest, commit_id):
             return manifest.state.entries
     for merge in commits.values():
         if merge.merged_parent_commit_id == commit_id and merge.merged is not None:
-            return _entries(merge.merged, now)
+            return _restore_entries(merge.merged, now)
     raise MergeBaseUnavailable(commit_id)
 
 
@@ -68,7 +68,7 @@ def open_kept(snapshot: Snapshot, entry: TableEntry, commit_id: CommitId) -> Tab
 
 
 @contextmanager
-def kept_while_read(tables: Sequence[Table], commit_ids: Sequence[CommitId]) -> Iterator[None]:
+def translate_reclaimed(tables: Sequence[Table], commit_ids: Sequence[CommitId]) -> Iterator[None]:
     """Tell a base that cleanup took while it was read from anything else that was outdated."""
     try:
         yield
@@ -79,7 +79,9 @@ def kept_while_read(tables: Sequence[Table], commit_ids: Sequence[CommitId]) -> 
         raise
 
 
-def _manifest(root: GraphRoot, incarnation: str | None, version: int) -> ManifestVersion | None:
+def _read_manifest(
+    root: GraphRoot, incarnation: str | None, version: int
+) -> ManifestSnapshot | None:
     try:
         return read_manifest(root.manifest(incarnation), version)
     except HistoricalVersionReclaimed:
@@ -90,12 +92,12 @@ def _manifest(root: GraphRoot, incarnation: str | None, version: int) -> Manifes
         raise
 
 
-def _shows(manifest: ManifestVersion, commit_id: CommitId) -> bool:
+def _is_showing(manifest: ManifestSnapshot, commit_id: CommitId) -> bool:
     """Whether the commit is the newest thing that happened to this state."""
     return any(head.commit_id == commit_id for head in manifest.state.heads.values())
 
 
-def _entries(merged: MergedState, now: ManifestState) -> Entries:
+def _restore_entries(merged: MergedState, now: ManifestState) -> Entries:
     identities = {entry.path: entry.identity for entry in now.entries.values()}
     return {
         TableKey(one.table_key): TableEntry(

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.equality import Mask, equal_images, read_images
+from omnigraph.history.equality import Mask, compare_images, read_images
 from omnigraph.identity import ID_COLUMN
-from omnigraph.storage.tables.delta import ChangedKeys, changed_keys
-from omnigraph.storage.tables.handle import ROW_ADDRESS, Table
+from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
+from omnigraph.storage.tables.table import ROW_ADDRESS, Table
 
 ROWS_AT_ONCE = 8_192
 
@@ -30,7 +30,7 @@ class ConflictKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class TableSides:
     """The three versions of one table."""
 
     base: Table
@@ -61,7 +61,7 @@ class Entities:
             yield Entities(*(getattr(self, name).slice(start, rows) for name in self.__slots__))
 
     @staticmethod
-    def joined(parts: Sequence[Entities]) -> Entities:
+    def concatenate(parts: Sequence[Entities]) -> Entities:
         """All of them, by ascending id."""
         none = (pa.array([], pa.string()), *(pa.array([], pa.uint64()),) * 3)
         columns = [
@@ -72,7 +72,7 @@ class Entities:
         return Entities(*(column.take(order) for column in columns))
 
     def has(self, side: str) -> Mask:
-        return _flags(pc.is_valid(getattr(self, side)))
+        return _to_mask(pc.is_valid(getattr(self, side)))
 
     @property
     def kinds(self) -> list[ConflictKind]:
@@ -99,22 +99,22 @@ class TableMerge:
     conflicts: Entities
 
 
-def merge_table(sides: Sides, *, target_is_base: bool) -> TableMerge:
+def merge_table(sides: TableSides, *, target_is_base: bool) -> TableMerge:
     """What the source changed, divided into what the target left alone and what it did not.
 
     A change that both sides made alike is no change any more.
     """
-    source = changed_keys(sides.base, sides.source)
-    target = _NO_KEYS if target_is_base else changed_keys(sides.base, sides.target)
+    source = find_changed_keys(sides.base, sides.source)
+    target = _NO_KEYS if target_is_base else find_changed_keys(sides.base, sides.target)
     in_both = pc.is_in(source.ids, value_set=target.ids)
-    alone = _changed_alone(sides, source.filter(pc.invert(in_both)))
-    together = _together(source.filter(in_both), target)
-    uncertain = _uncertain(sides)
-    doubts = _doubts(sides, uncertain, alone, together, target) if len(uncertain) else []
-    alone, together = _certain(alone, uncertain), _certain(together, uncertain)
+    alone = _find_changed_alone(sides, source.filter(pc.invert(in_both)))
+    together = _pair_changes(source.filter(in_both), target)
+    uncertain = _find_uncertain(sides)
+    doubts = _find_doubts(sides, uncertain, alone, together, target) if len(uncertain) else []
+    alone, together = _drop_uncertain(alone, uncertain), _drop_uncertain(together, uncertain)
     divided = [_divide(sides, some) for some in together.batches()]
-    taken = Entities.joined([alone, *(free for free, _ in divided)])
-    return TableMerge(taken, Entities.joined([*doubts, *(clash for _, clash in divided)]))
+    taken = Entities.concatenate([alone, *(free for free, _ in divided)])
+    return TableMerge(taken, Entities.concatenate([*doubts, *(clash for _, clash in divided)]))
 
 
 _NO_KEYS = ChangedKeys(
@@ -122,33 +122,38 @@ _NO_KEYS = ChangedKeys(
 )
 
 
-def _uncertain(sides: Sides) -> pa.Array:
+def _find_uncertain(sides: TableSides) -> pa.Array:
     """The ids about which the newest common commits disagree."""
-    found = [changed_keys(sides.base, other).ids for other in sides.other_bases]
+    found = [find_changed_keys(sides.base, other).ids for other in sides.other_bases]
     return pc.unique(pa.concat_arrays(found)) if found else _NO_KEYS.ids
 
 
-def _changed_alone(sides: Sides, keys: ChangedKeys) -> Entities:
+def _find_changed_alone(sides: TableSides, keys: ChangedKeys) -> Entities:
     """Those that the source really changed; the target has them as the base does."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
-    parts = [one.filter(~_same(sides, one, "base", "source")) for one in found.batches()]
-    return Entities.joined(parts)
+    parts = [one.filter(~_compare_sides(sides, one, "base", "source")) for one in found.batches()]
+    return Entities.concatenate(parts)
 
 
-def _together(source: ChangedKeys, target: ChangedKeys) -> Entities:
+def _pair_changes(source: ChangedKeys, target: ChangedKeys) -> Entities:
     """Ids that both sides may have changed, with all three addresses."""
     places = pc.index_in(source.ids, value_set=target.ids)
     return Entities(source.ids, source.before, source.after, target.after.take(places))
 
 
-def _divide(sides: Sides, some: Entities) -> tuple[Entities, Entities]:
+def _divide(sides: TableSides, some: Entities) -> tuple[Entities, Entities]:
     """Those that only the source changed, and those that both changed, not alike."""
-    changed, left = ~_same(sides, some, "base", "source"), _same(sides, some, "base", "target")
+    changed, left = (
+        ~_compare_sides(sides, some, "base", "source"),
+        _compare_sides(sides, some, "base", "target"),
+    )
     both = some.filter(changed & ~left)
-    return some.filter(changed & left), both.filter(~_same(sides, both, "source", "target"))
+    return some.filter(changed & left), both.filter(
+        ~_compare_sides(sides, both, "source", "target")
+    )
 
 
-def _same(sides: Sides, some: Entities, one: str, other: str) -> Mask:
+def _compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> Mask:
     """Whether each entity is the same on two sides: absent from both, or equal."""
     left, right = some.has(one), some.has(other)
     same: Mask = left == right
@@ -159,38 +164,38 @@ def _same(sides: Sides, some: Entities, one: str, other: str) -> Mask:
             read_images(getattr(sides, side), getattr(some, side).take(rows))
             for side in (one, other)
         ]
-        same[compared] = equal_images(*images)
+        same[compared] = compare_images(*images)
     return same
 
 
-def _doubts(
-    sides: Sides, uncertain: pa.Array, alone: Entities, together: Entities, target: ChangedKeys
+def _find_doubts(
+    sides: TableSides, uncertain: pa.Array, alone: Entities, together: Entities, target: ChangedKeys
 ) -> list[Entities]:
     """What differs between the sides where nobody can tell what the base was.
 
     Neither side can be said to have left such an entity alone, so none may be preferred.
     """
-    moved = [_located(sides.target, _among(alone, uncertain), "target")]
-    for some in _among(together, uncertain).batches():
-        moved.append(some.filter(~_same(sides, some, "source", "target")))
+    moved = [_locate(sides.target, _select_among(alone, uncertain), "target")]
+    for some in _select_among(together, uncertain).batches():
+        moved.append(some.filter(~_compare_sides(sides, some, "source", "target")))
     doubtful = target.filter(pc.is_in(target.ids, value_set=uncertain))
     listed = pa.concat_arrays([alone.ids, together.ids])
     kept = doubtful.filter(pc.invert(pc.is_in(doubtful.ids, value_set=listed)))
     for some in Entities(kept.ids, kept.before, kept.before, kept.after).batches():
-        changed = some.filter(~_same(sides, some, "base", "target"))
-        moved.append(_located(sides.source, changed, "source"))
+        changed = some.filter(~_compare_sides(sides, some, "base", "target"))
+        moved.append(_locate(sides.source, changed, "source"))
     return moved
 
 
-def _among(some: Entities, ids: pa.Array) -> Entities:
-    return some.filter(_flags(pc.is_in(some.ids, value_set=ids)))
+def _select_among(some: Entities, ids: pa.Array) -> Entities:
+    return some.filter(_to_mask(pc.is_in(some.ids, value_set=ids)))
 
 
-def _certain(some: Entities, uncertain: pa.Array) -> Entities:
-    return some.filter(~_flags(pc.is_in(some.ids, value_set=uncertain)))
+def _drop_uncertain(some: Entities, uncertain: pa.Array) -> Entities:
+    return some.filter(~_to_mask(pc.is_in(some.ids, value_set=uncertain)))
 
 
-def _located(table: Table, some: Entities, side: str) -> Entities:
+def _locate(table: Table, some: Entities, side: str) -> Entities:
     """The same with the addresses of one side looked up in its table."""
     if not len(some):
         return some
@@ -201,5 +206,5 @@ def _located(table: Table, some: Entities, side: str) -> Entities:
     return Entities(**{**columns, side: addresses})
 
 
-def _flags(values: pa.Array) -> Mask:
+def _to_mask(values: pa.Array) -> Mask:
     return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)

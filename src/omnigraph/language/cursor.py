@@ -24,7 +24,7 @@ class SyntaxStop(Exception):
     """The construct being read cannot go on; its mistake is already recorded."""
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
+def suggest_closest(word: str, known: Iterable[str]) -> str | None:
     """A hint naming the known word most like `word`, if one is close."""
     if len(word) > LONGEST_WORD:
         return None
@@ -123,7 +123,7 @@ class Cursor:
         """Record what was expected here and give up the construct being read."""
         found = self.token
         if hint is None and found.kind in (TokenKind.NAME, TokenKind.TYPE_NAME):
-            hint = closest(found.value, known)
+            hint = suggest_closest(found.value, known)
         self.report("P107", f"{expected}, found {found.describe()}", found.span, hint=hint)
         raise SyntaxStop
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from omnigraph.language.comments import restore_comments
-from omnigraph.language.query.parser import parse_query_file
-from omnigraph.language.query.printer import print_query_file
-from omnigraph.language.schema.parser import parse_schema
-from omnigraph.language.schema.printer import print_schema
+from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query.query_printer import print_query_file
+from omnigraph.language.schema.schema_parser import parse_schema
+from omnigraph.language.schema.schema_printer import print_schema
 from omnigraph.language.source import SourceText
 
 

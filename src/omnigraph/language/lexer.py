@@ -113,13 +113,13 @@ def _skip_strange(text: str, at: int, problems: Problems) -> int:
     end = at + 1
     while end < len(text) and text[end] == text[at]:
         end += 1
-    shown = _visible(text[at])
+    shown = _show_character(text[at])
     hint = _STRANGE_HINTS.get(text[at])
     problems.add("P102", f"unexpected character '{shown}'", Span(at, end), hint=hint)
     return end
 
 
-def _visible(character: str) -> str:
+def _show_character(character: str) -> str:
     """The character itself, or its code point where it would spoil the line of a message."""
     return character if character.isprintable() else f"U+{ord(character):04X}"
 
@@ -144,7 +144,7 @@ def _decode_string(quoted: str, span: Span, problems: Problems) -> str:
             start = span.start + 1 + match.start()
             problems.add(
                 "P105",
-                f"unsupported escape sequence '\\{_visible(match.group(1))}'",
+                f"unsupported escape sequence '\\{_show_character(match.group(1))}'",
                 Span(start, start + 2),
                 hint='a string knows \\" \\\\ \\n \\r \\t',
             )

@@ -29,7 +29,7 @@ class Span(NamedTuple):
 NOWHERE = Span(0, 0)
 
 
-def span_field() -> Span:
+def declare_span() -> Span:
     """A span carried by a tree node: it takes no part in comparison."""
     return field(default=NOWHERE, compare=False, repr=False)
 

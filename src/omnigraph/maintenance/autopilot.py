@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 
 from omnigraph.errors import OmniError
 from omnigraph.identity import MAIN
-from omnigraph.maintenance.cleanup import cleanup, preview
-from omnigraph.maintenance.declared import stored_indexes
-from omnigraph.maintenance.model import CleanupResult, OptimizeResult
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize, owned_entries
+from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
+from omnigraph.maintenance.maintenance_results import CleanupResult, OptimizeResult
+from omnigraph.maintenance.optimize import OptimizeOptions, list_owned_entries, optimize
 from omnigraph.maintenance.retention import Retention
+from omnigraph.maintenance.stored_indexes import list_stored_indexes
 from omnigraph.settings import AutopilotSettings
 from omnigraph.storage.tables.compaction import plan_groups
 from omnigraph.storage.tables.indices import describe_layout, plan_segment
-from omnigraph.writer.change import Branches
+from omnigraph.writer.change import BranchReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +55,33 @@ class MaintainResult:
         }
 
 
-def look(branches: Branches, policy: AutopilotSettings) -> Due:
+def find_due_work(branches: BranchReader, policy: AutopilotSettings) -> Due:
     """What the policy asks for, as `main` is now; nothing is changed."""
-    return Due(tuple(_to_optimize(branches, policy)), tuple(_to_clean(branches, policy)))
+    return Due(
+        tuple(_find_optimize_reasons(branches, policy)),
+        tuple(_find_cleanup_reasons(branches, policy)),
+    )
 
 
-def _to_optimize(branches: Branches, policy: AutopilotSettings) -> Iterator[str]:
-    seen = branches.newest(MAIN)
-    for entry in owned_entries(seen.snapshot):
+def _find_optimize_reasons(branches: BranchReader, policy: AutopilotSettings) -> Iterator[str]:
+    seen = branches.read_newest(MAIN)
+    for entry in list_owned_entries(seen.snapshot):
         layout, key = describe_layout(seen.snapshot.open_entry(entry)), entry.table_key
         mergeable = sum(len(group) for group in plan_groups(layout))
         if policy.fragments and mergeable >= policy.fragments:
             yield f"{key} has {mergeable} fragments that could be merged"
         rows_of = layout.rows_of
-        for spec in stored_indexes(seen.catalog.by_table_key[key], entry.row_count):
+        for spec in list_stored_indexes(seen.catalog.by_table_key[key], entry.row_count):
             plan = plan_segment(layout, spec)
             rows = sum(rows_of[id] for id in plan.uncovered) if plan else 0
             if policy.unindexed_rows and rows >= policy.unindexed_rows:
                 yield f"the index on {spec.column} of {key} does not cover {rows} rows"
 
 
-def _to_clean(branches: Branches, policy: AutopilotSettings) -> Iterator[str]:
+def _find_cleanup_reasons(branches: BranchReader, policy: AutopilotSettings) -> Iterator[str]:
     if not (policy.versions or policy.bytes):
         return
-    found = preview(branches.root, retention_of(policy))
+    found = preview_cleanup(branches.root, make_retention(policy))
     for table in found.tables:
         if policy.versions and table.old_versions_removed >= policy.versions:
             yield f"{table.table_key} has {table.old_versions_removed} versions nothing needs"
@@ -87,20 +90,20 @@ def _to_clean(branches: Branches, policy: AutopilotSettings) -> Iterator[str]:
         yield f"{size} bytes are needed by nothing"
 
 
-def retention_of(policy: AutopilotSettings) -> Retention:
+def make_retention(policy: AutopilotSettings) -> Retention:
     return Retention(policy.keep, policy.age_s)
 
 
-def take_turn(branches: Branches, policy: AutopilotSettings) -> MaintainResult:
+def run_once(branches: BranchReader, policy: AutopilotSettings) -> MaintainResult:
     """Do what is due; whatever goes wrong is reported and tried again another time."""
     done = MaintainResult(Due())
     try:
-        done = replace(done, due=look(branches, policy))
+        done = replace(done, due=find_due_work(branches, policy))
         if done.due.optimize:
             options = OptimizeOptions(records_commit=False)
             done = replace(done, optimized=optimize(branches, options))
         if done.due.cleanup:
-            done = replace(done, cleaned=cleanup(branches.root, retention_of(policy)))
+            done = replace(done, cleaned=run_cleanup(branches.root, make_retention(policy)))
     except OmniError as error:
         return replace(done, error=error.message)
     return done
@@ -111,7 +114,7 @@ class Autopilot:
 
     def __init__(
         self,
-        branches: Branches,
+        branches: BranchReader,
         policy: AutopilotSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -135,7 +138,7 @@ class Autopilot:
             self._turn.start()
 
     def _take_turn(self) -> None:
-        self.last_result = take_turn(self._branches, self._policy)
+        self.last_result = run_once(self._branches, self._policy)
 
     def wait(self) -> None:
         """Return once the turn that is being taken, if any, is over."""

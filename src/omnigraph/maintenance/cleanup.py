@@ -16,26 +16,31 @@ from functools import partial
 from typing import TypeVar
 
 from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError, StorageFailure
-from omnigraph.maintenance.leftovers import Leftovers
-from omnigraph.maintenance.mark import Mark, Marker
-from omnigraph.maintenance.model import MANIFEST_KEY, CleanedTable, CleanupResult
+from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable, CleanupResult
+from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
 from omnigraph.maintenance.retention import Retention
+from omnigraph.maintenance.unreferenced_files import UnreferencedFiles
 from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.recovery.intent import pending_intents
-from omnigraph.storage.recovery.revoke import revoke_late_effects
-from omnigraph.storage.recovery.settle import examine, settle_all
+from omnigraph.storage.recovery.intent import list_pending_intents
+from omnigraph.storage.recovery.resolve_intents import examine, settle_all
+from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.relocate import relocate
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.branches import list_branches
-from omnigraph.storage.tables.handle import Table, latest_version, open_table, table_exists
+from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.presence import find_missing
-from omnigraph.storage.tables.reclaim import Removed, list_versions, removable, remove_versions
+from omnigraph.storage.tables.remove_versions import (
+    Removed,
+    list_versions,
+    preview_removal,
+    remove_versions,
+)
+from omnigraph.storage.tables.table import Table, find_latest_version, is_table, open_table
 
 T = TypeVar("T")
 _LOOKS = 4
@@ -49,7 +54,7 @@ class _Row:
     removed: Removed = field(default_factory=Removed)
     errors: list[str] = field(default_factory=list)
 
-    def described(self, key: str) -> CleanedTable:
+    def describe_row(self, key: str) -> CleanedTable:
         error = "; ".join(self.errors) or None
         return CleanedTable(key, self.removed.bytes, self.removed.versions, error)
 
@@ -57,18 +62,18 @@ class _Row:
 Remove = Callable[[TableLocation, Sequence[int]], Removed]
 
 
-def preview(root: GraphRoot, retention: Retention) -> CleanupResult:
+def preview_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     """What `cleanup` would remove now; nothing is changed and nobody is kept waiting."""
-    for intent in pending_intents(root.store):
+    for intent in list_pending_intents(root.store):
         examine(root, intent)  # one that cannot be read would stop the cleanup as well
-    mark = Marker(root, retention).mark()
+    mark = ReachabilityScan(root, retention).mark()
     rows = {path: _Row() for path in (MANIFEST, *root.table_paths())}
-    _clean_manifest(root, mark, rows[MANIFEST], removable)
-    _clean_tables(root, mark, rows, removable)
-    return _result(retention, mark, rows, [], confirm=False)
+    _clean_manifest(root, mark, rows[MANIFEST], preview_removal)
+    _clean_tables(root, mark, rows, preview_removal)
+    return _make_result(retention, mark, rows, [], confirm=False)
 
 
-def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
+def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     """Remove what the policy does not protect; one table that fails does not stop the others.
 
     Raises:
@@ -77,7 +82,7 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         FilesMissing: a branch or a retained commit shows what is not there.
         OmniError: a branch cannot be read. In all these cases nothing has been removed.
     """
-    marker, before = Marker(root, retention), None
+    marker, before = ReachabilityScan(root, retention), None
     with suppress(OmniError):  # what cannot be read is looked at again where nobody interferes
         before = marker.mark()  # what must be read is, so that the fence is held for the rest only
     if before is not None:
@@ -91,16 +96,16 @@ def cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         mark = marker.mark()
         if before is None:
             _require_whole(root, mark)
-        leftovers = Leftovers(marker, hold)
+        leftovers = UnreferencedFiles(marker, hold)
         hold.check()
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
         mark = marker.remaining(mark)
     _clean_tables(root, mark, rows, remove_versions)
     _reclaim(leftovers, rows)
-    return _result(retention, mark, rows, leftovers.reclaimed, confirm=True)
+    return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
 
-def _require_whole(root: GraphRoot, mark: Mark) -> None:
+def _require_whole(root: GraphRoot, mark: Reachable) -> None:
     """Raise if a version that stays names a file that is gone.
 
     Removing others could take the last state from which the rows can be had.
@@ -119,7 +124,7 @@ def _require_whole(root: GraphRoot, mark: Mark) -> None:
         raise FilesMissing(sorted({str(one) for one in missing}))
 
 
-def _reclaim(leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:
+def _reclaim(leftovers: UnreferencedFiles, rows: Mapping[str, _Row]) -> None:
     """What nothing refers to; each failure is noted with the table it concerns."""
     manifest = rows[MANIFEST]
     try:
@@ -128,20 +133,20 @@ def _reclaim(leftovers: Leftovers, rows: Mapping[str, _Row]) -> None:
     except OmniError as error:
         manifest.errors.append(error.message)
     for path, row in rows.items():
-        _guarded(row, partial(leftovers.reclaim_files, path))
-    _guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
-    _guarded(manifest, leftovers.reclaim_residue)
-    _guarded(manifest, leftovers.finish)
+        _run_guarded(row, partial(leftovers.reclaim_files, path))
+    _run_guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
+    _run_guarded(manifest, leftovers.reclaim_residue)
+    _run_guarded(manifest, leftovers.finish)
 
 
-def _guarded(row: _Row, work: Callable[[], int]) -> None:
+def _run_guarded(row: _Row, work: Callable[[], int]) -> None:
     try:
-        row.removed += Removed(bytes=_settled(work))
+        row.removed += Removed(bytes=_retry_settled(work))
     except OmniError as error:
         row.errors.append(error.message)
 
 
-def _settled(work: Callable[[], T]) -> T:
+def _retry_settled(work: Callable[[], T]) -> T:
     """What the work gives, tried again if it met a branch that just came or went."""
     for _ in range(_LOOKS - 1):
         with suppress(StorageFailure):
@@ -153,22 +158,24 @@ def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
     """Raise if a table of `main` is ahead of the graph: somebody must judge that first."""
     snapshot = Snapshot(root, MAIN_REF, read_newest(root.manifest()))
     for entry in snapshot.entries.values():
-        head = latest_version(root.location(entry.path, entry.owner_branch))
+        head = find_latest_version(root.location(entry.path, entry.owner_branch))
         if head > entry.version and entry.owner is None:
             revoke_late_effects(snapshot, [entry.identity], hold)
 
 
-def _clean_manifest(root: GraphRoot, mark: Mark, row: _Row, remove: Remove) -> None:
+def _clean_manifest(root: GraphRoot, mark: Reachable, row: _Row, remove: Remove) -> None:
     for ref in mark.refs:
         location = root.manifest(ref.incarnation)
         try:
-            unneeded = mark.unneeded_manifests(ref.incarnation, list_versions(location))
+            unneeded = mark.list_unneeded_manifests(ref.incarnation, list_versions(location))
             row.removed += remove(location, unneeded)
         except OmniError as error:
             row.errors.append(error.message)  # what is left can be read, and so can what it shows
 
 
-def _clean_tables(root: GraphRoot, mark: Mark, rows: Mapping[str, _Row], remove: Remove) -> None:
+def _clean_tables(
+    root: GraphRoot, mark: Reachable, rows: Mapping[str, _Row], remove: Remove
+) -> None:
     tables = [path for path in rows if path != MANIFEST]
     with working("cleaning", total=len(tables), unit="tables") as work:
 
@@ -180,7 +187,7 @@ def _clean_tables(root: GraphRoot, mark: Mark, rows: Mapping[str, _Row], remove:
             list(pool.map(clean, tables))
 
 
-def _clean_table(root: GraphRoot, mark: Mark, path: str, row: _Row, remove: Remove) -> None:
+def _clean_table(root: GraphRoot, mark: Reachable, path: str, row: _Row, remove: Remove) -> None:
     """The versions of a table on each of its branches; a failure is noted and the rest goes on."""
     if path not in mark.keys:
         return  # no branch knows it: it is no table but a leftover
@@ -193,21 +200,21 @@ def _clean_table(root: GraphRoot, mark: Mark, path: str, row: _Row, remove: Remo
         location = root.location(path, branch)
         try:
             clean = partial(_clean_branch, mark, path, location, remove)
-            row.removed += clean() if branch is None else _settled(clean)
+            row.removed += clean() if branch is None else _retry_settled(clean)
         except OmniError as error:
             row.errors.append(error.message)
 
 
-def _clean_branch(mark: Mark, path: str, location: TableLocation, remove: Remove) -> Removed:
-    if location.branch is not None and not table_exists(location):
+def _clean_branch(mark: Reachable, path: str, location: TableLocation, remove: Remove) -> Removed:
+    if location.branch is not None and not is_table(location):
         return Removed()  # deleted since it was listed
-    unneeded = mark.unneeded((path, location.branch), list_versions(location))
+    unneeded = mark.list_unneeded((path, location.branch), list_versions(location))
     return remove(location, unneeded)
 
 
-def _result(
+def _make_result(
     retention: Retention,
-    mark: Mark,
+    mark: Reachable,
     rows: Mapping[str, _Row],
     reclaimed: Sequence[str],
     *,
@@ -220,6 +227,6 @@ def _result(
         keep_versions=retention.keep,
         older_than_secs=retention.older_than_s,
         confirm=confirm,
-        tables=tuple(tables[name].described(name) for name in ordered),
+        tables=tuple(tables[name].describe_row(name) for name in ordered),
         reclaimed=tuple(reclaimed),
     )

@@ -23,41 +23,41 @@ from omnigraph.errors import (
     UncoveredDrift,
 )
 from omnigraph.identity import MAIN, TableKey
-from omnigraph.maintenance.model import (
+from omnigraph.maintenance.maintenance_results import (
     MANIFEST_KEY,
     OptimizedTable,
     OptimizeResult,
     PendingIndex,
     Skip,
 )
-from omnigraph.maintenance.steps import (
-    Step,
+from omnigraph.maintenance.maintenance_steps import (
+    MaintenanceStep,
     StripSettings,
-    delivered_step,
-    pending_indexes,
+    list_pending_indexes,
+    make_step,
     plan_next,
 )
-from omnigraph.maintenance.workers import Threads, Workers
+from omnigraph.maintenance.workers import CompactionThreads, CompactionWorkers
 from omnigraph.progress import working
-from omnigraph.storage.at_work import AtWork, begin_work
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.recovery.revoke import revoke_late_effects
-from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable
+from omnigraph.storage.tables.auto_cleanup import stage_without_auto_cleanup
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import latest_version, open_newest, open_table
+from omnigraph.storage.tables.compaction_jobs import CompactionJob, is_gone
 from omnigraph.storage.tables.ledger import compact_lineage
-from omnigraph.storage.tables.maintain import stage_without_auto_cleanup
-from omnigraph.storage.tables.orders import Order, is_gone
-from omnigraph.writer.change import Branches, Prepared, View
+from omnigraph.storage.tables.table import find_latest_version, open_newest, open_table
+from omnigraph.storage.write_notes import WriteNote, begin_write_note
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 MOST_ROUNDS = 16
@@ -80,7 +80,7 @@ class OptimizeOptions:
 
 
 @dataclass
-class _Table:
+class _OptimizedEntry:
     """What has become of one table so far."""
 
     removed: int = 0
@@ -90,24 +90,24 @@ class _Table:
     is_done: bool = False
     drift: UncoveredDrift | None = None
 
-    def landed(self, step: Step) -> None:
+    def mark_landed(self, step: MaintenanceStep) -> None:
         removed, added = step.fragments
         self.removed += removed
         self.added += added
         self.committed, self.attempts = True, 0
 
-    def spoiled(self) -> None:
+    def mark_spoiled(self) -> None:
         self.attempts += 1
         self.is_done = self.attempts >= MOST_ATTEMPTS
 
 
 @dataclass
-class _Run:
-    branches: Branches
+class _OptimizeRun:
+    branches: BranchReader
     options: OptimizeOptions
-    workers: Workers
-    tables: dict[TableKey, _Table] = field(default_factory=dict)
-    note: AtWork | None = None
+    workers: CompactionWorkers
+    tables: dict[TableKey, _OptimizedEntry] = field(default_factory=dict)
+    note: WriteNote | None = None
     """Tells cleanup that files are being written; left before the first of them."""
 
     @property
@@ -128,7 +128,7 @@ class _Run:
 
 
 def optimize(
-    branches: Branches, options: OptimizeOptions, workers: Workers | None = None
+    branches: BranchReader, options: OptimizeOptions, workers: CompactionWorkers | None = None
 ) -> OptimizeResult:
     """Do everything worth doing to the tables a branch owns.
 
@@ -143,114 +143,118 @@ def optimize(
     Raises:
         RecoveryRequired: an interrupted write of the branch cannot be settled.
     """
-    threads = Threads(branches.root.settings.maintenance_concurrency)
-    run = _Run(branches, options, workers or threads)
+    threads = CompactionThreads(branches.root.settings.maintenance_concurrency)
+    run = _OptimizeRun(branches, options, workers or threads)
     _begin(run)
     try:
-        _rearrange(run)
+        _compact_tables(run)
     finally:
         if run.note is not None:
             run.note.end()
-    commit = _record(run) if run.is_productive and options.records_commit else None
-    manifest = () if options.indexes_only else (_tidy_manifest(run),)
+    commit = _record_commit(run) if run.is_productive and options.records_commit else None
+    manifest = () if options.indexes_only else (_compact_manifest(run),)
     branch = normalize_branch(options.branch)
     return OptimizeResult(branch, (*_report(run), *manifest), commit)
 
 
-def _rearrange(run: _Run) -> None:
+def _compact_tables(run: _OptimizeRun) -> None:
     with working("optimizing", total=len(run.tables), unit="tables") as work:
         for _ in range(MOST_ROUNDS):
             steps = _prepare(run)
             work.advance(run.done - work.done)
             if not steps:
                 break
-            _land(run, steps)
+            _commit_steps(run, steps)
 
 
-def _begin(run: _Run) -> None:
+def _begin(run: _OptimizeRun) -> None:
     """Settle what is pending and find the tables that are where the graph shows them."""
     with run.root.hold() as hold:
-        snapshot = _settled(run, hold)
-        owned = owned_entries(snapshot)
-        run.tables = {entry.table_key: _Table() for entry in owned}
-        for entry, head in zip(owned, _heads(snapshot, owned), strict=True):
+        snapshot = _read_settled(run, hold)
+        owned = list_owned_entries(snapshot)
+        run.tables = {entry.table_key: _OptimizedEntry() for entry in owned}
+        for entry, head in zip(owned, _read_heads(snapshot, owned), strict=True):
             if head < entry.version:
                 raise ManifestCorrupt(
                     f"the graph shows version {entry.version} of {entry.table_key}, "
                     f"whose newest version is {head}"
                 )
             if head > entry.version:
-                _meet_drift(run, snapshot, entry, hold)
+                _check_drift(run, snapshot, entry, hold)
 
 
-def _settled(run: _Run, hold: Hold) -> Snapshot:
+def _read_settled(run: _OptimizeRun, hold: Hold) -> Snapshot:
     """The branch as it is now, with nothing of it pending."""
     ref = read_ref(run.root.store, normalize_branch(run.options.branch))
     settle_all(run.root, hold, ref)
     return Snapshot(run.root, ref, read_newest(run.root.manifest(ref.incarnation)))
 
 
-def owned_entries(snapshot: Snapshot) -> list[TableEntry]:
+def list_owned_entries(snapshot: Snapshot) -> list[TableEntry]:
     """The tables this branch may write without forking them."""
     owner = snapshot.ref.incarnation
     return [entry for entry in snapshot.entries.values() if entry.owner == owner]
 
 
-def _heads(snapshot: Snapshot, entries: Iterable[TableEntry]) -> list[int]:
+def _read_heads(snapshot: Snapshot, entries: Iterable[TableEntry]) -> list[int]:
     root = snapshot.root
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
         places = (snapshot.location(entry) for entry in entries)
-        return list(pool.map(latest_version, places))
+        return list(pool.map(find_latest_version, places))
 
 
-def _meet_drift(run: _Run, snapshot: Snapshot, entry: TableEntry, hold: Hold) -> None:
+def _check_drift(run: _OptimizeRun, snapshot: Snapshot, entry: TableEntry, hold: Hold) -> None:
     """Undo what an ended operation left; what anybody else did is not ours to judge."""
     try:
         revoke_late_effects(snapshot, [entry.identity], hold)
     except UncoveredDrift as drift:
-        run.tables[entry.table_key] = _Table(is_done=True, drift=drift)
+        run.tables[entry.table_key] = _OptimizedEntry(is_done=True, drift=drift)
 
 
 # --- a round --------------------------------------------------------------------------------------
 
 
-def _prepare(run: _Run) -> dict[TableKey, Step]:
+def _prepare(run: _OptimizeRun) -> dict[TableKey, MaintenanceStep]:
     """The next step of every table that has one, with everything written that it needs."""
-    seen = run.branches.newest(run.options.branch)
-    waiting = [e for e in owned_entries(seen.snapshot) if not _is_done(run, e.table_key)]
+    seen = run.branches.read_newest(run.options.branch)
+    waiting = [e for e in list_owned_entries(seen.snapshot) if not _is_done(run, e.table_key)]
     with ThreadPoolExecutor(run.root.settings.maintenance_concurrency) as pool:
         planned = list(pool.map(lambda entry: _plan_table(run, seen, entry), waiting))
-    steps: dict[TableKey, Step] = {}
-    orders: dict[TableKey, Order] = {}
+    steps: dict[TableKey, MaintenanceStep] = {}
+    orders: dict[TableKey, CompactionJob] = {}
     for entry, plan in zip(waiting, planned, strict=True):
-        if isinstance(plan, Order):
+        if isinstance(plan, CompactionJob):
             orders[entry.table_key] = plan
         elif plan is not None:
             steps[entry.table_key] = plan
-    return steps | _carried_out(run, orders)
+    return steps | _run_jobs(run, orders)
 
 
-def _carried_out(run: _Run, orders: Mapping[TableKey, Order]) -> dict[TableKey, Step]:
+def _run_jobs(
+    run: _OptimizeRun, orders: Mapping[TableKey, CompactionJob]
+) -> dict[TableKey, MaintenanceStep]:
     """The steps whose files were ordered, all of them written side by side."""
     if not orders:
         return {}
-    run.note = run.note or begin_work(run.root)
+    run.note = run.note or begin_write_note(run.root)
     deliveries = run.workers.carry_out(list(orders.values()))
     steps = {}
     for key, delivery in zip(orders, deliveries, strict=True):
         if delivery is None:
-            run.tables[key].spoiled()
+            run.tables[key].mark_spoiled()
         else:
-            steps[key] = delivered_step(delivery)
+            steps[key] = make_step(delivery)
     return steps
 
 
-def _is_done(run: _Run, key: TableKey) -> bool:
+def _is_done(run: _OptimizeRun, key: TableKey) -> bool:
     table = run.tables.get(key)
     return table is None or table.is_done
 
 
-def _plan_table(run: _Run, seen: View, entry: TableEntry) -> StripSettings | Order | None:
+def _plan_table(
+    run: _OptimizeRun, seen: CatalogSnapshot, entry: TableEntry
+) -> StripSettings | CompactionJob | None:
     table, type_ = run.tables[entry.table_key], seen.catalog.by_table_key[entry.table_key]
     try:
         opened = open_table(seen.snapshot.location(entry), entry.version)
@@ -258,25 +262,25 @@ def _plan_table(run: _Run, seen: View, entry: TableEntry) -> StripSettings | Ord
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
         if not is_gone(failure):
             raise
-        table.spoiled()
+        table.mark_spoiled()
         return None
     if plan is None:
         table.is_done = True
     return plan
 
 
-def _land(run: _Run, steps: Mapping[TableKey, Step]) -> None:
+def _commit_steps(run: _OptimizeRun, steps: Mapping[TableKey, MaintenanceStep]) -> None:
     """Put the prepared steps on top of what the graph shows now, all in one window."""
     landing = _Landing(run, steps)
     landed = _is_visible(run, landing)
     for key, step in steps.items():
         if landed and key in landing.staged:
-            run.tables[key].landed(step)
+            run.tables[key].mark_landed(step)
         else:
-            run.tables[key].spoiled()
+            run.tables[key].mark_spoiled()
 
 
-def _is_visible(run: _Run, landing: _Landing) -> bool:
+def _is_visible(run: _OptimizeRun, landing: _Landing) -> bool:
     """Whether the steps landed; a table that was found ahead of the graph is left out next."""
     options = run.options
     try:
@@ -298,12 +302,12 @@ class _Landing:
 
     is_costly = False
 
-    def __init__(self, run: _Run, steps: Mapping[TableKey, Step]) -> None:
+    def __init__(self, run: _OptimizeRun, steps: Mapping[TableKey, MaintenanceStep]) -> None:
         self.kind, self._steps = run.options.kind, steps
         self.staged: dict[TableKey, StagedTable] = {}
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
-        for entry in owned_entries(view.snapshot):
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        for entry in list_owned_entries(view.snapshot):
             step = self._steps.get(entry.table_key)
             if step is None:
                 continue
@@ -320,7 +324,7 @@ class _Landing:
         return False
 
 
-def _record(run: _Run) -> Commit | None:
+def _record_commit(run: _OptimizeRun) -> Commit | None:
     """The one commit of the whole run; it changes no table."""
     options = run.options
     published = run.writer.write(_Mark(options.kind), branch=options.branch, actor=options.actor)
@@ -334,7 +338,7 @@ class _Mark:
     kind: WriterKind
     is_costly = False
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared:  # noqa: ARG002 - no table
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:  # noqa: ARG002 - no table
         return Prepared()
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
@@ -344,14 +348,14 @@ class _Mark:
 # --- afterwards -----------------------------------------------------------------------------------
 
 
-def _tidy_manifest(run: _Run) -> OptimizedTable:
+def _compact_manifest(run: _OptimizeRun) -> OptimizedTable:
     """Merge the pieces of the history; no row changes, so nothing is published.
 
     Every publish names the same fragment as this does. One that was first makes it fail, and then
     there is always a next time.
     """
     with run.root.hold() as hold:
-        snapshot = _settled(run, hold)
+        snapshot = _read_settled(run, hold)
         location = snapshot.manifest.location
         before = open_newest(location)
         with suppress(ReadSetChanged, RetryableCommitConflict):
@@ -371,12 +375,12 @@ def _tidy_manifest(run: _Run) -> OptimizedTable:
     return OptimizedTable(MANIFEST_KEY)
 
 
-def _report(run: _Run) -> list[OptimizedTable]:
-    seen = run.branches.newest(run.options.branch)
+def _report(run: _OptimizeRun) -> list[OptimizedTable]:
+    seen = run.branches.read_newest(run.options.branch)
     return [_describe(run, seen, key) for key in sorted(run.tables)]
 
 
-def _describe(run: _Run, seen: View, key: TableKey) -> OptimizedTable:
+def _describe(run: _OptimizeRun, seen: CatalogSnapshot, key: TableKey) -> OptimizedTable:
     table = run.tables[key]
     if table.drift is not None:
         return OptimizedTable(
@@ -390,5 +394,5 @@ def _describe(run: _Run, seen: View, key: TableKey) -> OptimizedTable:
         )
     pending: tuple[PendingIndex, ...] = ()
     if key in seen.snapshot.entries:
-        pending = pending_indexes(seen.snapshot.table(key), seen.catalog.by_table_key[key])
+        pending = list_pending_indexes(seen.snapshot.table(key), seen.catalog.by_table_key[key])
     return OptimizedTable(key, table.removed, table.added, table.committed, pending_indexes=pending)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from omnigraph.errors import BadRequest, ConflictError, ManifestCorrupt, NotFoundError
 from omnigraph.identity import OperationId
-from omnigraph.storage.layout import intent_path, quarantined_intent_path
+from omnigraph.storage.layout import make_intent_path, make_quarantined_intent_path
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.intent import Intent, decode_intent
 from omnigraph.storage.refs import list_refs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.table import find_latest_version
 
 
-def quarantine(root: GraphRoot, operation_id: str) -> str:
+def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
     """Move the intent of an operation out of the way; gives the place it is kept at.
 
     Only if that loses nothing: every table it names, or all of them if it cannot be read at all,
@@ -27,19 +27,19 @@ def quarantine(root: GraphRoot, operation_id: str) -> str:
     if not operation_id.isalnum():
         raise BadRequest(f"'{operation_id}' is no operation")
     operation = OperationId(operation_id)
-    path, place = intent_path(operation), quarantined_intent_path(operation)
+    path, place = make_intent_path(operation), make_quarantined_intent_path(operation)
     with root.hold() as hold:
         data = root.store.find(path)
         if data is None:
             raise NotFoundError(f"there is no pending write {operation_id}")
-        _require_in_place(root, _readable(data, path))
+        _require_in_place(root, _decode_if_readable(data, path))
         hold.check()
         root.store.put(place, data)
         root.store.delete(path)
     return place
 
 
-def _readable(data: bytes, path: str) -> Intent | None:
+def _decode_if_readable(data: bytes, path: str) -> Intent | None:
     try:
         return decode_intent(data, path)
     except ManifestCorrupt:
@@ -57,7 +57,7 @@ def _require_in_place(root: GraphRoot, intent: Intent | None) -> None:
 
 
 def _require_at_head(root: GraphRoot, entry: TableEntry) -> None:
-    head = latest_version(root.location(entry.path, entry.owner_branch))
+    head = find_latest_version(root.location(entry.path, entry.owner_branch))
     if head != entry.version:
         raise ConflictError(
             f"{entry.table_key} is at version {head} while the graph shows {entry.version}; the "

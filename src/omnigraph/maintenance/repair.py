@@ -13,21 +13,26 @@ from dataclasses import dataclass, replace
 
 from omnigraph.errors import BadRequest, ManifestCorrupt, OmniError, ReadSetChanged
 from omnigraph.identity import MAIN
-from omnigraph.maintenance.model import Drift, RepairAction, RepairedTable, RepairResult
+from omnigraph.maintenance.maintenance_results import (
+    Drift,
+    RepairAction,
+    RepairedTable,
+    RepairResult,
+)
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.changes import SetVersion
+from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.recovery.revoke import are_late_effects, revoke_late_effects
-from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.recovery.undo_late_effects import has_only_late_effects, revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
-from omnigraph.storage.tables.handle import latest_version, open_table
-from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, VersionRecord, read_history
-from omnigraph.writer.change import Branches, Prepared, View
+from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, TableVersionRecord, read_history
+from omnigraph.storage.tables.table import find_latest_version, open_table
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 REPAIR_ACTOR = "omnigraph:repair"
@@ -36,17 +41,17 @@ REWRITE = "Rewrite"
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _DriftedTable:
     """A table with what was found about it."""
 
     entry: TableEntry
     row: RepairedTable
 
-    def decided(self, action: RepairAction) -> _Found:
+    def decide_action(self, action: RepairAction) -> _DriftedTable:
         return replace(self, row=replace(self.row, action=action))
 
 
-def repair(branches: Branches, *, confirm: bool = False, force: bool = False) -> RepairResult:
+def repair(branches: BranchReader, *, confirm: bool = False, force: bool = False) -> RepairResult:
     """Look for tables of `main` that are ahead of the graph; with `confirm`, accept them.
 
     Without `force` only what provably changed no row is accepted.
@@ -59,42 +64,45 @@ def repair(branches: Branches, *, confirm: bool = False, force: bool = False) ->
     root = branches.root
     with root.hold() as hold:
         settle_all(root, hold, MAIN_REF)
-        snapshot = _newest(root)
-        found = [_examine(snapshot, entry) for entry in _own(snapshot)]
-        decided = [one.decided(_action(one.row, confirm=confirm, force=force)) for one in found]
+        snapshot = _read_newest(root)
+        found = [_examine(snapshot, entry) for entry in _list_owned(snapshot)]
+        decided = [
+            one.decide_action(_choose_action(one.row, confirm=confirm, force=force))
+            for one in found
+        ]
         if confirm:
             _undo(snapshot, decided, hold)
             _accept(branches, decided, hold)
-        version = _newest(root).manifest_version
+        version = _read_newest(root).manifest_version
     return RepairResult(confirm, force, tuple(one.row for one in decided), version)
 
 
-def _newest(root: GraphRoot) -> Snapshot:
+def _read_newest(root: GraphRoot) -> Snapshot:
     return Snapshot(root, MAIN_REF, read_newest(root.manifest()))
 
 
-def _own(snapshot: Snapshot) -> list[TableEntry]:
+def _list_owned(snapshot: Snapshot) -> list[TableEntry]:
     return [entry for entry in snapshot.entries.values() if entry.owner is None]
 
 
 # --- looking --------------------------------------------------------------------------------------
 
 
-def _examine(snapshot: Snapshot, entry: TableEntry) -> _Found:
+def _examine(snapshot: Snapshot, entry: TableEntry) -> _DriftedTable:
     location = snapshot.location(entry)
-    head = latest_version(location)
+    head = find_latest_version(location)
     if head < entry.version:
         raise ManifestCorrupt(
             f"the graph shows version {entry.version} of {entry.table_key}, whose newest version "
             f"is {head}"
         )
-    history: list[VersionRecord] = []
+    history: list[TableVersionRecord] = []
     error: str | None = None
     try:
         history = read_history(location, entry.version + 1, head)
     except OmniError as failure:
         error = failure.message
-    drift, error = _judge(snapshot, entry, history, error)
+    drift, error = _choose_verdict(snapshot, entry, history, error)
     row = RepairedTable(
         table_key=entry.table_key,
         classification=drift,
@@ -104,11 +112,11 @@ def _examine(snapshot: Snapshot, entry: TableEntry) -> _Found:
         operations=tuple(record.operation or "unknown" for record in history),
         error=error,
     )
-    return _Found(entry, row)
+    return _DriftedTable(entry, row)
 
 
-def _judge(
-    snapshot: Snapshot, entry: TableEntry, history: Sequence[VersionRecord], error: str | None
+def _choose_verdict(
+    snapshot: Snapshot, entry: TableEntry, history: Sequence[TableVersionRecord], error: str | None
 ) -> tuple[Drift, str | None]:
     if error is not None:
         return Drift.UNVERIFIABLE, error
@@ -120,12 +128,12 @@ def _judge(
         return Drift.UNVERIFIABLE, f"the record of version {lost[0]} cannot be read"
     if is_maintenance(history, entry.version):
         return Drift.VERIFIED_MAINTENANCE, None
-    if are_late_effects(snapshot, history):
+    if has_only_late_effects(snapshot, history):
         return Drift.REVOKED_EFFECT, None
     return Drift.SUSPICIOUS, None
 
 
-def is_maintenance(history: Sequence[VersionRecord], base: int) -> bool:
+def is_maintenance(history: Sequence[TableVersionRecord], base: int) -> bool:
     """Whether these versions, the first after `base`, are compactions and nothing else.
 
     A compaction reserves fragments and then rewrites, both on the same version. A reservation has
@@ -152,7 +160,7 @@ def is_maintenance(history: Sequence[VersionRecord], base: int) -> bool:
 # --- acting ---------------------------------------------------------------------------------------
 
 
-def _action(row: RepairedTable, *, confirm: bool, force: bool) -> RepairAction:
+def _choose_action(row: RepairedTable, *, confirm: bool, force: bool) -> RepairAction:
     if row.classification is Drift.NO_DRIFT:
         return RepairAction.NO_OP
     if not confirm:
@@ -164,14 +172,14 @@ def _action(row: RepairedTable, *, confirm: bool, force: bool) -> RepairAction:
     return RepairAction.FORCED if force else RepairAction.REFUSED
 
 
-def _undo(snapshot: Snapshot, decided: Sequence[_Found], hold: Hold) -> None:
+def _undo(snapshot: Snapshot, decided: Sequence[_DriftedTable], hold: Hold) -> None:
     """Take back what belongs to operations that ended, as any writer does that meets it."""
     late = [one.entry.identity for one in decided if one.row.action is RepairAction.UNDONE]
     if late:
         revoke_late_effects(snapshot, late, hold)
 
 
-def _accept(branches: Branches, decided: Sequence[_Found], hold: Hold) -> None:
+def _accept(branches: BranchReader, decided: Sequence[_DriftedTable], hold: Hold) -> None:
     """Show the newest version of every accepted table, all in one commit."""
     accepted = (RepairAction.HEALED, RepairAction.FORCED)
     chosen = [one for one in decided if one.row.action in accepted]
@@ -186,19 +194,19 @@ def _accept(branches: Branches, decided: Sequence[_Found], hold: Hold) -> None:
 class _Acceptance:
     """The newest versions of some tables, which are there already."""
 
-    chosen: Sequence[_Found]
+    chosen: Sequence[_DriftedTable]
     kind = WriterKind.OPTIMIZE
     is_costly = False
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared:  # noqa: ARG002 - no table moves
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:  # noqa: ARG002 - no table moves
         root = view.snapshot.root
-        return Prepared(adopted=tuple(_shown_at_head(root, one) for one in self.chosen))
+        return Prepared(adopted=tuple(_show_at_head(root, one) for one in self.chosen))
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - look first
         return False
 
 
-def _shown_at_head(root: GraphRoot, one: _Found) -> SetVersion:
+def _show_at_head(root: GraphRoot, one: _DriftedTable) -> SetVersion:
     entry, head = one.entry, one.row.lance_head_version
     table = open_table(root.location(entry.path, entry.owner_branch), head)
     return SetVersion(

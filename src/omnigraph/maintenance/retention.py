@@ -42,7 +42,7 @@ class Retention:
         if age is not None and not (math.isfinite(age) and age >= 0):
             raise BadRequest(f"{age} s is no age")
 
-    def kept(self, commits: Sequence[Commit], now_us: int) -> list[Commit]:
+    def list_kept(self, commits: Sequence[Commit], now_us: int) -> list[Commit]:
         """Those of the commits of one branch, given newest first, that must stay readable."""
         count = 0 if self.keep is None else max(self.keep, 1)
         if self.older_than_s is None:

@@ -13,27 +13,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from omnigraph.errors import BranchNotFound, OmniError
-from omnigraph.identity import EntityKind, table_key
-from omnigraph.maintenance.declared import stored_indexes
-from omnigraph.maintenance.mark import Place
-from omnigraph.maintenance.model import Finding, VerifyResult
-from omnigraph.maintenance.verify_rows import dangling_ends, verify_rows
+from omnigraph.identity import EntityKind, make_table_key
+from omnigraph.maintenance.maintenance_results import VerifyFinding, VerifyResult
+from omnigraph.maintenance.reachability import Place
+from omnigraph.maintenance.stored_indexes import list_stored_indexes
+from omnigraph.maintenance.verify_rows import count_dangling_ends, verify_rows
 from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import History
 from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.intent import list_operations, pending_intents
-from omnigraph.storage.recovery.settle import examine
+from omnigraph.storage.recovery.intent import list_operations, list_pending_intents
+from omnigraph.storage.recovery.resolve_intents import examine
 from omnigraph.storage.refs import list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.branches import list_branches
-from omnigraph.storage.tables.handle import Table, latest_version, open_table
 from omnigraph.storage.tables.indices import describe_indices
-from omnigraph.storage.tables.reclaim import tree_names, unreferenced_files
-from omnigraph.writer.change import Branches, View
+from omnigraph.storage.tables.lance_branches import list_branches
+from omnigraph.storage.tables.remove_versions import list_tree_names, list_unreferenced_files
+from omnigraph.storage.tables.table import Table, find_latest_version, open_table
+from omnigraph.writer.change import BranchReader, CatalogSnapshot
 
 _LOOKS = 3
 """So often a branch is looked at that is written while we look."""
@@ -43,20 +43,20 @@ _LOOKS = 3
 class Report:
     """What was found so far; tables are looked at side by side, and lists take that."""
 
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[Finding] = field(default_factory=list)
+    findings: list[VerifyFinding] = field(default_factory=list)
+    notes: list[VerifyFinding] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
     tables: set[tuple[str, str | None, int]] = field(default_factory=set)
     """The table versions that other branches showed as well and that were looked at."""
     looked: set[tuple[str, str | None, int]] = field(default_factory=set)
 
     def wrong(self, check: str, message: str, branch: str, table_key: str | None = None) -> None:
-        self.findings.append(Finding(check, message, branch, table_key))
+        self.findings.append(VerifyFinding(check, message, branch, table_key))
 
     def note(
         self, check: str, message: str, branch: str | None = None, table_key: str | None = None
     ) -> None:
-        self.notes.append(Finding(check, message, branch, table_key))
+        self.notes.append(VerifyFinding(check, message, branch, table_key))
 
     def take(self, other: Report) -> None:
         """Add what was found about one branch."""
@@ -66,7 +66,7 @@ class Report:
         self.tables |= other.looked
 
 
-def verify(branches: Branches, *, deep: bool = False) -> VerifyResult:
+def verify(branches: BranchReader, *, deep: bool = False) -> VerifyResult:
     """Everything about a graph that is not as it must be, on all its branches."""
     report = Report()
     _verify_intents(branches.root, report)
@@ -84,19 +84,19 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
     for operation in list_operations(root.store):
         report.note("pending_write", f"operation {operation} was interrupted and is not settled")
     try:
-        for intent in pending_intents(root.store):
+        for intent in list_pending_intents(root.store):
             examine(root, intent)
             report.checked["intents"] += 1
     except OmniError as error:
-        report.findings.append(Finding("intent", error.message))
+        report.findings.append(VerifyFinding("intent", error.message))
 
 
-def _verify_branch(branches: Branches, name: str, report: Report, *, deep: bool) -> None:
+def _verify_branch(branches: BranchReader, name: str, report: Report, *, deep: bool) -> None:
     """A branch as it is; what is found wrong counts only if nobody moved it meanwhile."""
     for attempt in range(_LOOKS):
         look = Report(tables=report.tables)
         try:
-            seen = branches.newest(name)
+            seen = branches.read_newest(name)
         except BranchNotFound:
             return  # deleted since it was listed
         except OmniError as error:
@@ -108,15 +108,15 @@ def _verify_branch(branches: Branches, name: str, report: Report, *, deep: bool)
             return
 
 
-def _has_moved(branches: Branches, seen: View) -> bool:
+def _has_moved(branches: BranchReader, seen: CatalogSnapshot) -> bool:
     try:
-        now = branches.newest(seen.snapshot.branch).snapshot
+        now = branches.read_newest(seen.snapshot.branch).snapshot
     except OmniError:
         return True
     return now.manifest_version != seen.snapshot.manifest_version
 
 
-def _verify_seen(seen: View, report: Report, *, deep: bool) -> None:
+def _verify_seen(seen: CatalogSnapshot, report: Report, *, deep: bool) -> None:
     snapshot = seen.snapshot
     report.checked["branches"] += 1
     _verify_schema(snapshot, report)
@@ -127,7 +127,7 @@ def _verify_seen(seen: View, report: Report, *, deep: bool) -> None:
     with ThreadPoolExecutor(snapshot.root.settings.maintenance_concurrency) as pool:
         list(pool.map(lambda entry: _verify_table(seen, entry, report, deep=deep), fresh))
     if deep:
-        _guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report))
+        _run_guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report))
 
 
 def _verify_schema(snapshot: Snapshot, report: Report) -> None:
@@ -157,7 +157,7 @@ def _verify_history(snapshot: Snapshot, report: Report) -> None:
             report.wrong("history", message, snapshot.branch)
 
 
-def _verify_table(seen: View, entry: TableEntry, report: Report, *, deep: bool) -> None:
+def _verify_table(seen: CatalogSnapshot, entry: TableEntry, report: Report, *, deep: bool) -> None:
     snapshot = seen.snapshot
     branch, key = snapshot.branch, entry.table_key
 
@@ -176,12 +176,12 @@ def _verify_table(seen: View, entry: TableEntry, report: Report, *, deep: bool) 
             report.checked["rows"] += rows
             verify_rows(table, lambda check, message: report.wrong(check, message, branch, key))
 
-    _guarded(report, branch, key, look)
+    _run_guarded(report, branch, key, look)
 
 
 def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report) -> None:
     """A table its branch owns stands where the graph shows it, but for a write on its way."""
-    head = latest_version(snapshot.location(entry))
+    head = find_latest_version(snapshot.location(entry))
     message = f"the graph shows version {entry.version}, the newest is {head}"
     if head < entry.version:
         report.wrong("missing_version", message, snapshot.branch, entry.table_key)
@@ -194,7 +194,7 @@ def _is_moving(snapshot: Snapshot, entry: TableEntry) -> bool:
     try:
         announced = any(
             table.path == entry.path
-            for intent in pending_intents(snapshot.root.store)
+            for intent in list_pending_intents(snapshot.root.store)
             for table in intent.tables
         )
     except OmniError:
@@ -202,11 +202,11 @@ def _is_moving(snapshot: Snapshot, entry: TableEntry) -> bool:
     return announced or snapshot.manifest.table.newest_version() != snapshot.manifest_version
 
 
-def _verify_indexes(seen: View, entry: TableEntry, table: Table, report: Report) -> None:
+def _verify_indexes(seen: CatalogSnapshot, entry: TableEntry, table: Table, report: Report) -> None:
     """Every index can be described; what one does not cover yet is worth knowing."""
     indices, branch = describe_indices(table), seen.snapshot.branch
     type_ = seen.catalog.by_table_key[entry.table_key]
-    for spec in stored_indexes(type_, entry.row_count):
+    for spec in list_stored_indexes(type_, entry.row_count):
         found = next((index for index in indices if index.serves(spec)), None)
         if found is None and entry.row_count:
             report.note("index", f"{spec.column} has no {spec.kind} index", branch, entry.table_key)
@@ -215,13 +215,13 @@ def _verify_indexes(seen: View, entry: TableEntry, table: Table, report: Report)
             report.note("index", message, branch, entry.table_key)
 
 
-def _verify_edges(seen: View, report: Report) -> None:
+def _verify_edges(seen: CatalogSnapshot, report: Report) -> None:
     """Every edge ends at nodes that are there."""
     for edge in seen.catalog.edges.values():
         edges = seen.snapshot.table(edge.table_key)
         for column, node in (("src", edge.from_type), ("dst", edge.to_type)):
-            nodes = seen.snapshot.table(table_key(EntityKind.NODE, node))
-            count, example = dangling_ends(edges, column, nodes)
+            nodes = seen.snapshot.table(make_table_key(EntityKind.NODE, node))
+            count, example = count_dangling_ends(edges, column, nodes)
             if count:
                 message = f"{count} edges have no {column} in {node}, such as '{example}'"
                 report.wrong("orphan_edge", message, seen.snapshot.branch, edge.table_key)
@@ -237,9 +237,9 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
             continue
         try:
             location = root.location(path)
-            files = unreferenced_files(location)
+            files = list_unreferenced_files(location)
             forks = list_branches(location)
-            zombies = [name for name in tree_names(location) if name not in forks]
+            zombies = [name for name in list_tree_names(location) if name not in forks]
         except OmniError as error:
             report.note("leftovers", error.message)
             continue
@@ -253,7 +253,9 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
                 report.note("unreferenced_fork", f"{path}/tree/{name} is shown by no branch")
 
 
-def _guarded(report: Report, branch: str, table_key: str | None, look: Callable[[], None]) -> None:
+def _run_guarded(
+    report: Report, branch: str, table_key: str | None, look: Callable[[], None]
+) -> None:
     """Whatever cannot be read is a finding, and the rest is looked at all the same."""
     try:
         look()

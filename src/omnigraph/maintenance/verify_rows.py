@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.tables.indices import IndexKind, describe_indices
-from omnigraph.storage.tables.maintain import require_sound
-from omnigraph.storage.tables.quoting import can_be_listed, one_of
+from omnigraph.storage.tables.auto_cleanup import require_valid_table
+from omnigraph.storage.tables.indices import LanceIndexKind, describe_indices
+from omnigraph.storage.tables.quoting import build_in_list, can_be_listed
+from omnigraph.storage.tables.table import Table
 
 Complain = Callable[[str, str], None]
 
@@ -31,12 +31,12 @@ def verify_rows(table: Table, complain: Complain) -> None:
             complain("id", f"{count} rows have no id")
         elif count > 1:
             complain("duplicate_id", f"'{id}' is there {count} times")
-    require_sound(table)
-    for message in _index_mistakes(table):
+    require_valid_table(table)
+    for message in _find_index_mistakes(table):
         complain("index", message)
 
 
-def dangling_ends(edges: Table, column: str, nodes: Table) -> tuple[int, str | None]:
+def count_dangling_ends(edges: Table, column: str, nodes: Table) -> tuple[int, str | None]:
     """How many edges have an end that is no node, and one such end."""
     ids = nodes.scan(["id"]).column("id").combine_chunks()
     count, example = 0, None
@@ -49,19 +49,19 @@ def dangling_ends(edges: Table, column: str, nodes: Table) -> tuple[int, str | N
     return count, example
 
 
-def _index_mistakes(table: Table) -> Iterator[str]:
+def _find_index_mistakes(table: Table) -> Iterator[str]:
     """Where looking up through a B-tree and scanning give different answers."""
     for index in describe_indices(table):
         column = index.columns[0]
-        is_tree = index.kind.upper() == IndexKind.BTREE and index.columns == (column,)
+        is_tree = index.kind.upper() == LanceIndexKind.BTREE and index.columns == (column,)
         if not is_tree or not can_be_listed(table.schema.field(column).type):
             continue
         wanted = _sample(table, column)
         if not len(wanted):
             continue
-        filter = one_of(column, wanted)
-        fast = _ids(table.scan(["id"], filter))
-        slow = _ids(table.scan(["id"], filter, use_index=False))
+        filter = build_in_list(column, wanted)
+        fast = _collect_ids(table.scan(["id"], filter))
+        slow = _collect_ids(table.scan(["id"], filter, use_index=False))
         if fast != slow:
             missing, extra = len(slow - fast), len(fast - slow)
             yield f"the index on {column} misses {missing} rows and adds {extra}"
@@ -75,5 +75,5 @@ def _sample(table: Table, column: str) -> pa.Array:
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 
 
-def _ids(rows: pa.Table) -> set[str]:
+def _collect_ids(rows: pa.Table) -> set[str]:
     return set(rows.column("id").to_pylist())

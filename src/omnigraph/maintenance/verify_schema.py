@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import check_contract
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.model import Catalog
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest.state import SchemaContract

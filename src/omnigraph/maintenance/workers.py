@@ -7,23 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from omnigraph.storage.tables.orders import Delivery, Order, carry_out
+from omnigraph.storage.tables.compaction_jobs import CompactionJob, CompactionOutput, run_job
 
 
-class Workers(Protocol):
+class CompactionWorkers(Protocol):
     """Carries out orders, one for each table, side by side."""
 
-    def carry_out(self, orders: Sequence[Order]) -> Sequence[Delivery | None]:
+    def carry_out(self, orders: Sequence[CompactionJob]) -> Sequence[CompactionOutput | None]:
         """What was written for each order; None where the version to read from is gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
+class CompactionThreads:
     """Carries them out in this process, so many tables at a time."""
 
     count: int
 
-    def carry_out(self, orders: Sequence[Order]) -> Sequence[Delivery | None]:
+    def carry_out(self, orders: Sequence[CompactionJob]) -> Sequence[CompactionOutput | None]:
         with ThreadPoolExecutor(self.count) as pool:
-            return list(pool.map(carry_out, orders))
+            return list(pool.map(run_job, orders))

@@ -9,4 +9,4 @@ list of staged transactions, which the graph commits.
 
 from __future__ import annotations
 
-from omnigraph.pipeline.session import spark as spark
+from omnigraph.pipeline.spark_session import spark as spark

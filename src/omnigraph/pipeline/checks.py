@@ -14,24 +14,30 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from omnigraph.catalog.model import Catalog, ConstraintKind, EdgeType
-from omnigraph.constraints.values import value_rules
-from omnigraph.execution.load import LoadMode
+from omnigraph.catalog.catalog import Catalog, ConstraintKind, EdgeType
+from omnigraph.constraints.value_rules import list_value_rules
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
-from omnigraph.identity import EntityKind, TableKey, table_key
+from omnigraph.identity import EntityKind, TableKey, make_table_key
 from omnigraph.pipeline.inputs import SPLIT_BYTES
-from omnigraph.pipeline.kernels.cardinality import CardinalityTask, check_cardinality
-from omnigraph.pipeline.kernels.edges import EndTask, check_ends
-from omnigraph.pipeline.kernels.keys import KeyFindings, KeySpec, KeyTask, check_keys
-from omnigraph.pipeline.kernels.reading import Bucket, CountTask, Findings, RuleSpec, count_rows
-from omnigraph.pipeline.kernels.rules import UniqueTask, ValueTask, check_unique, check_values
-from omnigraph.pipeline.kernels.write import fragment_groups
-from omnigraph.pipeline.report import Broken, Left, Places, as_problem
-from omnigraph.pipeline.staging import FATES, Staged, StagingArea, commit_staging
+from omnigraph.pipeline.kernels.cardinality_kernel import CardinalityTask, check_cardinality
+from omnigraph.pipeline.kernels.endpoint_kernel import EndTask, check_ends
+from omnigraph.pipeline.kernels.key_kernel import KeyFindings, KeySpec, KeyTask, check_keys
+from omnigraph.pipeline.kernels.rule_kernel import UniqueTask, ValueTask, check_unique, check_values
+from omnigraph.pipeline.kernels.staged_row_reader import (
+    Bucket,
+    CountTask,
+    RuleFindings,
+    RuleSpec,
+    count_rows,
+)
+from omnigraph.pipeline.kernels.write_kernel import group_fragments
+from omnigraph.pipeline.report import Broken, Left, Places, make_problem
+from omnigraph.pipeline.staging_area import FATES, Staged, StagingArea, commit_staging
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,8 @@ class Sizes:
 
 SIZES = Sizes()
 
-RuleJob: TypeAlias = Job[RuleSpec, Any, list[Findings]]
-Rule: TypeAlias = Generator[RuleJob, list[list[Findings]], None]
+RuleJob: TypeAlias = Job[RuleSpec, Any, list[RuleFindings]]
+Rule: TypeAlias = Generator[RuleJob, list[list[RuleFindings]], None]
 """A rule being checked: it says which tasks it needs, and is sent what they found."""
 
 
@@ -97,11 +103,11 @@ class Checks:
                 staged=one,
                 base=self.staying(key, staged),
                 bucket=bucket,
-                fates=locations[key],
+                row_outcomes=locations[key],
             )
             for key, one in staged.items()
             if key not in self.minted
-            for bucket in self._buckets(one.rows)
+            for bucket in self._choose_buckets(one.rows)
         ]
         spec = KeySpec(ir=self.ir, options=self.options, rejects=self.rejects)
         found = self.tasks.run(check_keys, tasks, spec, stage="keys")
@@ -112,10 +118,10 @@ class Checks:
             self.dropped[one.table_key] += one.skipped + one.superseded
             self.rejected += one.rejects
         for key, findings in self.keys.items():
-            texts = [text for one in findings for text in one.fates]
-            fates = commit_staging(locations[key], FATES, texts)
+            texts = [text for one in findings for text in one.row_outcomes]
+            row_outcomes = commit_staging(locations[key], FATES, texts)
             touched = tuple(sorted({place for one in findings for place in one.touched}))
-            result[key] = replace(result[key], touched=touched).with_fates(fates)
+            result[key] = replace(result[key], touched=touched).with_row_outcomes(row_outcomes)
         return result
 
     # --- rules -----------------------------------------------------------------------------------
@@ -129,32 +135,38 @@ class Checks:
         broken = Broken(self.places)
         current = dict(staged)
         if self.options.skips:
-            self._leave_out(current, broken)
+            self._drop_rows(current, broken)
         else:
             # In the order in which what they find is reported.
-            rules = (self._values, self._unique, self._ends, self._orphans, self._cardinality)
+            rules = (
+                self._check_values,
+                self._check_unique,
+                self._check_ends,
+                self._check_orphans,
+                self._check_cardinality,
+            )
             self._run_together([rule(current, broken) for rule in rules])
         broken.raise_if_any()
         return current
 
-    def _leave_out(self, staged: dict[TableKey, Staged], broken: Broken) -> None:
+    def _drop_rows(self, staged: dict[TableKey, Staged], broken: Broken) -> None:
         """Drop rows until those that are left break no rule; what remains broken is not theirs.
 
         A row that is left out may have been about to replace another one, which then stays and
         may break a rule in its place; and it may leave a source with too few edges.
         """
-        self._drops_by(self._values, staged, broken)
+        self._drop_by_rule(self._check_values, staged, broken)
         is_settled = False
         while not is_settled:
             helpless = Broken(self.places)
-            dropped = self._drops_by(self._unique, staged, broken)
-            dropped += self._drops_by(self._ends, staged, broken)
-            edges = self._drops_by(self._cardinality, staged, helpless)
+            dropped = self._drop_by_rule(self._check_unique, staged, broken)
+            dropped += self._drop_by_rule(self._check_ends, staged, broken)
+            edges = self._drop_by_rule(self._check_cardinality, staged, helpless)
             is_settled = not edges and not (dropped and self.options.mode is LoadMode.MERGE)
-        self._run_one(self._orphans(staged, broken))
+        self._run_one(self._check_orphans(staged, broken))
         broken.absorb(helpless)
 
-    def _drops_by(
+    def _drop_by_rule(
         self,
         rule: Callable[[dict[TableKey, Staged], Broken], Rule],
         staged: dict[TableKey, Staged],
@@ -185,7 +197,7 @@ class Checks:
     def _run_one(self, rule: Rule) -> None:
         self._finish(rule, self.tasks.run_all([next(rule)], stage="check")[0])
 
-    def _finish(self, rule: Rule, found: list[list[Findings]]) -> None:
+    def _finish(self, rule: Rule, found: list[list[RuleFindings]]) -> None:
         for findings in chain.from_iterable(found):
             self.rejected += findings.rejects
         with suppress(StopIteration):
@@ -195,22 +207,22 @@ class Checks:
     def _spec(self) -> RuleSpec:
         return RuleSpec(ir=self.ir, rejects=self.rejects)
 
-    def _values(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
-        ruled = [key for key in sorted(staged) if value_rules(self.catalog.by_table_key[key])]
+    def _check_values(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+        ruled = [key for key in sorted(staged) if list_value_rules(self.catalog.by_table_key[key])]
         places = self._drop_places(ruled)
         tasks = [
             ValueTask(table_key=key, staged=staged[key], fragments=group, drop_to=places.get(key))
             for key in ruled
-            for group in self._groups(staged[key])
+            for group in self._group_rows(staged[key])
         ]
         found = yield Job(check_values, tasks, self._spec)
         for key in ruled:
             mine = [one for task, one in zip(tasks, found, strict=True) if task.table_key == key]
-            for rule in range(len(value_rules(self.catalog.by_table_key[key]))):
+            for rule in range(len(list_value_rules(self.catalog.by_table_key[key]))):
                 self._note(broken, [one[rule] for one in mine if one])
             self._drop(staged, key, places, (one for ones in mine for one in ones))
 
-    def _unique(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_unique(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
         ruled = [
             (key, place)
             for key in sorted(staged)
@@ -228,7 +240,7 @@ class Checks:
                 drop_to=places.get(key),
             )
             for key, place in ruled
-            for bucket in self._buckets(staged[key].rows)
+            for bucket in self._choose_buckets(staged[key].rows)
         ]
         found = yield Job(check_unique, tasks, self._spec)
         for key, place in ruled:
@@ -243,7 +255,7 @@ class Checks:
             mine = [ones for task, ones in zip(tasks, found, strict=True) if task.table_key == key]
             self._drop(staged, key, places, (one for ones in mine for one in ones))
 
-    def _ends(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_ends(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
         edges = [edge for edge in self.catalog.edges.values() if edge.table_key in staged]
         places = self._drop_places([edge.table_key for edge in edges])
         tasks = [
@@ -260,28 +272,28 @@ class Checks:
                 drop_to=places.get(edge.table_key),
             )
             for edge in edges
-            for end, nodes in _ends(edge)
-            for bucket in self._memory_buckets(staged[nodes].rows if nodes in staged else 0)
-            for group in self._groups(staged[edge.table_key], 4)
+            for end, nodes in _list_ends(edge)
+            for bucket in self._choose_memory_buckets(staged[nodes].rows if nodes in staged else 0)
+            for group in self._group_rows(staged[edge.table_key], 4)
         ]
         found = yield Job(check_ends, tasks, self._spec)
         for edge in edges:
             for end in ("src", "dst"):
-                self._note(broken, _of(tasks, found, edge.table_key, end))
+                self._note(broken, _read_findings(tasks, found, edge.table_key, end))
             mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
             self._drop(staged, edge.table_key, places, chain.from_iterable(mine))
 
-    def _orphans(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_orphans(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
         """Committed edges that stay while the nodes at their ends are replaced."""
         tasks: list[EndTask] = []
         kept = [edge for edge in self.catalog.edges.values() if edge.table_key not in staged]
         for edge in kept if self.options.mode is LoadMode.OVERWRITE else ():
             base = self.base(edge.table_key)
-            for end, nodes in _ends(edge):
+            for end, nodes in _list_ends(edge):
                 if base is None or nodes not in staged:
                     continue
-                for bucket in self._memory_buckets(staged[nodes].rows):
-                    for group in fragment_groups(base, 4 * self.sizes.rows_per_task):
+                for bucket in self._choose_memory_buckets(staged[nodes].rows):
+                    for group in group_fragments(base, 4 * self.sizes.rows_per_task):
                         task = EndTask(
                             table_key=edge.table_key,
                             end=end,
@@ -297,9 +309,9 @@ class Checks:
         found = yield Job(check_ends, tasks, self._spec)
         for edge in kept:
             for end in ("src", "dst"):
-                broken.add(_of(tasks, found, edge.table_key, end))
+                broken.add(_read_findings(tasks, found, edge.table_key, end))
 
-    def _cardinality(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_cardinality(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
         edges = [
             edge
             for edge in self.catalog.edges.values()
@@ -308,10 +320,10 @@ class Checks:
         places = self._drop_places([edge.table_key for edge in edges])
         tasks: list[CardinalityTask] = []
         for edge in edges:
-            key, nodes = edge.table_key, table_key(EntityKind.NODE, edge.from_type)
+            key, nodes = edge.table_key, make_table_key(EntityKind.NODE, edge.from_type)
             replaced = staged.get(nodes) if self.options.mode is LoadMode.OVERWRITE else None
             node_base = self.base(nodes) if replaced is not None else None
-            for bucket in self._buckets(staged[key].rows):
+            for bucket in self._choose_buckets(staged[key].rows):
                 task = CardinalityTask(
                     table_key=key,
                     mode=self.options.mode,
@@ -333,55 +345,55 @@ class Checks:
 
     # --- dividing --------------------------------------------------------------------------------
 
-    def _buckets(self, rows: int) -> list[Bucket]:
+    def _choose_buckets(self, rows: int) -> list[Bucket]:
         worth = max(1, rows // self.sizes.keys_worth_a_task)
         count = max(-(-rows // self.sizes.keys_per_task), min(self.tasks.parallelism, worth))
         return [Bucket(number, count) for number in range(max(1, count))]
 
-    def _memory_buckets(self, keys: int) -> list[Bucket]:
+    def _choose_memory_buckets(self, keys: int) -> list[Bucket]:
         count = max(1, -(-keys // (2 * self.sizes.keys_per_task)))
         return [Bucket(number, count) for number in range(count)]
 
-    def _groups(self, staged: Staged, larger: int = 1) -> list[tuple[int, ...]]:
+    def _group_rows(self, staged: Staged, larger: int = 1) -> list[tuple[int, ...]]:
         rows = max(
             1, min(self.sizes.rows_per_task * larger, -(-staged.rows // self.tasks.parallelism))
         )
-        return fragment_groups(staged.table, max(rows, self.sizes.keys_worth_a_task))
+        return group_fragments(staged.table, max(rows, self.sizes.keys_worth_a_task))
 
     # --- leaving out -----------------------------------------------------------------------------
 
     def _drop_places(self, keys: Iterable[TableKey]) -> dict[TableKey, TableLocation]:
         return {key: self.area.fresh("drops") for key in keys} if self.options.skips else {}
 
-    def _note(self, broken: Broken, found: list[Findings]) -> None:
+    def _note(self, broken: Broken, found: list[RuleFindings]) -> None:
         if not self.options.skips:
             broken.add(found)
             return
-        self.left.add(map(as_problem, Broken(self.places).add(found)))
+        self.left.add(map(make_problem, Broken(self.places).add(found)))
 
     def _drop(
         self,
         staged: dict[TableKey, Staged],
         key: TableKey,
         places: Mapping[TableKey, TableLocation],
-        found: Iterable[Findings],
+        found: Iterable[RuleFindings],
     ) -> None:
         if key not in places:
             return
         every = list(found)
-        texts = [text for one in every for text in one.fates]
+        texts = [text for one in every for text in one.row_outcomes]
         self.dropped[key] += sum(one.total for one in every)
-        staged[key] = staged[key].with_fates(commit_staging(places[key], FATES, texts))
+        staged[key] = staged[key].with_row_outcomes(commit_staging(places[key], FATES, texts))
 
 
-def _ends(edge: EdgeType) -> Iterator[tuple[str, TableKey]]:
-    yield "src", table_key(EntityKind.NODE, edge.from_type)
-    yield "dst", table_key(EntityKind.NODE, edge.to_type)
+def _list_ends(edge: EdgeType) -> Iterator[tuple[str, TableKey]]:
+    yield "src", make_table_key(EntityKind.NODE, edge.from_type)
+    yield "dst", make_table_key(EntityKind.NODE, edge.to_type)
 
 
-def _of(
-    tasks: list[EndTask], found: list[list[Findings]], key: TableKey, end: str
-) -> list[Findings]:
+def _read_findings(
+    tasks: list[EndTask], found: list[list[RuleFindings]], key: TableKey, end: str
+) -> list[RuleFindings]:
     return [
         one
         for task, ones in zip(tasks, found, strict=True)

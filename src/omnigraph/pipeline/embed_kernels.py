@@ -17,24 +17,29 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import EmbeddingFailed
-from omnigraph.execution.embed.files import (
+from omnigraph.execution.embed.embed_files import (
     EmbedRequest,
     EmbedSummary,
     LineRange,
+    build_embed_text,
     embed_file,
-    embedded_text,
-    rendered,
+    render_field,
 )
-from omnigraph.execution.embed.model import BatchEmbedder, Embedder, TextRole
-from omnigraph.execution.embed.open import open_embedder
-from omnigraph.execution.physical import logical_schema
+from omnigraph.execution.embed.embedder import BatchEmbedder, Embedder, TextRole
+from omnigraph.execution.embed.open_embedder import open_embedder
 from omnigraph.execution.read.arrays import Flags
+from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.pipeline.inputs import ColumnMapping, open_filesystem, store_path
 from omnigraph.pipeline.kernels.partition import Partition
-from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
+from omnigraph.pipeline.kernels.stage_kernel import (
+    FrameSpec,
+    StagedSplit,
+    StageSpec,
+    stage_partition,
+)
 from omnigraph.pipeline.table_scan import TableScan, scan_rows
 from omnigraph.settings import AwsSettings, EmbedSettings
-from omnigraph.types.arrow import arrow_type
+from omnigraph.types.arrow import to_arrow_type
 
 TEXTS_PER_REQUEST = 64
 _ANSWERS = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32()))])
@@ -77,7 +82,7 @@ def embed_texts(asking: Asking, texts: Iterable[str]) -> dict[str, list[float]]:
     wanted = {text: answers.key(text) for text in texts}
     missing = [text for text, key in wanted.items() if key not in found]
     pace = _Pace(asking.per_minute)
-    for batch in _batches(missing, asking.texts_per_request):
+    for batch in _read_batches(missing, asking.texts_per_request):
         pace.wait(len(batch))
         vectors = _ask(embedder, batch, asking.dimension)
         keys = [wanted[text] for text in batch]
@@ -92,7 +97,7 @@ def _ask(embedder: Embedder, texts: Sequence[str], dimension: int) -> list[list[
     return [embedder.embed(text, dimension, TextRole.DOCUMENT) for text in texts]
 
 
-def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+def _read_batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     for start in range(0, len(texts), size):
         yield texts[start : start + size]
 
@@ -215,7 +220,7 @@ class _Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class VectorProperty:
     """A vector property, and the properties its text is made of."""
 
     target: str
@@ -229,7 +234,7 @@ class RowTask:
     number: int
     scan: TableScan
     fragments: tuple[int, ...]
-    fills: tuple[Filled, ...]
+    fills: tuple[VectorProperty, ...]
     replaces: bool = False
 
 
@@ -251,14 +256,14 @@ class EmbeddedRows:
 
 def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
     """Rows without a vector, staged with one; rows with nothing to say are left as they are."""
-    plain = pa.schema([(field.name, field.type) for field in logical_schema(task.scan.type_)])
+    plain = pa.schema([(field.name, field.type) for field in build_logical_schema(task.scan.type_)])
     rows = pa.Table.from_batches(scan_rows(task.scan, task.fragments), plain)
     changed: Flags = np.zeros(rows.num_rows, dtype=np.bool_)
     count = 0
     for fill in task.fills:
-        texts = _texts(task, fill, rows)
+        texts = _build_texts(task, fill, rows)
         try:
-            rows = _filled(work, task, fill, rows, texts)
+            rows = _fill_vectors(work, task, fill, rows, texts)
         except EmbeddingFailed as failure:
             return Failed(failure.message)
         got = np.array([text is not None for text in texts], dtype=np.bool_)
@@ -270,22 +275,22 @@ def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
     return EmbeddedRows(split=split, vectors=count)
 
 
-def _texts(task: RowTask, fill: Filled, rows: pa.Table) -> list[str | None]:
+def _build_texts(task: RowTask, fill: VectorProperty, rows: pa.Table) -> list[str | None]:
     """The text of every row that gets a vector; None for the others."""
     name = task.scan.type_.name
     columns = [rows.column(field).to_pylist() for field in fill.fields]
     vectors = rows.column(fill.target).is_valid().to_pylist()
     found: list[str | None] = []
     for has_vector, *values in zip(vectors, *columns, strict=True):
-        says = any(rendered(value) for value in values)
+        says = any(render_field(value) for value in values)
         given = dict(zip(fill.fields, values, strict=True))
         wanted = says and (task.replaces or not has_vector)
-        found.append(embedded_text(name, given, fill.fields) if wanted else None)
+        found.append(build_embed_text(name, given, fill.fields) if wanted else None)
     return found
 
 
-def _filled(
-    work: RowWork, task: RowTask, fill: Filled, rows: pa.Table, texts: Sequence[str | None]
+def _fill_vectors(
+    work: RowWork, task: RowTask, fill: VectorProperty, rows: pa.Table, texts: Sequence[str | None]
 ) -> pa.Table:
     property_ = task.scan.type_.property(fill.target)
     assert property_ is not None, "the driver looked it up"
@@ -297,4 +302,4 @@ def _filled(
         before if text is None else vectors[text] for before, text in zip(old, texts, strict=True)
     ]
     place = rows.schema.get_field_index(fill.target)
-    return rows.set_column(place, rows.field(place), pa.array(new, arrow_type(property_.type)))
+    return rows.set_column(place, rows.field(place), pa.array(new, to_arrow_type(property_.type)))

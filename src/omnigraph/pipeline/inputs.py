@@ -14,7 +14,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest, TypeNotFound
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.settings import AwsSettings
@@ -71,7 +71,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class InputSplit:
     """A piece of a file; for Parquet `start` and `end` count row groups, else bytes."""
 
     number: int
@@ -85,7 +85,7 @@ class Inputs:
     """All pieces of a load, in the order of its files."""
 
     files: tuple[InputFile, ...]
-    splits: tuple[Split, ...]
+    splits: tuple[InputSplit, ...]
     aws: AwsSettings = field(default_factory=AwsSettings, repr=False)
 
     @property
@@ -103,18 +103,18 @@ def plan_inputs(
     """The files that the given paths, folders and patterns name, cut into pieces."""
     files: list[InputFile] = []
     for place in places:
-        for found in _expanded(str(place), aws):
-            files.append(_input_file(found, str(place), options, catalog, aws))
+        for found in _expand_place(str(place), aws):
+            files.append(_describe_input_file(found, str(place), options, catalog, aws))
     if not files:
         raise BadRequest("there is no input")
-    splits: list[Split] = []
+    splits: list[InputSplit] = []
     for file in files:
-        for start, end in _pieces(file, split_bytes, aws):
-            splits.append(Split(len(splits), file, start, end))
+        for start, end in _split_pieces(file, split_bytes, aws):
+            splits.append(InputSplit(len(splits), file, start, end))
     return Inputs(tuple(files), tuple(splits), aws)
 
 
-def table_mapping(
+def build_table_mapping(
     catalog: Catalog, type_name: str | None, columns: Mapping[str, str]
 ) -> ColumnMapping | None:
     """How the rows of a table become rows of a type; None for records that say it themselves."""
@@ -122,7 +122,7 @@ def table_mapping(
         if columns:
             raise BadRequest(f"columns can only be named with the type of the rows; {_GIVE_TYPE}")
         return None
-    type_ = _type(catalog, type_name)
+    type_ = _find_type(catalog, type_name)
     named = {_ENDS.get(name, name): column for name, column in columns.items()}
     allowed = {p.name for p in type_.properties} | {"id"}
     if isinstance(type_, EdgeType):
@@ -133,7 +133,7 @@ def table_mapping(
     return ColumnMapping(type_.table_key, named, is_exact=bool(named))
 
 
-def _type(catalog: Catalog, name: str) -> NodeType | EdgeType:
+def _find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     """A type by name, or by table key where a node and an edge share the name."""
     found = catalog.by_table_key.get(name) if ":" in name else None  # type: ignore[call-overload]
     type_: NodeType | EdgeType | None = found or catalog.nodes.get(name) or catalog.find_edge(name)
@@ -142,26 +142,28 @@ def _type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     return type_
 
 
-def _input_file(
+def _describe_input_file(
     found: str, given: str, options: LoadOptions, catalog: Catalog, aws: AwsSettings
 ) -> InputFile:
     stem, compression = found, None
     for suffix, name in _COMPRESSIONS.items():
         if found.endswith(suffix):
             stem, compression = found.removesuffix(suffix), name
-    format = _format(stem, options.format)
-    mapping = table_mapping(catalog, options.type or _folder_type(found, catalog, format), {})
+    format = _find_format(stem, options.format)
+    mapping = build_table_mapping(
+        catalog, options.type or _find_folder_type(found, catalog, format), {}
+    )
     if options.columns:
-        mapping = table_mapping(catalog, options.type, options.columns)
+        mapping = build_table_mapping(catalog, options.type, options.columns)
     if format is not Format.JSONL and mapping is None:
         raise BadRequest(f"{given} holds columns; say which type its rows are of: {_GIVE_TYPE}")
     if format is Format.JSONL and options.type is not None:
         raise BadRequest(f"{given} holds records, which say their types; leave out {_TYPE}")
-    size = file_size(found, aws)
+    size = get_file_size(found, aws)
     return InputFile(found, found, size, format, compression, mapping)
 
 
-def _format(stem: str, given: str | None) -> Format:
+def _find_format(stem: str, given: str | None) -> Format:
     if given is not None:
         try:
             return Format(given)
@@ -170,7 +172,7 @@ def _format(stem: str, given: str | None) -> Format:
     return _FORMATS.get(Path(stem).suffix.lower(), Format.JSONL)
 
 
-def _folder_type(found: str, catalog: Catalog, format: Format) -> str | None:
+def _find_folder_type(found: str, catalog: Catalog, format: Format) -> str | None:
     """The type a file belongs to by its folder, as an export lays files out."""
     if format is Format.JSONL:
         return None
@@ -179,9 +181,9 @@ def _folder_type(found: str, catalog: Catalog, format: Format) -> str | None:
     return f"{kind[:-1]}:{folder}" if folder in known else None
 
 
-def _expanded(place: str, aws: AwsSettings) -> list[str]:
+def _expand_place(place: str, aws: AwsSettings) -> list[str]:
     if place.startswith(_S3):
-        return _expanded_s3(place, aws)
+        return _expand_s3_place(place, aws)
     path = place.removeprefix("file://")
     if has_magic(path) and not Path(path).exists():
         names = glob(path, recursive=True)  # noqa: PTH207 - a pattern may start at the root
@@ -201,7 +203,7 @@ def _is_data(path: Path) -> bool:
     return path.is_file() and not path.name.startswith((".", "_"))
 
 
-def _expanded_s3(place: str, aws: AwsSettings) -> list[str]:
+def _expand_s3_place(place: str, aws: AwsSettings) -> list[str]:
     import pyarrow.fs as fs  # noqa: PLC0415 - only for input on an object store
 
     path, store = place.removeprefix(_S3), open_filesystem(place, aws)
@@ -241,7 +243,7 @@ def store_path(place: str) -> str:
     return place.removeprefix(_S3)
 
 
-def file_size(place: str, aws: AwsSettings) -> int:
+def get_file_size(place: str, aws: AwsSettings) -> int:
     try:
         if not place.startswith(_S3):
             return Path(place).stat().st_size
@@ -250,9 +252,9 @@ def file_size(place: str, aws: AwsSettings) -> int:
         raise BadRequest(f"cannot read {place}: {error.strerror or error}") from error
 
 
-def _pieces(file: InputFile, split_bytes: int, aws: AwsSettings) -> Iterator[tuple[int, int]]:
+def _split_pieces(file: InputFile, split_bytes: int, aws: AwsSettings) -> Iterator[tuple[int, int]]:
     if file.format is Format.PARQUET:
-        yield from _row_groups(file, split_bytes, aws)
+        yield from _list_row_groups(file, split_bytes, aws)
     elif file.compression is not None or file.format is Format.CSV:
         yield 0, file.size
     else:
@@ -260,7 +262,9 @@ def _pieces(file: InputFile, split_bytes: int, aws: AwsSettings) -> Iterator[tup
             yield start, min(start + split_bytes, file.size)
 
 
-def _row_groups(file: InputFile, split_bytes: int, aws: AwsSettings) -> Iterator[tuple[int, int]]:
+def _list_row_groups(
+    file: InputFile, split_bytes: int, aws: AwsSettings
+) -> Iterator[tuple[int, int]]:
     import pyarrow as pa  # noqa: PLC0415 - only where a Parquet file is given
     import pyarrow.parquet as pq  # noqa: PLC0415
 

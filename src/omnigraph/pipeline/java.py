@@ -36,8 +36,8 @@ def find_java(environment: Mapping[str, str]) -> Java:
         BadRequest: there is none; says what was looked at.
     """
     looked: list[str] = []
-    for found_in, home in _candidates(environment):
-        version = _version(home)
+    for found_in, home in _list_candidates(environment):
+        version = _read_version(home)
         if version is not None and version >= OLDEST:
             return Java(home, version, found_in)
         looked.append(f"{found_in} ({home}: {'not a Java' if version is None else version})")
@@ -48,7 +48,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
     )
 
 
-def _candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
+def _list_candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
     found: list[tuple[str, Path]] = []
     if home := environment.get("JAVA_HOME"):
         found.append(("JAVA_HOME", Path(home)))
@@ -60,7 +60,7 @@ def _candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
     return found
 
 
-def _version(home: Path) -> int | None:
+def _read_version(home: Path) -> int | None:
     """The major version, from the file every runtime carries; asking the program takes longer."""
     if not (home / "bin" / "java").exists():
         return None
@@ -72,7 +72,7 @@ def _version(home: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def launcher_home(java: Java, cache: Path) -> Path:
+def make_launcher_home(java: Java, cache: Path) -> Path:
     """A folder to be used as `JAVA_HOME`, whose `java` drops the option small runtimes refuse.
 
     It is made once for each runtime and found again by name.
@@ -83,7 +83,7 @@ def launcher_home(java: Java, cache: Path) -> Path:
         return home
     cache.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=cache, prefix=".java-"))
-    _fill(made, java)
+    _fill_launcher(made, java)
     try:
         made.rename(home)
     except OSError:  # another process was first
@@ -91,18 +91,18 @@ def launcher_home(java: Java, cache: Path) -> Path:
     return home
 
 
-def _fill(folder: Path, java: Java) -> None:
+def _fill_launcher(folder: Path, java: Java) -> None:
     for part in ("lib", "conf", "release"):
         if (java.home / part).exists():
             (folder / part).symlink_to(java.home / part)
     program = folder / "bin" / "java"
     program.parent.mkdir()
-    program.write_text(_script(java.home / "bin" / "java"))
+    program.write_text(_write_script(java.home / "bin" / "java"))
     program.chmod(0o755)
     folder.chmod(0o755)
 
 
-def _script(program: Path) -> str:
+def _write_script(program: Path) -> str:
     quoted = str(program).replace("'", "'\\''")
     return (
         "#!/bin/sh\n"
@@ -116,7 +116,7 @@ def _script(program: Path) -> str:
     )
 
 
-def cache_folder(environment: Mapping[str, str]) -> Path:
+def find_cache_folder(environment: Mapping[str, str]) -> Path:
     """Where small files that can be made again are kept between runs."""
     base = environment.get("XDG_CACHE_HOME")
     if base:

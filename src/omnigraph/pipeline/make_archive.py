@@ -7,20 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from omnigraph.pipeline.archive import AHEAD_OF_TIME, archive_file
-from omnigraph.pipeline.java import cache_folder, find_java
+from omnigraph.pipeline.class_archive import AHEAD_OF_TIME, find_archive
+from omnigraph.pipeline.java import find_cache_folder, find_java
 
 
 def build_archive() -> Path:
     """Run a small session once and keep what it loaded."""
-    java, cache = find_java(os.environ), cache_folder(os.environ)
-    file = archive_file(java, cache)
+    java, cache = find_java(os.environ), find_cache_folder(os.environ)
+    file = find_archive(java, cache)
     file.unlink(missing_ok=True)
     partial = file.with_suffix(".partial")
     name = "AOTCacheOutput" if java.version >= AHEAD_OF_TIME else "ArchiveClassesAtExit"
     script = (
-        "from omnigraph.pipeline.kernels.probe import describe\n"
-        "from omnigraph.pipeline.session import spark\n"
+        "from omnigraph.pipeline.kernels.version_kernel import describe\n"
+        "from omnigraph.pipeline.spark_session import spark\n"
         "from omnigraph.pipeline.tasks import SparkTasks\n"
         f"session = spark(conf={{'spark.driver.extraJavaOptions': '-XX:{name}={partial}'}})\n"
         "SparkTasks(session).run(describe, [0, 1], None)\n"

@@ -17,11 +17,11 @@ from omnigraph.errors import (
     Violation,
 )
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.kernels.keys import KeyFindings
-from omnigraph.pipeline.kernels.reading import Findings
-from omnigraph.pipeline.kernels.stage import StagedSplit
-from omnigraph.pipeline.staging import split_and_line
-from omnigraph.storage.tables.handle import Table
+from omnigraph.pipeline.kernels.key_kernel import KeyFindings
+from omnigraph.pipeline.kernels.stage_kernel import StagedSplit
+from omnigraph.pipeline.kernels.staged_row_reader import RuleFindings
+from omnigraph.pipeline.staging_area import split_and_line
+from omnigraph.storage.tables.table import Table
 
 REPORTED = 100
 
@@ -60,7 +60,7 @@ class Places:
     def of_split(self, split: int, line: int | None) -> tuple[str | None, int | None]:
         return self.origins[split].file, None if line is None else self._before[split] + line
 
-    def placed(self, violation: Violation) -> Violation:
+    def place_problem(self, violation: Violation) -> Violation:
         """The violation with the file and line of its row, if it came from the input."""
         if violation.position is None:
             return violation
@@ -94,16 +94,16 @@ class Broken:
     total: int = 0
     first: list[Violation] = field(default_factory=list)
 
-    def add(self, found: Iterable[Findings], *, by_source: bool = False) -> list[Violation]:
+    def add(self, found: Iterable[RuleFindings], *, by_source: bool = False) -> list[Violation]:
         """Take what the tasks of one rule found; gives the first of them."""
         found = list(found)
         total = sum(one.total for one in found)
         if not total:
             return []
         shown = [violation for one in found for violation in one.first]
-        shown.sort(key=_by_source if by_source else _by_place)
+        shown.sort(key=_group_by_source if by_source else _sort_by_place)
         self.total += total
-        placed = [self.places.placed(violation) for violation in shown[:REPORTED]]
+        placed = [self.places.place_problem(violation) for violation in shown[:REPORTED]]
         self.first += placed[: max(0, REPORTED - len(self.first))]
         return placed
 
@@ -117,19 +117,19 @@ class Broken:
             raise ConstraintViolated(self.first, self.total)
 
 
-def _by_place(violation: Violation) -> tuple[int, str]:
+def _sort_by_place(violation: Violation) -> tuple[int, str]:
     """In the order of the input; rows that did not come from it by their ids."""
     if violation.position is None:
         return 0, violation.id or ""
     return violation.position, ""
 
 
-def _by_source(violation: Violation) -> str:
+def _group_by_source(violation: Violation) -> str:
     assert violation.source is not None, "only violations about the edges of a node are sorted so"
     return violation.source
 
 
-def as_problem(violation: Violation) -> RowProblem:
+def make_problem(violation: Violation) -> RowProblem:
     """A broken rule as the reason why a row was left out."""
     return RowProblem(
         violation.message,
@@ -145,28 +145,30 @@ def raise_unreadable(splits: Sequence[StagedSplit], places: Places) -> None:
     """Raise with the first records that cannot be read, if there are any."""
     total = sum(split.problem_count for split in splits)
     if total:
-        raise RowsRejected(list(first_problems(splits, places)), total)
+        raise RowsRejected(list(list_first_problems(splits, places)), total)
 
 
-def first_problems(splits: Sequence[StagedSplit], places: Places) -> list[RowProblem]:
+def list_first_problems(splits: Sequence[StagedSplit], places: Places) -> list[RowProblem]:
     found = [
-        _located(problem, split.split, places) for split in splits for problem in split.problems
+        _locate_problem(problem, split.split, places)
+        for split in splits
+        for problem in split.problems
     ]
     return found[:REPORTED]
 
 
-def _located(problem: RowProblem, split: int, places: Places) -> RowProblem:
+def _locate_problem(problem: RowProblem, split: int, places: Places) -> RowProblem:
     file, line = places.of_split(split, problem.line)
     return replace(problem, file=file, line=line)
 
 
-def mismatches(
+def list_mismatches(
     splits: Sequence[StagedSplit], key: TableKey, places: Places
 ) -> tuple[list[RowProblem], int]:
     """The records of a type whose id or key does not hold, and how many there are."""
     total = sum(split.mismatch_counts[key] for split in splits)
     found = [
-        _located(problem, split.split, places)
+        _locate_problem(problem, split.split, places)
         for split in splits
         for problem in split.mismatches.get(key, ())
     ]
@@ -181,31 +183,31 @@ def raise_repeated(
 ) -> None:
     """Raise for the first type whose ids contradict each other or their keys."""
     for key in touched:
-        problems, total = mismatches(splits, key, places)
+        problems, total = list_mismatches(splits, key, places)
         if total:
             raise RowsRejected(problems, total)
         found = keys.get(key, ())
         repeated = sum(one.repeated_keys for one in found)
         if repeated:
-            raise ConstraintViolated(repeated_keys(found, places), repeated)
+            raise ConstraintViolated(list_repeated_keys(found, places), repeated)
         conflicts = [one.repeated for one in found if one.repeated is not None]
         if conflicts:
             first = min(conflicts, key=lambda conflict: conflict.first_at)
             raise KeyConflict(key, first.id, places.of(first.at)[1])
 
 
-def repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Violation]:
+def list_repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Violation]:
     shown = [violation for one in found for violation in one.violations]
-    shown.sort(key=_by_place)
-    return [places.placed(violation) for violation in shown[:REPORTED]]
+    shown.sort(key=_sort_by_place)
+    return [places.place_problem(violation) for violation in shown[:REPORTED]]
 
 
-def taken_problems(found: Sequence[KeyFindings], places: Places) -> list[RowProblem]:
+def list_taken_ids(found: Sequence[KeyFindings], places: Places) -> list[RowProblem]:
     """Ids that were taken, as reasons why rows were left out."""
     shown = [violation for one in found for violation in one.left]
-    shown.sort(key=_by_place)
-    placed = (places.placed(violation) for violation in shown[:REPORTED])
-    return [replace(as_problem(violation), code=KeyConflict.code) for violation in placed]
+    shown.sort(key=_sort_by_place)
+    placed = (places.place_problem(violation) for violation in shown[:REPORTED])
+    return [replace(make_problem(violation), code=KeyConflict.code) for violation in placed]
 
 
 def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> None:
@@ -223,7 +225,7 @@ def write_rejects(path: str | Path, tables: Iterable[Table], places: Places) -> 
     count = 0
     try:
         with partial.open("wb") as file:
-            for line in _reject_lines(tables, places):
+            for line in _write_reject_lines(tables, places):
                 file.write(encode(line) + b"\n")
                 count += 1
         partial.replace(target)
@@ -232,7 +234,7 @@ def write_rejects(path: str | Path, tables: Iterable[Table], places: Places) -> 
     return count
 
 
-def _reject_lines(tables: Iterable[Table], places: Places) -> Iterator[dict[str, object]]:
+def _write_reject_lines(tables: Iterable[Table], places: Places) -> Iterator[dict[str, object]]:
     for table in tables:
         for batch in table.batches():
             for row in batch.to_pylist():

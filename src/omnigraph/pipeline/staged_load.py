@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
-from omnigraph.pipeline.kernels.stage import StagedSplit, StageSpec
-from omnigraph.pipeline.load import FileSource, LoadJob
+from omnigraph.pipeline.bulk_load import FileSource, LoadJob
+from omnigraph.pipeline.kernels.stage_kernel import StagedSplit, StageSpec
 from omnigraph.pipeline.report import Origin
-from omnigraph.pipeline.staging import StagingArea
+from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.storage.root import GraphRoot
 

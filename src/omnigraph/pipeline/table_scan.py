@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest
-from omnigraph.execution.predicates import Scope, keeps
+from omnigraph.execution.predicates import RowScope, evaluate_mask
+from omnigraph.execution.read.fixed_operands import Given, restrict_to_type
 from omnigraph.execution.read.pushdown import split
-from omnigraph.execution.read.reader import Reader
-from omnigraph.execution.read.resolve import Given, of_type
+from omnigraph.execution.read.table_reader import Reader
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.kernels.write import fragment_groups
-from omnigraph.pipeline.staging import catalog_of
+from omnigraph.pipeline.kernels.write_kernel import group_fragments
+from omnigraph.pipeline.staging_area import decode_catalog_cached
 from omnigraph.plan.expressions import Predicate
-from omnigraph.plan.walk import operands_of, properties_used
-from omnigraph.storage.tables.handle import Table
+from omnigraph.plan.walk import list_operands_of, list_used_properties
+from omnigraph.storage.tables.table import Table
 from omnigraph.types.arrow import BLOB
 
 ROWS_PER_PARTITION = 1 << 18
@@ -45,12 +45,12 @@ class TableScan:
 
     @property
     def type_(self) -> NodeType | EdgeType:
-        return catalog_of(self.ir).by_table_key[self.table_key]
+        return decode_catalog_cached(self.ir).by_table_key[self.table_key]
 
 
-def partition(table: Table, rows_each: int = ROWS_PER_PARTITION) -> list[tuple[int, ...]]:
+def plan_partitions(table: Table, rows_each: int = ROWS_PER_PARTITION) -> list[tuple[int, ...]]:
     """The fragments of a table in groups that are worth a task each."""
-    return fragment_groups(table, rows_each)
+    return group_fragments(table, rows_each)
 
 
 def scan_rows(scan: TableScan, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -93,20 +93,20 @@ class _Columns:
     def __post_init__(self) -> None:
         scan, type_ = self.scan, self.scan.type_
         self._reader = Reader(scan.table, type_, row_count=1)
-        filters = [of_type(predicate, type_.name) for predicate in scan.filters]
+        filters = [restrict_to_type(predicate, type_.name) for predicate in scan.filters]
         parts = split(filters, self._reader, scan.given)
         self.filter, self._rest = parts.filter, parts.rest
         read = {
             name
             for predicate in parts.rest
-            for operand in operands_of(predicate)
-            for _, name in properties_used(operand)
+            for operand in list_operands_of(predicate)
+            for _, name in list_used_properties(operand)
         }
         self._names = tuple(dict.fromkeys([*scan.columns, "id", *sorted(read)]))
 
     @property
     def stored(self) -> list[str]:
-        fields = (self._reader.stored(name) for name in self._names)
+        fields = (self._reader.get_stored_field(name) for name in self._names)
         return sorted({field.name for field in fields if field is not None})
 
     @property
@@ -114,31 +114,31 @@ class _Columns:
         return any(self._reader.arrow_type(name) == BLOB for name in self._names)
 
     def of(self, batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
-        return {name: self._column(batch, name) for name in self._names}
+        return {name: self._convert_column(batch, name) for name in self._names}
 
-    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        stored, wanted = self._reader.stored(name), self._reader.arrow_type(name)
+    def _convert_column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        stored, wanted = self._reader.get_stored_field(name), self._reader.arrow_type(name)
         if stored is None:
             return pa.nulls(batch.num_rows, wanted)
         found = batch.column(stored.name)
         if wanted == BLOB:
-            return _blobs(found, with_bytes=self.scan.with_blobs)
+            return _read_blobs(found, with_bytes=self.scan.with_blobs)
         return found if found.type == wanted else found.cast(wanted)
 
     def passing(self, values: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
         """The asked columns of the rows that pass what the scan could not check."""
         mask: pa.Array | None = None
-        scope = Scope(
+        scope = RowScope(
             rows, lambda _, name: values[name], self.scan.given.parameters, self.scan.given.now
         )
         for predicate in self._rest:
-            kept = keeps(predicate, scope)
+            kept = evaluate_mask(predicate, scope)
             mask = kept if mask is None else pc.and_(mask, kept)
         found = pa.RecordBatch.from_pydict({name: values[name] for name in self.scan.columns})
         return found if mask is None else found.filter(mask)
 
 
-def _blobs(values: pa.Array, *, with_bytes: bool) -> pa.Array:
+def _read_blobs(values: pa.Array, *, with_bytes: bool) -> pa.Array:
     missing = values.is_null()
     empty = pa.repeat(pa.scalar(b"", pa.large_binary()), len(values))
     data = values.cast(pa.large_binary()) if with_bytes else empty

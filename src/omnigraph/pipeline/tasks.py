@@ -26,11 +26,16 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.pipeline.complaints import missing_module, reason_of
 from omnigraph.pipeline.kernels.partition import Partition
-from omnigraph.pipeline.kernels.probe import describe
-from omnigraph.pipeline.progress import watched
-from omnigraph.pipeline.session import application_id, is_connect, is_local, parallelism
+from omnigraph.pipeline.kernels.version_kernel import describe
+from omnigraph.pipeline.spark_errors import extract_reason, find_missing_module
+from omnigraph.pipeline.spark_progress import watch_jobs
+from omnigraph.pipeline.spark_session import (
+    get_application_id,
+    get_parallelism,
+    is_connect,
+    is_local,
+)
 from omnigraph.progress import working
 
 if TYPE_CHECKING:
@@ -153,7 +158,7 @@ def run_kernel(
         return Refused.of(refused)
 
 
-def _results(outcomes: Sequence[Outcome[Result]]) -> list[Result]:
+def _collect_results(outcomes: Sequence[Outcome[Result]]) -> list[Result]:
     results: list[Result] = []
     for outcome in outcomes:
         if isinstance(outcome, Refused):
@@ -162,7 +167,9 @@ def _results(outcomes: Sequence[Outcome[Result]]) -> list[Result]:
     return results
 
 
-def _divided(jobs: Sequence[Job[Any, Any, Result]], results: list[Result]) -> list[list[Result]]:
+def _divide_results(
+    jobs: Sequence[Job[Any, Any, Result]], results: list[Result]
+) -> list[list[Result]]:
     """The results of all tasks, job by job."""
     ends = list(accumulate((len(job.tasks) for job in jobs), initial=0))
     return [results[start:end] for start, end in pairwise(ends)]
@@ -203,7 +210,7 @@ class InlineTasks:
                     work.advance()
         if count:
             self.times.append(StageTime(stage, time.monotonic() - started, count))
-        return _divided(jobs, _results(outcomes))
+        return _divide_results(jobs, _collect_results(outcomes))
 
 
 @dataclass
@@ -219,11 +226,11 @@ class SparkTasks:
 
     @property
     def application(self) -> str | None:
-        return application_id(self.session)
+        return get_application_id(self.session)
 
     @property
     def parallelism(self) -> int:
-        return parallelism(self.session)
+        return get_parallelism(self.session)
 
     def run(
         self,
@@ -248,18 +255,18 @@ class SparkTasks:
         def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
             import pickle  # noqa: PLC0415 - sent by value: it has no module on the other side
 
-            from omnigraph.pipeline.tasks import answer  # noqa: PLC0415
+            from omnigraph.pipeline.tasks import run_task  # noqa: PLC0415
 
             for batch in batches:
                 for place in batch.column(0).to_pylist():
                     number, task = parts[place]
                     kernel, spec = pickle.loads(shared[number])
-                    yield answer(kernel, spec, pickle.loads(task), place)
+                    yield run_task(kernel, spec, pickle.loads(task), place)
 
         count = len(parts)
         frame = self.session.range(0, count, 1, count).mapInArrow(body, _SCHEMA)
         outcomes: list[Outcome[Result]] = self.collect(frame, stage, count)
-        return _divided(jobs, _results(outcomes))
+        return _divide_results(jobs, _collect_results(outcomes))
 
     def map_rows(
         self,
@@ -278,36 +285,36 @@ class SparkTasks:
             from pyspark import TaskContext  # noqa: PLC0415
 
             from omnigraph.pipeline.kernels.partition import Partition  # noqa: PLC0415
-            from omnigraph.pipeline.tasks import answer  # noqa: PLC0415
+            from omnigraph.pipeline.tasks import run_task  # noqa: PLC0415
 
             kernel, spec = pickle.loads(blob)
             context = TaskContext.get()
             place = context.partitionId() if context is not None else 0
-            yield answer(kernel, spec, Partition(place, batches), place)
+            yield run_task(kernel, spec, Partition(place, batches), place)
 
         outcomes: list[Outcome[Result]] = self.collect(
             frame.mapInArrow(body, _SCHEMA), stage, count=0
         )
-        return _results(outcomes)
+        return _collect_results(outcomes)
 
     def collect(self, frame: DataFrame, stage: str, count: int) -> list[Any]:
         """The answers of a frame of answers, in order, while progress is shown."""
         started = time.monotonic()
         group = f"omnigraph-{uuid4().hex[:12]}"
         try:
-            with watched(self.session, stage, group, count):
+            with watch_jobs(self.session, stage, group, count):
                 rows = frame.collect()
         except KeyboardInterrupt:
-            _cancel(self.session, group)
+            _cancel_group(self.session, group)
             raise
         except Exception as error:
-            raise _failure(stage, error) from error
+            raise _make_failure(stage, error) from error
         self.times.append(StageTime(stage, time.monotonic() - started, len(rows)))
         ordered = sorted(rows, key=lambda row: int(row[0]))
         return [pickle.loads(bytes(row[1])) for row in ordered]
 
 
-def answer(
+def run_task(
     kernel: Callable[[Spec, Task], object], spec: Spec, task: Task, place: int
 ) -> pa.RecordBatch:
     """The batch a Spark task gives back: its number, and its pickled outcome."""
@@ -336,7 +343,7 @@ def check_executors(session: SparkSession) -> None:
 
     Where tasks run in this machine with this Python, there is nothing to ask.
     """
-    if is_local(session) or application_id(session) in _checked:
+    if is_local(session) or get_application_id(session) in _checked:
         return
     allow_missing_pandas()
 
@@ -360,16 +367,16 @@ def check_executors(session: SparkSession) -> None:
 
     here = describe(None, None)
     names = [name for name in here if name != "python"]
-    count = max(1, parallelism(session))
+    count = max(1, get_parallelism(session))
     try:
         rows = session.range(0, count, 1, count).mapInArrow(body, "found string").collect()
     except Exception as error:
-        missing = missing_module(error)
+        missing = find_missing_module(error)
         if missing is not None:
-            raise _lacking({f"{missing} is not installed there"}) from error
-        raise _failure("looking at the executors", error) from error
+            raise _find_lacking({f"{missing} is not installed there"}) from error
+        raise _make_failure("looking at the executors", error) from error
     _compare({str(row[0]) for row in rows}, here)
-    _checked.add(application_id(session))
+    _checked.add(get_application_id(session))
 
 
 def _compare(answers: set[str], here: dict[str, str | None]) -> None:
@@ -385,10 +392,10 @@ def _compare(answers: set[str], here: dict[str, str | None]) -> None:
                 problems.add(f"they have {name} {found[name]}, this process {here[name]}")
         problems |= {f"{name} is not installed there" for name in here if not found[name]}
     if problems:
-        raise _lacking(problems)
+        raise _find_lacking(problems)
 
 
-def _lacking(problems: set[str]) -> BadRequest:
+def _find_lacking(problems: set[str]) -> BadRequest:
     return BadRequest(
         "the Spark executors lack what the pipeline needs: "
         + "; ".join(sorted(problems))
@@ -397,18 +404,18 @@ def _lacking(problems: set[str]) -> BadRequest:
     )
 
 
-def _cancel(session: SparkSession, group: str) -> None:
+def _cancel_group(session: SparkSession, group: str) -> None:
     if is_connect(session):
         session.interruptTag(group)
     else:
         session.sparkContext.cancelJobGroup(group)
 
 
-def _failure(stage: str, error: Exception) -> StorageFailure:
-    reason = reason_of(error)
+def _make_failure(stage: str, error: Exception) -> StorageFailure:
+    reason = extract_reason(error)
     return StorageFailure(StorageKind.UNKNOWN, f"{stage or 'a stage'} failed on Spark: {reason}")
 
 
-def started_spark() -> bool:
+def is_spark_loaded() -> bool:
     """Whether this process has loaded Spark."""
     return "pyspark.sql" in sys.modules

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest
-from omnigraph.execution.physical import logical_schema
-from omnigraph.execution.read.resolve import Given
+from omnigraph.execution.read.fixed_operands import Given
+from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.pipeline.table_scan import TableScan
@@ -48,7 +48,7 @@ def scan_type(
         table_key=key,
         table=table,
         made_at_ns=table.made_at_ns(),
-        columns=tuple(choose_columns(logical_schema(type_), columns).names),
+        columns=tuple(choose_columns(build_logical_schema(type_), columns).names),
         given=Given({}, datetime.now(UTC)),
         filters=filters,
         with_blobs=True,

@@ -8,24 +8,24 @@ from itertools import chain
 from typing import Any
 from uuid import uuid4
 
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import Sizes
-from omnigraph.pipeline.kernels.write import (
+from omnigraph.pipeline.kernels.write_kernel import (
     DeleteTask,
     WriteTask,
     Written,
     delete_rows,
-    fragment_groups,
+    group_fragments,
     write_rows,
 )
-from omnigraph.pipeline.staging import Staged
+from omnigraph.pipeline.staging_area import Staged
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
-from omnigraph.storage.tables.stage import (
+from omnigraph.storage.tables.stage_table import (
     NO_DELETIONS,
     Deletions,
     StagedTransaction,
@@ -74,7 +74,7 @@ class Outputs:
                 if key not in self._files:
                     opened[key] = open_writable(snapshot, snapshot.entry(key))
             self._write_files(snapshot, staged, opened, ir)
-            return tuple(self._transactions(ticket, sorted(staged)))
+            return tuple(self._stage_transactions(ticket, sorted(staged)))
         except BaseException:
             for key, writable in opened.items():
                 self._files.pop(key, None)
@@ -115,11 +115,11 @@ class Outputs:
                 keeps_row_ids=merges,
             )
             for key, writable in opened.items()
-            for group in fragment_groups(staged[key].table, self._sizes.rows_per_task)
+            for group in group_fragments(staged[key].table, self._sizes.rows_per_task)
         ]
         jobs: list[Job[Any, Any, Written]] = [Job(write_rows, tasks, ir)]
         if merges:
-            jobs.append(Job(delete_rows, _deletions(staged, opened), None))
+            jobs.append(Job(delete_rows, _plan_deletions(staged, opened), None))
         written = list(chain.from_iterable(self._tasks.run_all(jobs, stage="write")))
         for key, writable in opened.items():
             mine = [one for one in written if one.table_key == key]
@@ -131,18 +131,18 @@ class Outputs:
                 rows=sum(one.rows for one in mine),
             )
 
-    def _transactions(self, ticket: Ticket, keys: Sequence[TableKey]) -> list[StagedTable]:
+    def _stage_transactions(self, ticket: Ticket, keys: Sequence[TableKey]) -> list[StagedTable]:
         staged: list[StagedTable] = []
         for key in keys:
             output = self._files[key]
-            transaction = self._transaction(output, ticket)
+            transaction = self._stage_transaction(output, ticket)
             if transaction is None:
                 drop_fork(output.writable)
             else:
                 staged.append(StagedTable(output.writable, transaction))
         return staged
 
-    def _transaction(self, output: _Output, ticket: Ticket) -> StagedTransaction | None:
+    def _stage_transaction(self, output: _Output, ticket: Ticket) -> StagedTransaction | None:
         return stage_fragments(
             output.writable.table,
             output.fragments,
@@ -153,7 +153,7 @@ class Outputs:
         )
 
 
-def _deletions(
+def _plan_deletions(
     staged: Mapping[TableKey, Staged], opened: Mapping[TableKey, Writable]
 ) -> list[DeleteTask]:
     """Marks on the rows that are replaced, fragment by fragment."""
@@ -162,7 +162,7 @@ def _deletions(
             table_key=key,
             target=writable.table,
             fragments=(fragment,),
-            fates=staged[key].fates,
+            row_outcomes=staged[key].row_outcomes,
         )
         for key, writable in opened.items()
         for fragment in staged[key].touched

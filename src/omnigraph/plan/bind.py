@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.language.query.ast import MutationBody, QueryDecl, QueryFile, ReadBody
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.language.query.query_ast import MutationBody, QueryDecl, QueryFile, ReadBody
 from omnigraph.language.source import Problems, SourceText
 from omnigraph.plan.bind_mutation import bind_mutation
 from omnigraph.plan.bind_read import bind_read
 from omnigraph.plan.nodes import MutationPlan, Plan, ReadPlan
-from omnigraph.plan.scope import Context, bound_names
+from omnigraph.plan.scope import BindContext, list_bound_names
 
 STAGE = "type"
 
@@ -38,7 +38,7 @@ def _bind(decl: QueryDecl, catalog: Catalog, problems: Problems) -> Plan:
     parameters = {p.name: p.type for p in decl.parameters}
     match decl.body:
         case ReadBody() as body:
-            names = bound_names(body.clauses, deep=True) | parameters.keys()
-            return bind_read(decl, body, Context(catalog, problems, parameters, names))
+            names = list_bound_names(body.clauses, deep=True) | parameters.keys()
+            return bind_read(decl, body, BindContext(catalog, problems, parameters, names))
         case MutationBody() as body:
-            return bind_mutation(decl, body, Context(catalog, problems, parameters))
+            return bind_mutation(decl, body, BindContext(catalog, problems, parameters))

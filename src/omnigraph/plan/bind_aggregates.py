@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from omnigraph.language.query.ast import AggregateCall, AggregateName, VariableRef
+from omnigraph.language.query.query_ast import AggregateCall, AggregateName, VariableRef
 from omnigraph.plan.bind_expressions import MatchNames, bind_operand
 from omnigraph.plan.expressions import F64, I64, AggregateValue
 from omnigraph.types.property import INTEGERS, UNSIGNED, PropertyType, Scalar
@@ -28,11 +28,11 @@ def bind_aggregate(call: AggregateCall, names: MatchNames) -> AggregateValue | N
         return None
     type_ = value.type
     assert isinstance(type_, PropertyType), "no object stands inside an aggregate"
-    result = _result_type(call, type_, names)
+    result = _find_result_type(call, type_, names)
     return None if result is None else AggregateValue(call.function, value, call.distinct, result)
 
 
-def _result_type(
+def _find_result_type(
     call: AggregateCall, type_: PropertyType, names: MatchNames
 ) -> PropertyType | None:
     is_node = names.node(call.argument) is not None

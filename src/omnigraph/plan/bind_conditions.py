@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from omnigraph.language.query.ast import (
+from omnigraph.language.query.query_ast import (
     And,
     CompareOp,
     Comparison,
@@ -20,8 +20,8 @@ from omnigraph.language.query.ast import (
     Truth,
     VariableRef,
 )
-from omnigraph.plan.bind_expressions import Names, bind_operand, bind_parameter
-from omnigraph.plan.bind_properties import entity_id
+from omnigraph.plan.bind_expressions import NameResolver, bind_operand, bind_parameter
+from omnigraph.plan.bind_properties import make_entity_id
 from omnigraph.plan.expressions import (
     BOOL,
     STRING,
@@ -42,7 +42,7 @@ from omnigraph.plan.expressions import (
 )
 from omnigraph.plan.literals import check_enum, list_constant, round_constant
 from omnigraph.plan.scope import NodeVariable
-from omnigraph.types.property import PropertyType, Scalar, compatible
+from omnigraph.types.property import PropertyType, Scalar, are_comparable
 
 _ORDERED = {
     CompareOp.EQ: Comparator.EQ,
@@ -60,24 +60,24 @@ _TEXTUAL = {
 _EQUALITY = (CompareOp.EQ, CompareOp.NE)
 
 
-def bind_condition(condition: Condition, names: Names) -> Predicate | None:
+def bind_condition(condition: Condition, names: NameResolver) -> Predicate | None:
     """The predicate a condition means, or None when some part of it has a mistake."""
     match condition:
         case Comparison():
-            return _comparison(condition, names)
+            return _bind_comparison(condition, names)
         case Membership():
-            return _membership(condition, names)
+            return _bind_membership(condition, names)
         case NullTest():
             operand = bind_operand(condition.operand, names)
             test = None if operand is None else IsNull(operand)
             return NotP(test) if test is not None and condition.negated else test
         case Truth():
-            return _truth(condition, names)
+            return _bind_truth(condition, names)
         case And():
-            items = _all_bound(condition.items, names)
+            items = _are_all_bound(condition.items, names)
             return None if items is None else AllOf(items)
         case Or():
-            items = _all_bound(condition.items, names)
+            items = _are_all_bound(condition.items, names)
             return None if items is None else AnyOf(items)
         case Not():
             item = bind_condition(condition.item, names)
@@ -86,13 +86,15 @@ def bind_condition(condition: Condition, names: Names) -> Predicate | None:
             assert_never(condition)
 
 
-def _all_bound(conditions: tuple[Condition, ...], names: Names) -> tuple[Predicate, ...] | None:
+def _are_all_bound(
+    conditions: tuple[Condition, ...], names: NameResolver
+) -> tuple[Predicate, ...] | None:
     bound = [bind_condition(condition, names) for condition in conditions]
     found = tuple(predicate for predicate in bound if predicate is not None)
     return found if len(found) == len(bound) else None
 
 
-def _truth(condition: Truth, names: Names) -> Predicate | None:
+def _bind_truth(condition: Truth, names: NameResolver) -> Predicate | None:
     operand = bind_operand(condition.operand, names)
     if operand is None:
         return None
@@ -108,7 +110,7 @@ def _truth(condition: Truth, names: Names) -> Predicate | None:
 # --- comparisons ------------------------------------------------------------------------------
 
 
-def _comparison(comparison: Comparison, names: Names) -> Predicate | None:
+def _bind_comparison(comparison: Comparison, names: NameResolver) -> Predicate | None:
     for side in (comparison.left, comparison.right):
         if isinstance(side, Literal) and side.kind is LiteralKind.NULL:
             message = "a comparison with null is never true"
@@ -116,27 +118,27 @@ def _comparison(comparison: Comparison, names: Names) -> Predicate | None:
             return None
     left_node, right_node = names.node(comparison.left), names.node(comparison.right)
     if left_node is not None or right_node is not None:
-        return _node_comparison(comparison, left_node, right_node, names)
+        return _bind_node_comparison(comparison, left_node, right_node, names)
     left = bind_operand(comparison.left, names)
     right = bind_operand(comparison.right, names)
     if left is None or right is None:
         return None
     if comparison.op in _ORDERED:
-        return _ordered(comparison, left, right, names)
-    return _containment(comparison, left, right, names)
+        return _bind_ordered(comparison, left, right, names)
+    return _bind_containment(comparison, left, right, names)
 
 
-def _ordered(
-    comparison: Comparison, left: Operand, right: Operand, names: Names
+def _bind_ordered(
+    comparison: Comparison, left: Operand, right: Operand, names: NameResolver
 ) -> Predicate | None:
-    left_type, right_type = _scalar_type(left), _scalar_type(right)
+    left_type, right_type = _find_scalar_type(left), _find_scalar_type(right)
     if left_type is None:
         _report_not_scalar(comparison, comparison.left, left, names)
         return None
     if right_type is None:
         _report_not_scalar(comparison, comparison.right, right, names)
         return None
-    if not compatible(left_type, right_type):
+    if not are_comparable(left_type, right_type):
         _report_mismatch(comparison, left_type, right_type, names)
         return None
     if comparison.op in _EQUALITY:
@@ -148,15 +150,15 @@ def _ordered(
     return Compare(round_constant(left, right_type), op, round_constant(right, left_type))
 
 
-def _containment(
-    comparison: Comparison, left: Operand, right: Operand, names: Names
+def _bind_containment(
+    comparison: Comparison, left: Operand, right: Operand, names: NameResolver
 ) -> Predicate | None:
     """`contains` on a list or a text; `starts_with` and `ends_with` on a text."""
     left_type, right_type = left.type, right.type
     assert isinstance(left_type, PropertyType), "no object stands in a condition"
     assert isinstance(right_type, PropertyType), "no object stands in a condition"
     if comparison.op is CompareOp.CONTAINS and left_type.is_list:
-        if right_type.is_plain_scalar and compatible(left_type.element(), right_type):
+        if right_type.is_plain_scalar and are_comparable(left_type.element(), right_type):
             items = round_constant(left, right_type)
             return Compare(items, Comparator.HAS, round_constant(right, left_type.element()))
     elif left_type.is_string and right_type.is_string:
@@ -172,13 +174,13 @@ def _containment(
     return None
 
 
-def _scalar_type(operand: Operand) -> PropertyType | None:
+def _find_scalar_type(operand: Operand) -> PropertyType | None:
     type_ = operand.type
     return type_ if isinstance(type_, PropertyType) and type_.is_plain_scalar else None
 
 
 def _report_not_scalar(
-    comparison: Comparison, expression: Expression, operand: Operand, names: Names
+    comparison: Comparison, expression: Expression, operand: Operand, names: NameResolver
 ) -> None:
     message = f"`{comparison.op}` needs scalar operands, not {operand.type}"
     is_blob = isinstance(operand.type, PropertyType) and operand.type.is_blob
@@ -189,16 +191,16 @@ def _report_not_scalar(
 
 
 def _report_mismatch(
-    comparison: Comparison, left: PropertyType, right: PropertyType, names: Names
+    comparison: Comparison, left: PropertyType, right: PropertyType, names: NameResolver
 ) -> None:
     literal = isinstance(comparison.left, Literal) or isinstance(comparison.right, Literal)
     message = f"cannot compare {left} with {right}"
     code = names.literal_code if literal else "T7"
-    hint = _mismatch_hint({left.scalar, right.scalar})
+    hint = _hint_mismatch({left.scalar, right.scalar})
     names.context.report(code, message, comparison.span, hint=hint)
 
 
-def _mismatch_hint(scalars: set[Scalar]) -> str | None:
+def _hint_mismatch(scalars: set[Scalar]) -> str | None:
     if scalars == {Scalar.DATE, Scalar.STRING}:
         return 'a date is written `date("2024-06-01")`'
     if scalars == {Scalar.DATETIME, Scalar.STRING}:
@@ -208,7 +210,7 @@ def _mismatch_hint(scalars: set[Scalar]) -> str | None:
     return None
 
 
-def _is_member(left: Operand, right: Operand, names: Names, at: Expression) -> bool:
+def _is_member(left: Operand, right: Operand, names: NameResolver, at: Expression) -> bool:
     """Whether constants compared with an enum are among its values; others are always fine."""
     members = left.type.enum_values if isinstance(left.type, PropertyType) else None
     if members is None or not isinstance(right, Constant):
@@ -225,8 +227,11 @@ def _is_member(left: Operand, right: Operand, names: Names, at: Expression) -> b
 # --- nodes ------------------------------------------------------------------------------------
 
 
-def _node_comparison(
-    comparison: Comparison, left: NodeVariable | None, right: NodeVariable | None, names: Names
+def _bind_node_comparison(
+    comparison: Comparison,
+    left: NodeVariable | None,
+    right: NodeVariable | None,
+    names: NameResolver,
 ) -> Predicate | None:
     """`$a = $b`: the same node, which takes the same type where types may differ."""
     context = names.context
@@ -243,52 +248,52 @@ def _node_comparison(
         context.report("T7", message, comparison.span)
         return None
     if not set(left.types) & set(right.types):
-        message = f"{left.described()} and {right.described()} have no node in common"
+        message = f"{left.describe()} and {right.describe()} have no node in common"
         context.report("T7", message, comparison.span)
         return None
-    return same_node(left, right, negated=comparison.op is CompareOp.NE)
+    return compare_nodes(left, right, negated=comparison.op is CompareOp.NE)
 
 
-def same_node(left: NodeVariable, right: NodeVariable, *, negated: bool) -> Predicate:
+def compare_nodes(left: NodeVariable, right: NodeVariable, *, negated: bool) -> Predicate:
     op = Comparator.NE if negated else Comparator.EQ
-    ids = Compare(entity_id(left), op, entity_id(right))
+    ids = Compare(make_entity_id(left), op, make_entity_id(right))
     if len(left.types) == 1 and left.types == right.types:
         return ids
     # Two types may hold one id each for different nodes.
-    types = Compare(type_name(left), op, type_name(right))
+    types = Compare(describe_type(left), op, describe_type(right))
     return AnyOf((ids, types)) if negated else AllOf((ids, types))
 
 
-def type_name(variable: NodeVariable) -> TypeNameValue:
+def describe_type(variable: NodeVariable) -> TypeNameValue:
     return TypeNameValue(variable.name, STRING.optional() if variable.nullable else STRING)
 
 
-def of_types(variable: NodeVariable, types: tuple[str, ...]) -> Predicate:
+def restrict_to_types(variable: NodeVariable, types: tuple[str, ...]) -> Predicate:
     """The node is of one of these types."""
     if len(types) == 1:
-        return Compare(type_name(variable), Comparator.EQ, Constant(types[0], STRING))
+        return Compare(describe_type(variable), Comparator.EQ, Constant(types[0], STRING))
     names = Constant(types, PropertyType(Scalar.STRING, is_list=True))
-    return InList(type_name(variable), names)
+    return InList(describe_type(variable), names)
 
 
 # --- membership -------------------------------------------------------------------------------
 
 
-def _membership(membership: Membership, names: Names) -> Predicate | None:
-    value = _member(membership.left, names)
-    items = _items(membership.right, names)
+def _bind_membership(membership: Membership, names: NameResolver) -> Predicate | None:
+    value = _bind_member(membership.left, names)
+    items = _bind_items(membership.right, names)
     if value is None or items is None:
         return None
-    type_ = _scalar_type(value)
+    type_ = _find_scalar_type(value)
     if type_ is None:
         message = f"`in` looks for one value, not for {value.type}"
         names.context.report("T7", message, membership.left.span)
         return None
     if isinstance(items, Constant) and items.value == ():
         items = Constant((), PropertyType(type_.scalar, is_list=True))
-    if not compatible(type_, PropertyType(items.type.scalar)):
+    if not are_comparable(type_, PropertyType(items.type.scalar)):
         message = f"cannot look for {type_} among {items.type}"
-        hint = _mismatch_hint({type_.scalar, items.type.scalar})
+        hint = _hint_mismatch({type_.scalar, items.type.scalar})
         names.context.report("T7", message, membership.span, hint=hint)
         return None
     if not _is_member(value, items, names, membership.right):
@@ -297,7 +302,7 @@ def _membership(membership: Membership, names: Names) -> Predicate | None:
     return NotP(found) if membership.negated else found
 
 
-def _member(expression: Expression, names: Names) -> Operand | None:
+def _bind_member(expression: Expression, names: NameResolver) -> Operand | None:
     if names.node(expression) is None:
         return bind_operand(expression, names)
     shown = f"${expression.name}" if isinstance(expression, VariableRef) else "it"
@@ -306,7 +311,7 @@ def _member(expression: Expression, names: Names) -> Operand | None:
     return None
 
 
-def _items(expression: Expression, names: Names) -> Constant | ParameterValue | None:
+def _bind_items(expression: Expression, names: NameResolver) -> Constant | ParameterValue | None:
     """The list on the right of `in`: a literal or a list parameter."""
     if isinstance(expression, ListLiteral):
         return list_constant(

@@ -1,14 +1,15 @@
 """Expressions of the syntax tree to typed operands.
 
 Names mean different things in a match and in a mutation's `where`, so the walk over expressions
-asks `Names` what each one stands for. A mistake is reported where it is found and answers None.
+asks `NameResolver` what each one stands for. A mistake is reported where it is found and gives
+None.
 """
 
 from __future__ import annotations
 
 from typing import Protocol, assert_never
 
-from omnigraph.language.query.ast import (
+from omnigraph.language.query.query_ast import (
     AggregateCall,
     AliasRef,
     Expression,
@@ -21,7 +22,7 @@ from omnigraph.language.query.ast import (
     PropertyRef,
     VariableRef,
 )
-from omnigraph.plan.bind_properties import entity_id, report_unbound, resolve_property
+from omnigraph.plan.bind_properties import make_entity_id, report_unbound, resolve_property
 from omnigraph.plan.bind_search import bind_search
 from omnigraph.plan.expressions import (
     I64,
@@ -33,22 +34,22 @@ from omnigraph.plan.expressions import (
     ParameterValue,
     TypeNameValue,
 )
-from omnigraph.plan.literals import list_constant, literal_constant
+from omnigraph.plan.literals import list_constant, make_literal_constant
 from omnigraph.plan.scope import (
+    BindContext,
     Block,
     BrokenVariable,
-    Context,
     EdgeVariable,
     HopVariable,
     NodeVariable,
 )
 
 
-class Names(Protocol):
+class NameResolver(Protocol):
     """What the names inside an expression stand for, and how mistakes around them are coded."""
 
     @property
-    def context(self) -> Context: ...
+    def context(self) -> BindContext: ...
 
     @property
     def literal_code(self) -> str:
@@ -74,7 +75,7 @@ class Names(Protocol):
         """The node variable that stands here by itself, if one does."""
 
 
-def bind_operand(expression: Expression, names: Names) -> Operand | None:
+def bind_operand(expression: Expression, names: NameResolver) -> Operand | None:
     """The value an expression means, or None when it has a mistake (then reported)."""
     context = names.context
     match expression:
@@ -101,16 +102,16 @@ def bind_operand(expression: Expression, names: Names) -> Operand | None:
     return None
 
 
-def bind_literal(literal: Literal | ListLiteral, context: Context) -> Constant | None:
+def bind_literal(literal: Literal | ListLiteral, context: BindContext) -> Constant | None:
     def complain(message: str) -> None:
         context.report("T3", message, literal.span)
 
     if isinstance(literal, ListLiteral):
         return list_constant(literal, complain)
-    return literal_constant(literal, complain)
+    return make_literal_constant(literal, complain)
 
 
-def bind_parameter(ref: VariableRef, context: Context) -> ParameterValue | None:
+def bind_parameter(ref: VariableRef, context: BindContext) -> ParameterValue | None:
     """The parameter `$name`, or None without any report."""
     type_ = context.parameters.get(ref.name)
     return None if type_ is None else ParameterValue(ref.name, type_)
@@ -134,7 +135,7 @@ class MatchNames:
                     report_unbound(ref.name, ref.span, self.block)
                 return parameter
             case NodeVariable() as node:
-                return entity_id(node)
+                return make_entity_id(node)
             case HopVariable() as hops:
                 return HopCount(hops.name, I64.optional() if hops.nullable else I64)
             case EdgeVariable():
@@ -158,7 +159,7 @@ class MatchNames:
 
     def function(self, call: FunctionCall) -> Operand | None:
         if call.function is FunctionName.TYPE:
-            return self._type_name(call)
+            return self._name_type(call)
         return bind_search(call, self.block)
 
     def node(self, expression: Expression) -> NodeVariable | None:
@@ -167,7 +168,7 @@ class MatchNames:
         found = self.block.find(expression.name)
         return found if isinstance(found, NodeVariable) else None
 
-    def _type_name(self, call: FunctionCall) -> TypeNameValue | None:
+    def _name_type(self, call: FunctionCall) -> TypeNameValue | None:
         argument = call.arguments[0]
         node = self.node(argument)
         if node is not None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from omnigraph.language.cursor import closest
-from omnigraph.language.query.ast import (
+from omnigraph.language.cursor import suggest_closest
+from omnigraph.language.query.query_ast import (
     ANONYMOUS,
     Binding,
     Clause,
@@ -21,8 +21,8 @@ from omnigraph.language.source import Span
 from omnigraph.plan.bind_conditions import bind_condition
 from omnigraph.plan.bind_expressions import MatchNames
 from omnigraph.plan.bind_inline import bind_property_match
-from omnigraph.plan.bind_properties import entity_id
-from omnigraph.plan.bind_traversal import bind_traversal, narrow, report_taken
+from omnigraph.plan.bind_properties import make_entity_id
+from omnigraph.plan.bind_traversal import bind_traversal, narrow_types, report_taken
 from omnigraph.plan.expressions import IsNull, NotP
 from omnigraph.plan.scope import (
     Block,
@@ -30,9 +30,9 @@ from omnigraph.plan.scope import (
     EdgeVariable,
     HopVariable,
     NodeVariable,
-    bound_names,
+    list_bound_names,
 )
-from omnigraph.plan.walk import conjuncts, fused_scores, operands_of
+from omnigraph.plan.walk import list_conjuncts, list_fused_scores, list_operands_of
 
 
 def bind_clauses(clauses: tuple[Clause, ...], block: Block) -> None:
@@ -57,25 +57,25 @@ def _bind_filter(clause: Filter, block: Block) -> None:
     predicate = bind_condition(clause.condition, MatchNames(block))
     if predicate is None:
         return
-    if fused_scores(operands_of(predicate)):
+    if list_fused_scores(list_operands_of(predicate)):
         message = "rrf() ranks what the match has found, so no condition of the match can use it"
         block.context.report("T21", message, clause.span, hint="return it, or order by it")
         return
-    block.filters.extend(conjuncts(predicate))
+    block.filters.extend(list_conjuncts(predicate))
 
 
 # --- nested blocks ----------------------------------------------------------------------------
 
 
 def _bind_negation(clause: Negation, block: Block) -> None:
-    bound = block.bound | bound_names(clause.clauses)
+    bound = block.bound | list_bound_names(clause.clauses)
     inner = Block(block.context, block, bound, reserved=block.bound)
     bind_clauses(clause.clauses, inner)
     if inner.outer:
         block.negations.append(inner.pattern())
         return
     message = "the negation uses no variable from outside, so it keeps all rows or none"
-    block.context.report("T9", message, _head(clause.span, "not"))
+    block.context.report("T9", message, _bind_head(clause.span, "not"))
 
 
 def _bind_optional(clause: Optional, block: Block) -> None:
@@ -84,11 +84,11 @@ def _bind_optional(clause: Optional, block: Block) -> None:
     if not inner.outer:
         message = "the optional block uses no variable from outside"
         hint = "start from a variable that is bound before it"
-        block.context.report("T25", message, _head(clause.span, "optional"), hint=hint)
+        block.context.report("T25", message, _bind_head(clause.span, "optional"), hint=hint)
     block.adopt_optional(inner)
 
 
-def _head(span: Span, word: str) -> Span:
+def _bind_head(span: Span, word: str) -> Span:
     """The word a block starts with; the block itself may be long."""
     return Span(span.start, span.start + len(word))
 
@@ -100,8 +100,8 @@ Range = tuple[tuple[str, ...], str | None]
 
 
 def _bind_binding(clause: Binding, block: Block) -> None:
-    bound = _range(clause, block)
-    node = None if bound is None else _bound_node(clause, bound, block)
+    bound = _bind_range(clause, block)
+    node = None if bound is None else _bind_node(clause, bound, block)
     if node is None:
         block.mark_broken(clause.variable)
         return
@@ -113,7 +113,7 @@ def _bind_binding(clause: Binding, block: Block) -> None:
         block.filters.extend(found)
 
 
-def _range(clause: Binding, block: Block) -> Range | None:
+def _bind_range(clause: Binding, block: Block) -> Range | None:
     catalog, name = block.context.catalog, clause.type_name
     if name in catalog.nodes:
         return (name,), None
@@ -124,7 +124,7 @@ def _range(clause: Binding, block: Block) -> Range | None:
         message = f"no node type implements interface '{name}'"
         block.context.report("T1", message, clause.type_span)
         return None
-    hint = closest(name, [*catalog.nodes, *catalog.interfaces])
+    hint = suggest_closest(name, [*catalog.nodes, *catalog.interfaces])
     edge = catalog.find_edge(name)
     if edge is not None:
         word = edge.name[0].lower() + edge.name[1:]
@@ -133,7 +133,7 @@ def _range(clause: Binding, block: Block) -> Range | None:
     return None
 
 
-def _bound_node(clause: Binding, bound: Range, block: Block) -> NodeVariable | None:
+def _bind_node(clause: Binding, bound: Range, block: Block) -> NodeVariable | None:
     """The variable a binding speaks of: a new one, or one that stands for a node already."""
     name, (types, interface) = clause.variable, bound
     span = Span(clause.span.start, clause.span.start + 1 + len(name))
@@ -149,7 +149,7 @@ def _bound_node(clause: Binding, bound: Range, block: Block) -> NodeVariable | N
         case None:
             return block.introduce_node(name, types, interface=interface, declared=True)
         case NodeVariable() as node:
-            return _bound_again(clause, node, bound, span, block)
+            return _bind_again(clause, node, bound, span, block)
         case EdgeVariable():
             context.report("T23", f"${name} is an edge variable and cannot be a node too", span)
         case HopVariable():
@@ -159,7 +159,7 @@ def _bound_node(clause: Binding, bound: Range, block: Block) -> NodeVariable | N
     return None
 
 
-def _bound_again(
+def _bind_again(
     clause: Binding, node: NodeVariable, bound: Range, span: Span, block: Block
 ) -> NodeVariable | None:
     """The same variable, restricted to what both its bindings allow."""
@@ -173,13 +173,13 @@ def _bound_again(
     common = tuple(t for t in node.types if t in types)
     two_interfaces = own and interface and node.interface and interface != node.interface
     if not common or two_interfaces:
-        message = f"${name} is already bound to type {node.described()}"
+        message = f"${name} is already bound to type {node.describe()}"
         block.context.report("T33", message, clause.type_span)
         return None
     if node.nullable:
-        block.filters.append(NotP(IsNull(entity_id(node))))
+        block.filters.append(NotP(IsNull(make_entity_id(node))))
     if common != node.types:
-        narrow(name, node, common, block)
+        narrow_types(name, node, common, block)
     if own:
         _rename_view(node, interface, block)
     return node

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.language.cursor import closest
-from omnigraph.language.query.ast import (
+from omnigraph.language.cursor import suggest_closest
+from omnigraph.language.query.query_ast import (
     AliasRef,
     Expression,
     FunctionCall,
@@ -32,7 +32,7 @@ from omnigraph.plan.expressions import (
     VectorDistance,
 )
 from omnigraph.plan.nodes import SortKey
-from omnigraph.plan.scope import Context
+from omnigraph.plan.scope import BindContext
 from omnigraph.types.property import INTEGER_BOUNDS, INTEGERS, PropertyType, Scalar
 
 MOST_ROWS = INTEGER_BOUNDS[Scalar.I64][1]
@@ -41,7 +41,7 @@ _DIRECTION_CODES = {FunctionName.BM25: "T20", FunctionName.RRF: "T21"}
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BoundOrder:
     """The ordering of a read: a ranking first, when the first key is one, then plain keys."""
 
     ranking: Ranking | None = None
@@ -55,7 +55,7 @@ def bind_order(
     *,
     over_output: bool,
     has_limit: bool,
-) -> Order:
+) -> BoundOrder:
     """The ordering keys; `over_output` says they order result columns rather than rows.
 
     Over rows a column's alias stands for the expression of the column.
@@ -67,10 +67,10 @@ def bind_order(
         orderings = orderings[1:]
     keys = []
     for ordering in orderings:
-        value = _key(ordering.expression, returned, names, over_output=over_output)
+        value = _bind_key(ordering.expression, returned, names, over_output=over_output)
         if value is not None and _is_orderable(value, ordering, names.context):
             keys.append(SortKey(value, descending=bool(ordering.descending)))
-    return Order(ranking, tuple(keys))
+    return BoundOrder(ranking, tuple(keys))
 
 
 # --- rankings ---------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _bind_ranking(ordering: Ordering, names: MatchNames, *, has_limit: bool) -> 
     return value
 
 
-def _refuse_alias_beside_nearest(orderings: tuple[Ordering, ...], context: Context) -> None:
+def _refuse_alias_beside_nearest(orderings: tuple[Ordering, ...], context: BindContext) -> None:
     if any(_rank_function(o.expression) is FunctionName.NEAREST for o in orderings):
         for ordering in orderings:
             if isinstance(ordering.expression, AliasRef):
@@ -114,13 +114,13 @@ def _refuse_alias_beside_nearest(orderings: tuple[Ordering, ...], context: Conte
 # --- plain keys -------------------------------------------------------------------------------
 
 
-def _key(
+def _bind_key(
     expression: Expression, returned: tuple[Returned, ...], names: MatchNames, *, over_output: bool
 ) -> Operand | None:
     if isinstance(expression, AliasRef):
         found = next((r for r in returned if r.column.name == expression.name), None)
         if found is None:
-            hint = closest(expression.name, [r.column.name for r in returned])
+            hint = suggest_closest(expression.name, [r.column.name for r in returned])
             message = f"no column of the result is called '{expression.name}'"
             names.context.report("T34", message, expression.span, hint=hint)
             return None
@@ -150,7 +150,7 @@ def _report_not_returned(expression: Expression, names: MatchNames) -> None:
     names.context.report("T34", message, expression.span, hint=hint)
 
 
-def _is_orderable(value: Operand, ordering: Ordering, context: Context) -> bool:
+def _is_orderable(value: Operand, ordering: Ordering, context: BindContext) -> bool:
     type_ = value.type
     if isinstance(type_, PropertyType) and type_.is_blob:
         context.report("T24", "a Blob cannot be read by a query", ordering.span)
@@ -169,7 +169,7 @@ def _is_orderable(value: Operand, ordering: Ordering, context: Context) -> bool:
 
 
 def bind_row_count(
-    expression: Expression | None, word: str, context: Context
+    expression: Expression | None, word: str, context: BindContext
 ) -> Constant | ParameterValue | None:
     """How many rows `limit` keeps or `offset` skips."""
     if expression is None:

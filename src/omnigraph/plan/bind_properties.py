@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from omnigraph.catalog.model import Property
-from omnigraph.language.cursor import closest
-from omnigraph.language.query.ast import ANONYMOUS, PropertyRef
+from omnigraph.catalog.catalog import Property
+from omnigraph.language.cursor import suggest_closest
+from omnigraph.language.query.query_ast import ANONYMOUS, PropertyRef
 from omnigraph.language.source import Span
 from omnigraph.plan.expressions import STRING, EntityId, PropertyValue
 from omnigraph.plan.scope import (
+    BindContext,
     Block,
     BrokenVariable,
-    Context,
     EdgeVariable,
     HopVariable,
     NodeVariable,
@@ -24,11 +24,11 @@ ID = "id"
 EntityVariable = NodeVariable | EdgeVariable
 
 
-def entity_id(variable: EntityVariable) -> EntityId:
+def make_entity_id(variable: EntityVariable) -> EntityId:
     return EntityId(variable.name, STRING.optional() if variable.nullable else STRING)
 
 
-def property_value(variable: EntityVariable, name: str, type_: PropertyType) -> PropertyValue:
+def make_property_value(variable: EntityVariable, name: str, type_: PropertyType) -> PropertyValue:
     return PropertyValue(variable.name, name, type_.optional() if variable.nullable else type_)
 
 
@@ -38,7 +38,7 @@ def resolve_property(ref: PropertyRef, block: Block) -> PropertyValue | EntityId
     variable = block.find(ref.variable)
     match variable:
         case NodeVariable() | EdgeVariable():
-            return _property_of(variable, ref, context)
+            return _find_property(variable, ref, context)
         case HopVariable():
             message = f"${ref.variable} counts hops and has no properties"
             context.report("T27", message, ref.span)
@@ -53,21 +53,21 @@ def resolve_property(ref: PropertyRef, block: Block) -> PropertyValue | EntityId
     return None
 
 
-def _property_of(
-    variable: EntityVariable, ref: PropertyRef, context: Context
+def _find_property(
+    variable: EntityVariable, ref: PropertyRef, context: BindContext
 ) -> PropertyValue | EntityId | None:
     if ref.property == ID:
-        return entity_id(variable)
+        return make_entity_id(variable)
     found = find_property(variable, ref.property, context)
     if found is None:
-        message = f"{variable.described()} has no property '{ref.property}'"
-        hint = property_hint(variable, ref.property, context)
+        message = f"{variable.describe()} has no property '{ref.property}'"
+        hint = hint_property(variable, ref.property, context)
         context.report("T6", message, ref.property_span, hint=hint)
         return None
-    return property_value(variable, ref.property, found)
+    return make_property_value(variable, ref.property, found)
 
 
-def properties_of(variable: EntityVariable, context: Context) -> tuple[Property, ...]:
+def list_properties(variable: EntityVariable, context: BindContext) -> tuple[Property, ...]:
     """The properties every node or edge of the variable has, in name order.
 
     Under an interface these are the interface's, whatever its implementers have in common.
@@ -78,23 +78,25 @@ def properties_of(variable: EntityVariable, context: Context) -> tuple[Property,
             return tuple(sorted(interface.properties, key=lambda p: p.name))
         return context.catalog.nodes[variable.types[0]].properties
     first, *others = variable.edges
-    return tuple(p for p in first.properties if all(_same(p, e.property(p.name)) for e in others))
+    return tuple(
+        p for p in first.properties if all(_are_same(p, e.property(p.name)) for e in others)
+    )
 
 
-def _same(one: Property, other: Property | None) -> bool:
+def _are_same(one: Property, other: Property | None) -> bool:
     return other is not None and one.type.optional() == other.type.optional()
 
 
-def find_property(variable: EntityVariable, name: str, context: Context) -> PropertyType | None:
+def find_property(variable: EntityVariable, name: str, context: BindContext) -> PropertyType | None:
     """The type of a property that every node or edge of the variable has."""
-    found = next((p.type for p in properties_of(variable, context) if p.name == name), None)
+    found = next((p.type for p in list_properties(variable, context) if p.name == name), None)
     if found is None or isinstance(variable, NodeVariable):
         return found
     same_named = [edge.property(name) for edge in variable.edges]
     return found.optional() if any(p is not None and p.type.nullable for p in same_named) else found
 
 
-def property_hint(variable: EntityVariable, name: str, context: Context) -> str | None:
+def hint_property(variable: EntityVariable, name: str, context: BindContext) -> str | None:
     """What to write instead of a property that is not there."""
     if isinstance(variable, EdgeVariable):
         some = [e.name for e in variable.edges if e.property(name) is not None]
@@ -104,7 +106,7 @@ def property_hint(variable: EntityVariable, name: str, context: Context) -> str 
         having = [t for t in variable.types if context.catalog.nodes[t].property(name)]
         if having:
             return f"bind the variable to {' or '.join(having)} to use '{name}'"
-    return closest(name, [p.name for p in properties_of(variable, context)])
+    return suggest_closest(name, [p.name for p in list_properties(variable, context)])
 
 
 def report_unbound(name: str, span: Span, block: Block) -> None:
@@ -112,10 +114,10 @@ def report_unbound(name: str, span: Span, block: Block) -> None:
         block.context.report("T6", "$_ is never bound", span, hint="give the variable a name")
         return
     known = [*block.visible_names(), *block.context.parameters]
-    hint = closest_variable(name, known)
+    hint = suggest_variable(name, known)
     block.context.report("T6", f"variable ${name} is not bound", span, hint=hint)
 
 
-def closest_variable(name: str, known: Iterable[str]) -> str | None:
+def suggest_variable(name: str, known: Iterable[str]) -> str | None:
     """A hint naming the variable most like `$name`, if one is close."""
-    return closest(f"${name}", [f"${word}" for word in known])
+    return suggest_closest(f"${name}", [f"${word}" for word in known])

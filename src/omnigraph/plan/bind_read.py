@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.language.query.ast import Binding, QueryDecl, ReadBody, Traversal
+from omnigraph.language.query.query_ast import Binding, QueryDecl, ReadBody, Traversal
 from omnigraph.plan.bind_expressions import MatchNames
 from omnigraph.plan.bind_match import bind_clauses
-from omnigraph.plan.bind_order import Order, bind_order, bind_row_count
+from omnigraph.plan.bind_order import BoundOrder, bind_order, bind_row_count
 from omnigraph.plan.bind_return import bind_projections, is_grouped
 from omnigraph.plan.expressions import Constant, ParameterValue
-from omnigraph.plan.facts import facts_of_pattern
+from omnigraph.plan.facts import list_pattern_facts
 from omnigraph.plan.nodes import (
     Aggregate,
     DeclaredParameter,
@@ -22,16 +22,16 @@ from omnigraph.plan.nodes import (
     Slice,
     Sort,
 )
-from omnigraph.plan.scope import Block, Context, EdgeVariable, NodeVariable, bound_names
-from omnigraph.plan.walk import conjuncts, has_score, predicate_variables
+from omnigraph.plan.scope import BindContext, Block, EdgeVariable, NodeVariable, list_bound_names
+from omnigraph.plan.walk import has_score, list_conjuncts, list_predicate_variables
 
 MAX_STEPS = 200
 """A larger match is refused here, with a position: plans are walked recursively, step by step."""
 
 
-def bind_read(decl: QueryDecl, body: ReadBody, context: Context) -> ReadPlan:
+def bind_read(decl: QueryDecl, body: ReadBody, context: BindContext) -> ReadPlan:
     """The plan of a read; it is of no use when the context has mistakes afterwards."""
-    block = Block(context, bound=bound_names(body.clauses))
+    block = Block(context, bound=list_bound_names(body.clauses))
     bind_clauses(body.clauses, block)
     _require_a_node(body, block)
     names = MatchNames(block)
@@ -50,19 +50,19 @@ def bind_read(decl: QueryDecl, body: ReadBody, context: Context) -> ReadPlan:
     rows = Match(block.pattern())
     _refuse_too_large(rows.pattern, decl, context)
     if grouped:
-        root = _grouped(rows, columns, order)
+        root = _bind_groups(rows, columns, order)
     elif body.distinct:
         names_of_all = tuple(column.name for column in columns)
         distinct = Project(rows, columns, distinct=True)
         root = Sort(distinct, order.keys, tie_columns=names_of_all)
     else:
-        root = Project(_ordered(rows, order, _tie_break(block)), columns)
+        root = Project(_bind_order(rows, order, _choose_tie_break(block)), columns)
     return ReadPlan(
         name=decl.name,
         parameters=tuple(DeclaredParameter(p.name, p.type) for p in decl.parameters),
-        root=_sliced(root, limit, offset),
+        root=_bind_slice(root, limit, offset),
         columns=columns,
-        reads=facts_of_pattern(rows.pattern, context.catalog),
+        reads=list_pattern_facts(rows.pattern, context.catalog),
     )
 
 
@@ -74,8 +74,8 @@ def _require_a_node(body: ReadBody, block: Block) -> None:
         block.context.report("T6", message, body.clauses[0].span, hint="bind one: `$x: Type`")
 
 
-def _refuse_too_large(pattern: Pattern, decl: QueryDecl, context: Context) -> None:
-    steps = steps_of_pattern(pattern)
+def _refuse_too_large(pattern: Pattern, decl: QueryDecl, context: BindContext) -> None:
+    steps = count_pattern_steps(pattern)
     if steps > MAX_STEPS:
         message = f"the match takes {steps} steps; at most {MAX_STEPS}"
         hint = (
@@ -84,16 +84,16 @@ def _refuse_too_large(pattern: Pattern, decl: QueryDecl, context: Context) -> No
         context.report("T35", message, decl.name_span, hint=hint)
 
 
-def steps_of_pattern(pattern: Pattern) -> int:
+def count_pattern_steps(pattern: Pattern) -> int:
     """How deep the plan of a pattern can become: conditions on one variable cost no step."""
-    filters = [part for predicate in pattern.filters for part in conjuncts(predicate)]
-    between = sum(len(predicate_variables(part)) != 1 or has_score(part) for part in filters)
+    filters = [part for predicate in pattern.filters for part in list_conjuncts(predicate)]
+    between = sum(len(list_predicate_variables(part)) != 1 or has_score(part) for part in filters)
     blocks = (*pattern.negations, *pattern.optionals)
-    nested = sum(1 + steps_of_pattern(block) for block in blocks)
+    nested = sum(1 + count_pattern_steps(block) for block in blocks)
     return len(pattern.nodes) + len(pattern.edges) + between + nested
 
 
-def _grouped(rows: Node, columns: tuple[OutputColumn, ...], order: Order) -> Node:
+def _bind_groups(rows: Node, columns: tuple[OutputColumn, ...], order: BoundOrder) -> Node:
     """Groups, always in order: that of their keys where no other is asked for."""
     groups = Aggregate(rows, columns)
     if not groups.keys:
@@ -101,19 +101,19 @@ def _grouped(rows: Node, columns: tuple[OutputColumn, ...], order: Order) -> Nod
     return Sort(groups, order.keys, tie_columns=tuple(key.name for key in groups.keys))
 
 
-def _ordered(rows: Node, order: Order, tie_break: tuple[str, ...]) -> Node:
+def _bind_order(rows: Node, order: BoundOrder, tie_break: tuple[str, ...]) -> Node:
     if order.ranking is not None:
         return Rank(rows, order.ranking, order.keys, tie_break)
     return Sort(rows, order.keys, tie_break)
 
 
-def _tie_break(block: Block) -> tuple[str, ...]:
+def _choose_tie_break(block: Block) -> tuple[str, ...]:
     """The variables whose ids make any order of rows total."""
     entities = (v for v in block.variables.values() if isinstance(v, NodeVariable | EdgeVariable))
     return tuple(sorted(v.name for v in entities))
 
 
-def _sliced(
+def _bind_slice(
     root: Node, limit: Constant | ParameterValue | None, offset: Constant | ParameterValue | None
 ) -> Node:
     return root if limit is None and offset is None else Slice(root, limit, offset)

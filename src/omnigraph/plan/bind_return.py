@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.language.query.ast import (
+from omnigraph.language.query.query_ast import (
     AggregateCall,
     AliasRef,
     Expression,
@@ -21,16 +21,16 @@ from omnigraph.language.query.ast import (
     VariableRef,
 )
 from omnigraph.plan.bind_aggregates import bind_aggregate
-from omnigraph.plan.bind_conditions import type_name
+from omnigraph.plan.bind_conditions import describe_type
 from omnigraph.plan.bind_expressions import MatchNames, bind_operand
 from omnigraph.plan.bind_properties import (
     ID,
     EntityVariable,
-    entity_id,
     find_property,
-    properties_of,
-    property_hint,
-    property_value,
+    hint_property,
+    list_properties,
+    make_entity_id,
+    make_property_value,
     report_unbound,
 )
 from omnigraph.plan.expressions import (
@@ -67,7 +67,7 @@ def bind_projections(
     found: list[Returned] = []
     taken: set[str] = set()
     for projection in projections:
-        name = projection.alias or default_name(projection.expression)
+        name = projection.alias or choose_default_name(projection.expression)
         if name in taken:
             message = f"two columns are called '{name}'"
             hint = "name one of them: `… as other_name`"
@@ -84,7 +84,7 @@ def is_grouped(projections: tuple[Projection, ...]) -> bool:
     return any(isinstance(p.expression, AggregateCall) for p in projections)
 
 
-def default_name(expression: Expression) -> str:
+def choose_default_name(expression: Expression) -> str:
     """The name of a column without an alias; an aggregate takes its argument's."""
     match expression:
         case PropertyRef():
@@ -100,7 +100,7 @@ def default_name(expression: Expression) -> str:
         case FunctionCall():
             return str(expression.function)
         case AggregateCall():
-            return default_name(expression.argument)
+            return choose_default_name(expression.argument)
         case _:
             assert_never(expression)
 
@@ -149,7 +149,7 @@ def bind_object(expression: ObjectProjection, names: MatchNames) -> ObjectValue 
     variable = names.block.find(name)
     match variable:
         case NodeVariable() | EdgeVariable():
-            return _object_of(variable, expression, names)
+            return _bind_object(variable, expression, names)
         case HopVariable():
             context.report("T27", f"${name} counts hops and has no properties", at)
         case BrokenVariable():
@@ -161,19 +161,20 @@ def bind_object(expression: ObjectProjection, names: MatchNames) -> ObjectValue 
     return None
 
 
-def _object_of(
+def _bind_object(
     variable: EntityVariable, expression: ObjectProjection, names: MatchNames
 ) -> ObjectValue | None:
     if expression.properties is None:
-        found: list[tuple[str, Field | None]] = [(ID, entity_id(variable))]
+        found: list[tuple[str, Field | None]] = [(ID, make_entity_id(variable))]
         found += [
-            (p.name, property_value(variable, p.name, p.type))
-            for p in properties_of(variable, names.context)
+            (p.name, make_property_value(variable, p.name, p.type))
+            for p in list_properties(variable, names.context)
             if not p.type.is_blob
         ]
     else:
         found = [
-            (field, _field(variable, field, expression, names)) for field in expression.properties
+            (field, _bind_field(variable, field, expression, names))
+            for field in expression.properties
         ]
         _report_repeated(expression.properties, expression, names)
     fields = tuple((name, value) for name, value in found if value is not None)
@@ -183,24 +184,24 @@ def _object_of(
     return ObjectValue(variable.name, fields, ObjectType(types, nullable=variable.nullable))
 
 
-def _field(
+def _bind_field(
     variable: EntityVariable, name: str, expression: ObjectProjection, names: MatchNames
 ) -> Field | None:
     if name == ID:
-        return entity_id(variable)
+        return make_entity_id(variable)
     type_ = find_property(variable, name, names.context)
     at = names.context.place(name, expression.span)
     if type_ is None:
         if name == TYPE_FIELD and isinstance(variable, NodeVariable):
-            return type_name(variable)
-        hint = property_hint(variable, name, names.context)
-        message = f"{variable.described()} has no property '{name}'"
+            return describe_type(variable)
+        hint = hint_property(variable, name, names.context)
+        message = f"{variable.describe()} has no property '{name}'"
         names.context.report("T6", message, at, hint=hint)
         return None
     if type_.is_blob:
         names.context.report("T24", "a Blob cannot be read by a query", at)
         return None
-    return property_value(variable, name, type_)
+    return make_property_value(variable, name, type_)
 
 
 def _report_repeated(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-from omnigraph.language.query.ast import (
+from omnigraph.language.query.query_ast import (
     Expression,
     FunctionCall,
     FunctionName,
@@ -58,13 +58,13 @@ Searched = tuple[str, str, PropertyType]
 def bind_search(call: FunctionCall, block: Block) -> Operand | None:
     match call.function:
         case FunctionName.SEARCH | FunctionName.MATCH_TEXT | FunctionName.FUZZY:
-            return _text_match(call, block)
+            return _bind_text_match(call, block)
         case FunctionName.BM25:
-            return _text_score(call, block)
+            return _bind_text_score(call, block)
         case FunctionName.NEAREST:
-            return _vector_distance(call, block)
+            return _bind_vector_distance(call, block)
         case FunctionName.RRF:
-            return _fused_score(call, block)
+            return _bind_fused_score(call, block)
         case FunctionName.TYPE:
             raise AssertionError("type() is not a search function")
         case _:
@@ -74,9 +74,9 @@ def bind_search(call: FunctionCall, block: Block) -> Operand | None:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _text_match(call: FunctionCall, block: Block) -> TextMatch | None:
-    field, query = _text_arguments(call, block)
-    distance = _fuzzy_distance(call, block)
+def _bind_text_match(call: FunctionCall, block: Block) -> TextMatch | None:
+    field, query = _bind_text_arguments(call, block)
+    distance = _bind_fuzzy_distance(call, block)
     if field is None or query is None or (distance is None and len(call.arguments) > 2):
         return None
     variable, name, _ = field
@@ -84,26 +84,28 @@ def _text_match(call: FunctionCall, block: Block) -> TextMatch | None:
     return TextMatch(TEXT_MODES[call.function], variable, name, query, distance, type_)
 
 
-def _text_score(call: FunctionCall, block: Block) -> TextScore | None:
-    field, query = _text_arguments(call, block)
+def _bind_text_score(call: FunctionCall, block: Block) -> TextScore | None:
+    field, query = _bind_text_arguments(call, block)
     if field is None or query is None:
         return None
     variable, name, _ = field
     return TextScore(variable, name, query)
 
 
-def _text_arguments(
+def _bind_text_arguments(
     call: FunctionCall, block: Block
 ) -> tuple[Searched | None, Constant | ParameterValue | None]:
-    field = _searched(call, block, lambda type_: type_.is_string, "a String property of a node")
-    query = _query_value(call, block)
+    field = _bind_searched_property(
+        call, block, lambda type_: type_.is_string, "a String property of a node"
+    )
+    query = _bind_query_value(call, block)
     if query is not None and not query.type.is_string:
         _report(call, block, "takes a String literal or parameter to look for", call.arguments[1])
         query = None
     return field, query
 
 
-def _fuzzy_distance(call: FunctionCall, block: Block) -> Operand | None:
+def _bind_fuzzy_distance(call: FunctionCall, block: Block) -> Operand | None:
     if call.function is not FunctionName.FUZZY:
         return None
     if len(call.arguments) < 3:
@@ -114,19 +116,21 @@ def _fuzzy_distance(call: FunctionCall, block: Block) -> Operand | None:
 # --- vectors --------------------------------------------------------------------------------------
 
 
-def _vector_distance(call: FunctionCall, block: Block) -> VectorDistance | None:
-    field = _searched(call, block, lambda type_: type_.is_vector, "a Vector property of a node")
+def _bind_vector_distance(call: FunctionCall, block: Block) -> VectorDistance | None:
+    field = _bind_searched_property(
+        call, block, lambda type_: type_.is_vector, "a Vector property of a node"
+    )
     if field is None:
         return None
     variable, name, type_ = field
     dimension = type_.dimension
     assert dimension is not None, "a vector type has a dimension"
-    query = _vector_query(call, block, type_)
+    query = _bind_vector_query(call, block, type_)
     if query is None:
         return None
     if not query.type.is_string:
         return VectorDistance(variable, name, query, dimension)
-    models = _models(call, block, name)
+    models = _list_models(call, block, name)
     if len(models) > 1:
         named = ", ".join(sorted(model or "no model" for model in models))
         _report(call, block, f"cannot embed a text for {name}: made by {named}", call.arguments[0])
@@ -134,7 +138,7 @@ def _vector_distance(call: FunctionCall, block: Block) -> VectorDistance | None:
     return VectorDistance(variable, name, query, dimension, embed=True, model=next(iter(models)))
 
 
-def _vector_query(
+def _bind_vector_query(
     call: FunctionCall, block: Block, type_: PropertyType
 ) -> Constant | ParameterValue | None:
     argument, required = call.arguments[1], type_.required()
@@ -145,14 +149,14 @@ def _vector_query(
             "the query vector",
             lambda message: block.context.report("T15", f"nearest(): {message}", argument.span),
         )
-    query = _query_value(call, block)
+    query = _bind_query_value(call, block)
     if query is None or query.type.is_string or query.type.required() == required:
         return query
     _report(call, block, f"compares with {required} or String, not {query.type}", argument)
     return None
 
 
-def _models(call: FunctionCall, block: Block, name: str) -> set[str | None]:
+def _list_models(call: FunctionCall, block: Block, name: str) -> set[str | None]:
     """The embedding models recorded for a property: one for each type the variable ranges over."""
     field = call.arguments[0]
     node = block.find(field.variable) if isinstance(field, PropertyRef) else None
@@ -164,8 +168,8 @@ def _models(call: FunctionCall, block: Block, name: str) -> set[str | None]:
 # --- fusion ---------------------------------------------------------------------------------------
 
 
-def _fused_score(call: FunctionCall, block: Block) -> FusedScore | None:
-    arms = [_arm(call, block, argument) for argument in call.arguments[:2]]
+def _bind_fused_score(call: FunctionCall, block: Block) -> FusedScore | None:
+    arms = [_bind_arm(call, block, argument) for argument in call.arguments[:2]]
     constant: Operand | None = Constant(DEFAULT_FUSION_CONSTANT, I64)
     if len(call.arguments) > 2:
         constant = _count(call, block, call.arguments[2], least=1)
@@ -178,14 +182,14 @@ def _fused_score(call: FunctionCall, block: Block) -> FusedScore | None:
     return FusedScore(first, second, constant)
 
 
-def _arm(
+def _bind_arm(
     call: FunctionCall, block: Block, argument: Expression
 ) -> VectorDistance | TextScore | None:
     if isinstance(argument, FunctionCall):
         if argument.function is FunctionName.NEAREST:
-            return _vector_distance(argument, block)
+            return _bind_vector_distance(argument, block)
         if argument.function is FunctionName.BM25:
-            return _text_score(argument, block)
+            return _bind_text_score(argument, block)
     _report(call, block, "fuses two rankings: nearest() or bm25()", argument)
     return None
 
@@ -193,7 +197,7 @@ def _arm(
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def _searched(
+def _bind_searched_property(
     call: FunctionCall, block: Block, fits: Callable[[PropertyType], bool], wanted: str
 ) -> Searched | None:
     """The property a function looks into; it must belong to a node variable."""
@@ -220,7 +224,7 @@ def _searched(
     return value.variable, field.property, value.type
 
 
-def _query_value(call: FunctionCall, block: Block) -> Constant | ParameterValue | None:
+def _bind_query_value(call: FunctionCall, block: Block) -> Constant | ParameterValue | None:
     """What to look for: a literal or a parameter, never a value that changes from row to row."""
     argument = call.arguments[1]
     if isinstance(argument, Literal) and argument.kind is LiteralKind.STRING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.catalog.model import EdgeType
-from omnigraph.language.cursor import closest
-from omnigraph.language.query.ast import ANONYMOUS, CompareOp, Traversal
+from omnigraph.catalog.catalog import EdgeType
+from omnigraph.language.cursor import suggest_closest
+from omnigraph.language.query.query_ast import ANONYMOUS, CompareOp, Traversal
 from omnigraph.language.source import Span
-from omnigraph.plan.bind_conditions import of_types
+from omnigraph.plan.bind_conditions import restrict_to_types
 from omnigraph.plan.nodes import Direction, EdgeStep, PatternEdge
 from omnigraph.plan.scope import (
     Block,
@@ -44,13 +44,13 @@ class Oriented:
 
 def bind_traversal(clause: Traversal, block: Block) -> None:
     """Add a traversal to the block; its new variables are marked broken when it has a mistake."""
-    edges = _edges(clause, block)
-    bounds = _bounds(clause, block)
+    edges = _find_edges(clause, block)
+    bounds = _check_bounds(clause, block)
     source = _end(clause.source, clause.source_span, clause, block)
     target = _end(clause.target, clause.target_span, clause, block)
     oriented = None
     if edges is not None and source is not None and target is not None:
-        oriented = _orient(clause, edges, source, target, block)
+        oriented = _orient_step(clause, edges, source, target, block)
     if oriented is None or bounds is None or source is None or target is None or edges is None:
         block.mark_broken(clause.source)
         block.mark_broken(clause.target)
@@ -79,7 +79,7 @@ def bind_traversal(clause: Traversal, block: Block) -> None:
 # --- edges and hops ---------------------------------------------------------------------------
 
 
-def _edges(clause: Traversal, block: Block) -> tuple[EdgeType, ...] | None:
+def _find_edges(clause: Traversal, block: Block) -> tuple[EdgeType, ...] | None:
     """The edge types the words mean, each once."""
     context, missing = block.context, False
     found: dict[str, EdgeType] = {}
@@ -90,21 +90,21 @@ def _edges(clause: Traversal, block: Block) -> tuple[EdgeType, ...] | None:
             continue
         missing = True
         span = context.place(word, clause.edge_span)
-        hint = _edge_hint(word, clause, block)
+        hint = _hint_edge(word, clause, block)
         context.report("T4", f"no edge type matches '{word}'", span, hint=hint)
-    if missing or (clause.undirected and not _all_symmetric(clause, found, block)):
+    if missing or (clause.undirected and not _are_all_symmetric(clause, found, block)):
         return None
     return tuple(found.values())
 
 
-def _edge_hint(word: str, clause: Traversal, block: Block) -> str | None:
+def _hint_edge(word: str, clause: Traversal, block: Block) -> str | None:
     if word in _FILTER_WORDS:
         return f"to compare, write a property: `${clause.source}.name {word} …`"
     words = [name[0].lower() + name[1:] for name in block.context.catalog.edges]
-    return closest(word, words)
+    return suggest_closest(word, words)
 
 
-def _all_symmetric(clause: Traversal, edges: dict[str, EdgeType], block: Block) -> bool:
+def _are_all_symmetric(clause: Traversal, edges: dict[str, EdgeType], block: Block) -> bool:
     uneven = [edge for edge in edges.values() if not edge.same_ends]
     for edge in uneven:
         message = (
@@ -115,7 +115,7 @@ def _all_symmetric(clause: Traversal, edges: dict[str, EdgeType], block: Block) 
     return not uneven
 
 
-def _bounds(clause: Traversal, block: Block) -> tuple[int, int] | None:
+def _check_bounds(clause: Traversal, block: Block) -> tuple[int, int] | None:
     hops = clause.hops
     if hops is None:
         return 1, 1
@@ -176,22 +176,22 @@ def _settle(end: End, type_name: str, block: Block) -> str:
     if not isinstance(node, NodeVariable):
         node = block.introduce_node(end.name, (type_name,), interface=None, declared=False)
     elif node.types != (type_name,):
-        narrow(end.name, node, (type_name,), block)
+        narrow_types(end.name, node, (type_name,), block)
     return node.name
 
 
-def narrow(name: str, node: NodeVariable, types: tuple[str, ...], block: Block) -> None:
+def narrow_types(name: str, node: NodeVariable, types: tuple[str, ...], block: Block) -> None:
     """Restrict a variable to some of its types: for good, or only for this block."""
     if block.owns(name):
         node.types = types
     else:
-        block.filters.append(of_types(node, types))
+        block.filters.append(restrict_to_types(node, types))
 
 
 # --- which way --------------------------------------------------------------------------------
 
 
-def _orient(
+def _orient_step(
     clause: Traversal, edges: tuple[EdgeType, ...], source: End, target: End, block: Block
 ) -> Oriented | None:
     """The way to follow the edges that suits both ends; along the edge when both ways do.
@@ -209,7 +209,7 @@ def _orient(
         _report_ends(first, source, target, block)
         return None
     for source_type, target_type in fitting:
-        steps = [_step(edge, source_type, target_type, clause) for edge in edges]
+        steps = [_make_step(edge, source_type, target_type, clause) for edge in edges]
         found = tuple(step for step in steps if step is not None)
         if len(found) == len(edges):
             return Oriented(source_type, target_type, found)
@@ -229,7 +229,9 @@ def _can_loop(edges: tuple[EdgeType, ...], end: End, block: Block) -> bool:
     return uneven is None
 
 
-def _step(edge: EdgeType, source_type: str, target_type: str, clause: Traversal) -> EdgeStep | None:
+def _make_step(
+    edge: EdgeType, source_type: str, target_type: str, clause: Traversal
+) -> EdgeStep | None:
     if (edge.from_type, edge.to_type) == (source_type, target_type):
         return EdgeStep(edge.name, Direction.BOTH if clause.undirected else Direction.OUT)
     if (edge.to_type, edge.from_type) == (source_type, target_type):
@@ -243,18 +245,18 @@ def _report_ends(edge: EdgeType, source: End, target: End, block: Block) -> None
     connects = f"'{edge.name}' connects {edge.from_type} to {edge.to_type}"
     for end in (source, target):
         if end.node is not None and not ends & set(end.node.types):
-            message = f"${end.name} is {end.node.described()}, but {connects}"
+            message = f"${end.name} is {end.node.describe()}, but {connects}"
             block.context.report("T5", message, end.span)
             return
     assert target.node is not None, "a free target fits any edge"
-    message = f"${target.name} is {target.node.described()}, but {connects}"
+    message = f"${target.name} is {target.node.describe()}, but {connects}"
     block.context.report("T5", message, target.span)
 
 
 def _report_alternative(
     clause: Traversal, edges: tuple[EdgeType, ...], ends: tuple[str, str], block: Block
 ) -> None:
-    odd = next(edge for edge in edges if _step(edge, *ends, clause) is None)
+    odd = next(edge for edge in edges if _make_step(edge, *ends, clause) is None)
     word = next(w for w in clause.edges if block.context.catalog.find_edge(w) is odd)
     message = (
         f"'{odd.name}' connects {odd.from_type} to {odd.to_type}; "
@@ -273,13 +275,13 @@ def _bind_extras(
     edge_name, hop_name = clause.edge_variable, clause.hop_variable
     edge_variable = hop_variable = None
     if edge_name is not None and edge_name != ANONYMOUS:
-        if _edge_variable_fits(edge_name, clause, block) and edges:
+        if _check_edge_variable(edge_name, clause, block) and edges:
             edge_variable = block.plan_name(edge_name)
             block.variables[edge_name] = EdgeVariable(edge_variable, edges)
         else:
             block.mark_broken(edge_name)
     if hop_name is not None and hop_name != ANONYMOUS:
-        if _hop_variable_fits(hop_name, clause, block):
+        if _check_hop_variable(hop_name, clause, block):
             hop_variable = block.plan_name(hop_name)
             block.variables[hop_name] = HopVariable(hop_variable)
         else:
@@ -287,7 +289,7 @@ def _bind_extras(
     return edge_variable, hop_variable
 
 
-def _edge_variable_fits(name: str, clause: Traversal, block: Block) -> bool:
+def _check_edge_variable(name: str, clause: Traversal, block: Block) -> bool:
     context = block.context
     span = context.place(f"${name}", Span(clause.source_span.end, clause.edge_span.start))
     if name in context.parameters:
@@ -303,7 +305,7 @@ def _edge_variable_fits(name: str, clause: Traversal, block: Block) -> bool:
     return True
 
 
-def _hop_variable_fits(name: str, clause: Traversal, block: Block) -> bool:
+def _check_hop_variable(name: str, clause: Traversal, block: Block) -> bool:
     context = block.context
     span = context.place(f"${name}", Span(clause.target_span.end, clause.span.end))
     if name in context.parameters:

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.language.cursor import closest
-from omnigraph.language.query.ast import (
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.language.cursor import suggest_closest
+from omnigraph.language.query.query_ast import (
     AliasRef,
     Expression,
     FunctionCall,
     PropertyRef,
     VariableRef,
 )
-from omnigraph.language.query.parser import parse_condition
+from omnigraph.language.query.query_parser import parse_condition
 from omnigraph.language.source import Problems, SourceText
 from omnigraph.plan.bind_conditions import bind_condition
 from omnigraph.plan.bind_expressions import bind_parameter
-from omnigraph.plan.bind_properties import ID, closest_variable
+from omnigraph.plan.bind_properties import ID, suggest_variable
 from omnigraph.plan.expressions import STRING, EntityId, Operand, Predicate, PropertyValue
 from omnigraph.plan.nodes import ROW
-from omnigraph.plan.scope import Context, NodeVariable
+from omnigraph.plan.scope import BindContext, NodeVariable
 
 ENDS = {"from": "src", "to": "dst"}
 """How the ends of an edge are written, and the columns they are kept in."""
@@ -42,7 +42,7 @@ def bind_row_condition(
     """
     condition = parse_condition(source)
     problems = Problems(source, "type")
-    names = RowNames(type_, Context(catalog, problems, {}), _STORED_ENDS)
+    names = RowNames(type_, BindContext(catalog, problems, {}), _STORED_ENDS)
     predicate = bind_condition(condition, names)
     problems.raise_if_any()
     assert predicate is not None, "a condition that cannot be bound is a mistake"
@@ -57,7 +57,7 @@ class RowNames:
     checks_enums = True
 
     def __init__(
-        self, target: NodeType | EdgeType, context: Context, ends: Mapping[str, str] = ENDS
+        self, target: NodeType | EdgeType, context: BindContext, ends: Mapping[str, str] = ENDS
     ) -> None:
         self._target, self.context, self._ends = target, context, ends
 
@@ -65,7 +65,7 @@ class RowNames:
         parameter = bind_parameter(ref, self.context)
         if parameter is None:
             message = f"${ref.name} must be a declared query parameter"
-            hint = closest_variable(ref.name, self.context.parameters)
+            hint = suggest_variable(ref.name, self.context.parameters)
             self.context.report("T14", message, ref.span, hint=hint)
         return parameter
 
@@ -84,7 +84,7 @@ class RowNames:
         if found is not None:
             return PropertyValue(ROW, ref.name, found.type)
         message = f"{self._target.name} has no property '{ref.name}'"
-        hint = closest(ref.name, column_words(self._target))
+        hint = suggest_closest(ref.name, list_column_words(self._target))
         self.context.report("T11", message, ref.span, hint=hint)
         return None
 
@@ -98,7 +98,7 @@ class RowNames:
         return None
 
 
-def column_words(target: NodeType | EdgeType) -> list[str]:
+def list_column_words(target: NodeType | EdgeType) -> list[str]:
     """What can be written for a column of the type: its properties, and the ends of an edge."""
     ends = list(ENDS) if isinstance(target, EdgeType) else []
     return [*ends, *(p.name for p in target.properties)]

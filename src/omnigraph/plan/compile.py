@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from omnigraph.cache import Cache
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.model import Catalog
 from omnigraph.errors import BadRequest, QueryNotFound
-from omnigraph.language.query.ast import QueryDecl, QueryFile
-from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.query.query_ast import QueryDecl, QueryFile
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.nodes import Plan
-from omnigraph.plan.rewrite.rules import optimize
+from omnigraph.plan.rewrite.rewrite_rules import optimize
 from omnigraph.plan.statistics import Statistics
 
 OFFLINE_DOMAIN = "offline"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from omnigraph.language.query.ast import MutationBody, QueryDecl
+from omnigraph.language.query.query_ast import MutationBody, QueryDecl
 from omnigraph.plan.expressions import AggregateValue, ObjectType, ValueType
 from omnigraph.plan.nodes import Fact, MutationPlan, OutputColumn, Plan, ReadPlan
 from omnigraph.types.property import Scalar
@@ -35,13 +35,13 @@ def describe_operation(plan: Plan) -> JsonObject:
     columns = plan.columns if isinstance(plan, ReadPlan) else ()
     writes = plan.writes if isinstance(plan, MutationPlan) else ()
     return {
-        "result": [_column(column) for column in columns],
-        "reads": _facts(plan.reads),
-        "writes": _facts(writes),
+        "result": [_describe_column(column) for column in columns],
+        "reads": _list_facts(plan.reads),
+        "writes": _list_facts(writes),
     }
 
 
-def catalog_entry(decl: QueryDecl, plan: Plan | None) -> JsonObject:
+def describe_query(decl: QueryDecl, plan: Plan | None) -> JsonObject:
     """The entry of a stored query in a catalog listing; `returns` is its operation descriptor.
 
     Without a plan, which a query that does not fit the schema has not, there is none.
@@ -75,12 +75,12 @@ def describe_field(name: str, type_: ValueType, *, nullable: bool) -> JsonObject
     return body
 
 
-def _column(column: OutputColumn) -> JsonObject:
+def _describe_column(column: OutputColumn) -> JsonObject:
     # An aggregate is described as nullable whatever it is, so that a client never depends on
     # which of them happen to give a value for no rows.
     nullable = isinstance(column.value, AggregateValue) or column.type.nullable
     return describe_field(column.name, column.type, nullable=nullable)
 
 
-def _facts(facts: Iterable[Fact]) -> list[JsonObject]:
+def _list_facts(facts: Iterable[Fact]) -> list[JsonObject]:
     return [{"kind": fact.kind, "type_name": fact.type_name} for fact in facts]

@@ -33,16 +33,16 @@ from omnigraph.plan.nodes import (
     UpdateEntities,
 )
 from omnigraph.plan.render import render_all, render_predicate, render_value
-from omnigraph.plan.walk import children_of
+from omnigraph.plan.walk import list_children
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One node: what it does, in which words, and what it stands on."""
 
     operator: str
     facts: Mapping[str, object]
-    children: tuple[Step, ...] = ()
+    children: tuple[PlanStep, ...] = ()
 
     def wire(self) -> dict[str, object]:
         body: dict[str, object] = {"operator": self.operator, **self.facts}
@@ -51,7 +51,7 @@ class Step:
         return body
 
     def lines(self) -> list[str]:
-        facts = "  ".join(_fact(name, value) for name, value in self.facts.items())
+        facts = "  ".join(_render_fact(name, value) for name, value in self.facts.items())
         drawn = [f"{self.operator}  {facts}".rstrip()]
         for child in self.children:
             last = child is self.children[-1]
@@ -67,7 +67,7 @@ Notes = Mapping[int, Mapping[str, object]]
 _UNNAMED = frozenset({"binds", "path", "predicate", "statement"})
 
 
-def _fact(name: str, value: object) -> str:
+def _render_fact(name: str, value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if name in _UNNAMED else f"{name}: {text}"
 
@@ -81,7 +81,7 @@ def explain_text(plan: Plan, notes: Notes | None = None) -> str:
        └─ Expand  $a -Made-> $b: Album  read: title
           └─ Scan  $a: Artist  where: $a.slug = $s
     """
-    lines = [_heading(plan)]
+    lines = [_render_heading(plan)]
     for step in describe(plan, notes):
         lines += step.lines()
     return "\n".join(lines)
@@ -100,30 +100,30 @@ def explain_json(plan: Plan, notes: Notes | None = None) -> dict[str, object]:
     return body | {"statements": steps, "touched": list(plan.touched)}
 
 
-def _heading(plan: Plan) -> str:
+def _render_heading(plan: Plan) -> str:
     word = "query" if isinstance(plan, ReadPlan) else "mutation"
     parameters = ", ".join(f"${p.name}: {p.type}" for p in plan.parameters)
     return f"{word} {plan.name}({parameters})"
 
 
-def describe(plan: Plan, notes: Notes | None = None) -> tuple[Step, ...]:
+def describe(plan: Plan, notes: Notes | None = None) -> tuple[PlanStep, ...]:
     match plan:
         case ReadPlan():
             return (describe_node(plan.root, notes),)
         case MutationPlan():
-            return tuple(_statement(s) for s in plan.statements)
+            return tuple(_describe_statement(s) for s in plan.statements)
         case _:
             assert_never(plan)
 
 
-def describe_node(node: Node, notes: Notes | None = None) -> Step:
-    children = tuple(describe_node(child, notes) for child in children_of(node))
-    operator, facts = _own(node)
+def describe_node(node: Node, notes: Notes | None = None) -> PlanStep:
+    children = tuple(describe_node(child, notes) for child in list_children(node))
+    operator, facts = _describe_own(node)
     facts |= (notes or {}).get(id(node), {})
-    return Step(operator, {name: value for name, value in facts.items() if value}, children)
+    return PlanStep(operator, {name: value for name, value in facts.items() if value}, children)
 
 
-def _own(node: Node) -> tuple[str, dict[str, object]]:
+def _describe_own(node: Node) -> tuple[str, dict[str, object]]:
     match node:
         case Match(pattern):
             return "Match", {"variables": [f"${n.variable}" for n in pattern.nodes]}
@@ -142,25 +142,30 @@ def _own(node: Node) -> tuple[str, dict[str, object]]:
         case OptionalJoin():
             return "OptionalJoin", {"introduces": [f"${name}" for name in node.introduces]}
         case Rank() | Project() | Aggregate() | Sort() | Slice():
-            return _tail(node)
+            return _describe_tail(node)
         case _:
             assert_never(node)
 
 
-def _tail(node: Rank | Project | Aggregate | Sort | Slice) -> tuple[str, dict[str, object]]:
+def _describe_tail(
+    node: Rank | Project | Aggregate | Sort | Slice,
+) -> tuple[str, dict[str, object]]:
     match node:
         case Rank():
             keep = " + ".join(render_value(v) for v in node.keep) if node.keep else None
             order = [render_value(node.ranking), *map(_sort_key, node.keys)]
-            return "Rank", {"by": [*order, *_ties(node.tie_break)], "keep": keep}
+            return "Rank", {"by": [*order, *_render_ties(node.tie_break)], "keep": keep}
         case Project():
             name = "Distinct" if node.distinct else "Project"
-            return name, {"columns": [_column(c) for c in node.columns]}
+            return name, {"columns": [_render_column(c) for c in node.columns]}
         case Aggregate():
             groups = [c.name for c in node.keys]
-            return "Aggregate", {"group": groups, "columns": [_column(c) for c in node.columns]}
+            return "Aggregate", {
+                "group": groups,
+                "columns": [_render_column(c) for c in node.columns],
+            }
         case Sort():
-            ties = [*_ties(node.tie_break), *node.tie_columns]
+            ties = [*_render_ties(node.tie_break), *node.tie_columns]
             return "Sort", {"by": [*map(_sort_key, node.keys), *ties]}
         case Slice():
             limit = render_value(node.limit) if node.limit is not None else None
@@ -170,7 +175,7 @@ def _tail(node: Rank | Project | Aggregate | Sort | Slice) -> tuple[str, dict[st
             assert_never(node)
 
 
-def _ties(variables: tuple[str, ...]) -> list[str]:
+def _render_ties(variables: tuple[str, ...]) -> list[str]:
     return [f"ids of {', '.join(variables)}"] if variables else []
 
 
@@ -178,7 +183,7 @@ def _sort_key(key: SortKey) -> str:
     return f"{render_value(key.value)} {'desc' if key.descending else 'asc'}"
 
 
-def _column(column: OutputColumn) -> str:
+def _render_column(column: OutputColumn) -> str:
     text = render_value(column.value)
     return text if text in (column.name, f"${column.name}") else f"{text} as {column.name}"
 
@@ -194,7 +199,7 @@ def _scan_facts(node: NodeScan) -> dict[str, object]:
 def _expand_facts(node: Expand) -> dict[str, object]:
     target = f"${node.target}" if node.closes else f"${node.target}: {'|'.join(node.target_types)}"
     return {
-        "path": f"${node.source} {_arrow(node)} {target}",
+        "path": f"${node.source} {_render_arrow(node)} {target}",
         "closes": "yes" if node.closes else None,
         "asked from": f"${node.target}" if node.asked_from_target else None,
         "where": render_all((*node.edge_filters, *node.target_filters)),
@@ -203,7 +208,7 @@ def _expand_facts(node: Expand) -> dict[str, object]:
     }
 
 
-def _arrow(node: Expand) -> str:
+def _render_arrow(node: Expand) -> str:
     """`-Made->`, `<-Made-`, `-Knows-`, `-$w:Made->`, `-Knows{1,3}->`."""
     directions = {step.direction for step in node.steps}
     only = next(iter(directions)) if len(directions) == 1 else None
@@ -218,19 +223,21 @@ def _arrow(node: Expand) -> str:
     return f"{left}{label}{right}"
 
 
-def _statement(statement: MutationStatement) -> Step:
+def _describe_statement(statement: MutationStatement) -> PlanStep:
     match statement:
         case InsertEntity():
             values = [f"{a.column}: {render_value(a.value)}" for a in statement.assignments]
             facts = {"statement": statement.table_key, "mode": str(statement.mode)}
-            return Step("Insert", {**facts, "set": values})
+            return PlanStep("Insert", {**facts, "set": values})
         case UpdateEntities():
             values = [f"{a.column}: {render_value(a.value)}" for a in statement.assignments]
             where = render_predicate(statement.where)
-            return Step("Update", {"statement": statement.table_key, "set": values, "where": where})
+            return PlanStep(
+                "Update", {"statement": statement.table_key, "set": values, "where": where}
+            )
         case DeleteEntities():
             facts = {"statement": statement.table_key, "where": render_predicate(statement.where)}
             cascades = [f"{table}.{column}" for table, column in statement.cascades]
-            return Step("Delete", facts | ({"cascades": cascades} if cascades else {}))
+            return PlanStep("Delete", facts | ({"cascades": cascades} if cascades else {}))
         case _:
             assert_never(statement)

@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omnigraph.language.query.ast import AggregateName
+from omnigraph.language.query.query_ast import AggregateName
 from omnigraph.types.property import PropertyType, Scalar
 
 ConstantValue = (
@@ -146,7 +146,7 @@ class FusedScore:
 Ranking = VectorDistance | TextScore | FusedScore
 
 
-def best_is_smallest(ranking: Ranking) -> bool:
+def is_smallest_best(ranking: Ranking) -> bool:
     return isinstance(ranking, VectorDistance)
 
 

@@ -1,6 +1,6 @@
 """Literals of the query language as typed constants.
 
-A literal has a type of its own (`literal_constant`), used where nothing says what is expected;
+A literal has a type of its own (`make_literal_constant`), used where nothing says what is expected;
 `fit_literal` converts it to the type of a column and refuses what would not be stored as written.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from typing import TypeVar
 
-from omnigraph.language.query.ast import ListLiteral, Literal, LiteralKind
+from omnigraph.language.query.query_ast import ListLiteral, Literal, LiteralKind
 from omnigraph.plan.expressions import Constant, ConstantValue, Operand
 from omnigraph.types.json_value import RANGE_NAMES, round_to_float32
 from omnigraph.types.problems import ValueRefused
@@ -51,11 +51,11 @@ def round_constant(operand: OperandT, other: PropertyType) -> OperandT | Constan
     if other.scalar is not Scalar.F32 or not isinstance(operand, Constant):
         return operand
     if isinstance(operand.value, tuple):
-        return Constant(tuple(map(_rounded, operand.value)), operand.type)
-    return Constant(_rounded(operand.value), operand.type)
+        return Constant(tuple(map(_round_value, operand.value)), operand.type)
+    return Constant(_round_value(operand.value), operand.type)
 
 
-def _rounded(value: ConstantValue) -> ConstantValue:
+def _round_value(value: ConstantValue) -> ConstantValue:
     rounded = round_to_float32(value) if isinstance(value, float) else math.inf
     return rounded if math.isfinite(rounded) else value
 
@@ -63,12 +63,12 @@ def _rounded(value: ConstantValue) -> ConstantValue:
 # --- literals by themselves -----------------------------------------------------------------------
 
 
-def literal_constant(literal: Literal, complain: Complain) -> Constant | None:
+def make_literal_constant(literal: Literal, complain: Complain) -> Constant | None:
     """The literal with its own type; `null` counts as a String that is missing."""
     if literal.kind is LiteralKind.NULL:
         return Constant(None, PropertyType(Scalar.STRING, nullable=True))
     scalar = _LITERAL_SCALARS[literal.kind]
-    value = _own_value(literal, complain)
+    value = _convert_own_value(literal, complain)
     if value is None:
         return None
     if isinstance(value, int) and scalar is Scalar.I64:
@@ -83,7 +83,7 @@ def literal_constant(literal: Literal, complain: Complain) -> Constant | None:
 
 def list_constant(literal: ListLiteral, complain: Complain) -> Constant | None:
     """The list with the type of its elements; whole numbers among fractions count as fractions."""
-    items = [literal_constant(item, complain) for item in literal.items]
+    items = [make_literal_constant(item, complain) for item in literal.items]
     if any(item.kind is LiteralKind.NULL for item in literal.items):
         complain("a list literal cannot hold null")
         return None
@@ -95,11 +95,11 @@ def list_constant(literal: ListLiteral, complain: Complain) -> Constant | None:
         named = ", ".join(sorted(scalars))
         complain(f"the elements of a list must have one type, not {named}")
         return None
-    scalar = _common_scalar(scalars)
+    scalar = _find_common_scalar(scalars)
     return Constant(tuple(c.value for c in constants), PropertyType(scalar, is_list=True))
 
 
-def _common_scalar(scalars: set[Scalar]) -> Scalar:
+def _find_common_scalar(scalars: set[Scalar]) -> Scalar:
     if not scalars:
         return Scalar.STRING
     if len(scalars) == 1:
@@ -107,10 +107,10 @@ def _common_scalar(scalars: set[Scalar]) -> Scalar:
     return Scalar.F64 if scalars & FLOATS else Scalar.U64
 
 
-def _own_value(literal: Literal, complain: Complain) -> ConstantValue:
+def _convert_own_value(literal: Literal, complain: Complain) -> ConstantValue:
     match literal.kind:
         case LiteralKind.DATE | LiteralKind.DATETIME:
-            return _moment(literal, complain)
+            return _convert_moment(literal, complain)
         case LiteralKind.FLOAT if not math.isfinite(float(literal.value or 0)):
             complain("the number exceeds Float64 range")
             return None
@@ -118,7 +118,7 @@ def _own_value(literal: Literal, complain: Complain) -> ConstantValue:
             return literal.value
 
 
-def _moment(literal: Literal, complain: Complain) -> date | datetime | None:
+def _convert_moment(literal: Literal, complain: Complain) -> date | datetime | None:
     parse = parse_date if literal.kind is LiteralKind.DATE else parse_datetime
     try:
         return parse(str(literal.value))
@@ -205,7 +205,7 @@ def _fit_scalar(
         if scalar in FLOATS:
             return _fit_float(literal, scalar, target, complain)
     if _LITERAL_SCALARS[kind] is scalar:
-        return _own_value(literal, complain)
+        return _convert_own_value(literal, complain)
     complain(f"{target} is {type_} and does not take {describe_literal(literal)}")
     return None
 

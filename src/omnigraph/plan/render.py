@@ -108,20 +108,20 @@ def render_predicate(predicate: Predicate) -> str:
         case TextMatch():
             return render_value(predicate)
         case AllOf(items):
-            return " and ".join(_grouped(item, AnyOf) for item in items)
+            return " and ".join(_render_grouped(item, AnyOf) for item in items)
         case AnyOf(items):
-            return " or ".join(_grouped(item, AllOf) for item in items)
+            return " or ".join(_render_grouped(item, AllOf) for item in items)
         case NotP(item):
-            return f"not {_grouped(item, AllOf, AnyOf)}"
+            return f"not {_render_grouped(item, AllOf, AnyOf)}"
         case _:
             assert_never(predicate)
 
 
-def _grouped(predicate: Predicate, *loose: type) -> str:
+def _render_grouped(predicate: Predicate, *loose: type) -> str:
     text = render_predicate(predicate)
     return f"({text})" if isinstance(predicate, loose) else text
 
 
 def render_all(predicates: Iterable[Predicate]) -> str:
     """Predicates that must all hold, as one line."""
-    return " and ".join(_grouped(predicate, AnyOf) for predicate in predicates)
+    return " and ".join(_render_grouped(predicate, AnyOf) for predicate in predicates)

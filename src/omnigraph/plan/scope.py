@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from omnigraph.catalog.model import Catalog, EdgeType
-from omnigraph.language.query.ast import (
+from omnigraph.catalog.catalog import Catalog, EdgeType
+from omnigraph.language.query.query_ast import (
     ANONYMOUS,
     Binding,
     Clause,
@@ -39,7 +39,7 @@ class NodeVariable:
     anonymous: bool = False
     filters: list[Predicate] = field(default_factory=list)
 
-    def described(self) -> str:
+    def describe(self) -> str:
         return self.interface or " or ".join(self.types)
 
 
@@ -49,7 +49,7 @@ class EdgeVariable:
     edges: tuple[EdgeType, ...]
     nullable: bool = False
 
-    def described(self) -> str:
+    def describe(self) -> str:
         return " or ".join(edge.name for edge in self.edges)
 
 
@@ -71,7 +71,7 @@ Variable = NodeVariable | EdgeVariable | HopVariable | BrokenVariable
 
 
 @dataclass
-class Context:
+class BindContext:
     """What binding one query needs wherever it is: schema, parameters, mistakes, fresh names."""
 
     catalog: Catalog
@@ -107,7 +107,7 @@ class Block:
     name gets a fresh name in the plan.
     """
 
-    context: Context
+    context: BindContext
     parent: Block | None = None
     bound: frozenset[str] = frozenset()
     reserved: frozenset[str] = frozenset()
@@ -188,7 +188,7 @@ class Block:
         )
 
 
-def bound_names(clauses: Iterable[Clause], *, deep: bool = False) -> frozenset[str]:
+def list_bound_names(clauses: Iterable[Clause], *, deep: bool = False) -> frozenset[str]:
     """The names these clauses can bind where they stand; `deep` adds those of negations."""
     names: set[str] = set()
     for clause in clauses:
@@ -199,9 +199,9 @@ def bound_names(clauses: Iterable[Clause], *, deep: bool = False) -> frozenset[s
                 names.update((clause.source, clause.target))
                 names.update(filter(None, (clause.edge_variable, clause.hop_variable)))
             case Optional():
-                names |= bound_names(clause.clauses, deep=deep)
+                names |= list_bound_names(clause.clauses, deep=deep)
             case Negation():
-                names |= bound_names(clause.clauses, deep=deep) if deep else frozenset()
+                names |= list_bound_names(clause.clauses, deep=deep) if deep else frozenset()
             case Filter():
                 pass
     return frozenset(names - {ANONYMOUS})

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from omnigraph.catalog.model import Catalog, ConstraintKind, NodeType
-from omnigraph.identity import EntityKind, table_key
+from omnigraph.catalog.catalog import Catalog, ConstraintKind, NodeType
+from omnigraph.identity import EntityKind, make_table_key
 from omnigraph.plan.expressions import (
     AllOf,
     AnyOf,
@@ -69,11 +69,11 @@ class Statistics:
         return bool(self.rows)
 
     def nodes(self, types: Iterable[str]) -> float:
-        keys = [table_key(EntityKind.NODE, name) for name in types]
+        keys = [make_table_key(EntityKind.NODE, name) for name in types]
         return float(sum(self.rows.get(key, UNKNOWN_NODES) for key in keys))
 
     def edges(self, steps: Iterable[EdgeStep]) -> float:
-        keys = [table_key(EntityKind.EDGE, step.edge_type) for step in steps]
+        keys = [make_table_key(EntityKind.EDGE, step.edge_type) for step in steps]
         unknown = UNKNOWN_NODES * UNKNOWN_DEGREE
         return float(sum(self.rows.get(key, unknown) for key in keys))
 
@@ -90,7 +90,7 @@ class Estimator:
         for predicate in filters:
             if self._is_point(types, predicate):
                 return min(1.0, total)
-            total *= self._kept(types, predicate)
+            total *= self._estimate_kept(types, predicate)
         return max(total, 0.1)
 
     def rows(self, node: Node) -> float:
@@ -102,7 +102,7 @@ class Estimator:
             case CrossJoin(left, right):
                 return self.rows(left) * self.rows(right)
             case Expand():
-                return self.expanded(node, self.rows(node.child))
+                return self.estimate_expanded(node, self.rows(node.child))
             case FilterRows(child, _) | AntiJoin(child, _):
                 return self.rows(child) * 0.5
             case OptionalJoin(child, inner):
@@ -122,7 +122,7 @@ class Estimator:
         edge = self.catalog.edges[step.edge_type]
         return edge.to_type if step.direction == "in" else edge.from_type
 
-    def expanded(self, node: Expand, reached: float) -> float:
+    def estimate_expanded(self, node: Expand, reached: float) -> float:
         """The rows behind an expansion when `reached` of them arrive at it."""
         if node.closes:
             return reached * 0.1
@@ -132,16 +132,16 @@ class Estimator:
         for predicate in node.target_filters:
             if self._is_point(node.target_types, predicate):
                 return min(reached, fan_out)
-            fan_out *= self._kept(node.target_types, predicate)
+            fan_out *= self._estimate_kept(node.target_types, predicate)
         return reached * fan_out
 
     def _is_point(self, types: tuple[str, ...], predicate: Predicate) -> bool:
         """Whether at most one node of each type can pass: its id or its whole key is given."""
         if not isinstance(predicate, Compare) or predicate.op is not Comparator.EQ:
             return False
-        return any(self._identifies(types, side) for side in (predicate.left, predicate.right))
+        return any(self._is_identifying(types, side) for side in (predicate.left, predicate.right))
 
-    def _identifies(self, types: tuple[str, ...], operand: Operand) -> bool:
+    def _is_identifying(self, types: tuple[str, ...], operand: Operand) -> bool:
         if isinstance(operand, EntityId):
             return True
         if not isinstance(operand, PropertyValue):
@@ -154,7 +154,7 @@ class Estimator:
         unique = (ConstraintKind.KEY, ConstraintKind.UNIQUE)
         return any(c.columns == (column,) for kind in unique for c in node_type.of_kind(kind))
 
-    def _kept(self, types: tuple[str, ...], predicate: Predicate) -> float:
+    def _estimate_kept(self, types: tuple[str, ...], predicate: Predicate) -> float:
         match predicate:
             case Compare(_, op, _):
                 return _KEEPS[op]
@@ -167,11 +167,11 @@ class Estimator:
             case AllOf(items):
                 kept = 1.0
                 for item in items:
-                    kept *= self._kept(types, item)
+                    kept *= self._estimate_kept(types, item)
                 return kept
             case AnyOf(items):
-                return min(1.0, sum(self._kept(types, item) for item in items))
+                return min(1.0, sum(self._estimate_kept(types, item) for item in items))
             case NotP(item):
-                return max(0.05, 1.0 - self._kept(types, item))
+                return max(0.05, 1.0 - self._estimate_kept(types, item))
             case _:
                 assert_never(predicate)

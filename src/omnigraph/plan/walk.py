@@ -49,7 +49,7 @@ from omnigraph.plan.nodes import (
 )
 
 
-def operands_of(predicate: Predicate) -> Iterator[Operand]:
+def list_operands_of(predicate: Predicate) -> Iterator[Operand]:
     """The operands a predicate compares, at any depth."""
     match predicate:
         case Compare(left, _, right):
@@ -64,28 +64,28 @@ def operands_of(predicate: Predicate) -> Iterator[Operand]:
             yield predicate
         case AllOf(items) | AnyOf(items):
             for item in items:
-                yield from operands_of(item)
+                yield from list_operands_of(item)
         case NotP(item):
-            yield from operands_of(item)
+            yield from list_operands_of(item)
         case _:
             assert_never(predicate)
 
 
-def leaves_of(value: Output) -> Iterator[Operand]:
+def list_leaves(value: Output) -> Iterator[Operand]:
     """The values that stand for a variable, a constant or a parameter inside an expression."""
     match value:
         case AggregateValue():
-            yield from leaves_of(value.argument)
+            yield from list_leaves(value.argument)
         case ObjectValue():
             for _, field in value.fields:
                 yield field
         case FusedScore():
             yield value
-            yield from leaves_of(value.first)
-            yield from leaves_of(value.second)
+            yield from list_leaves(value.first)
+            yield from list_leaves(value.second)
         case VectorDistance() | TextScore() | TextMatch():
             yield value
-            yield from leaves_of(value.query)
+            yield from list_leaves(value.query)
         case (
             Constant()
             | ParameterValue()
@@ -101,18 +101,18 @@ def leaves_of(value: Output) -> Iterator[Operand]:
             assert_never(value)
 
 
-def variables_of(value: Output) -> frozenset[str]:
+def list_variables(value: Output) -> frozenset[str]:
     return frozenset(
         leaf.variable
-        for leaf in leaves_of(value)
+        for leaf in list_leaves(value)
         if not isinstance(leaf, Constant | ParameterValue | NowValue | OutputValue)
     )
 
 
-def predicate_variables(predicate: Predicate) -> frozenset[str]:
+def list_predicate_variables(predicate: Predicate) -> frozenset[str]:
     found: frozenset[str] = frozenset()
-    for operand in operands_of(predicate):
-        found |= variables_of(operand)
+    for operand in list_operands_of(predicate):
+        found |= list_variables(operand)
     return found
 
 
@@ -120,34 +120,34 @@ def has_score(predicate: Predicate) -> bool:
     """Whether a predicate needs a score, which is known only once the match is complete."""
     return any(
         isinstance(leaf, VectorDistance | TextScore | FusedScore)
-        for operand in operands_of(predicate)
-        for leaf in leaves_of(operand)
+        for operand in list_operands_of(predicate)
+        for leaf in list_leaves(operand)
     )
 
 
-def fused_scores(values: Iterable[Output]) -> frozenset[FusedScore]:
+def list_fused_scores(values: Iterable[Output]) -> frozenset[FusedScore]:
     """The fused scores that some values are made of; each ranks all rows of the match."""
-    leaves = (leaf for value in values for leaf in leaves_of(value))
+    leaves = (leaf for value in values for leaf in list_leaves(value))
     return frozenset(leaf for leaf in leaves if isinstance(leaf, FusedScore))
 
 
-def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
+def list_conjuncts(predicate: Predicate) -> Iterator[Predicate]:
     """The parts that must all hold."""
     if isinstance(predicate, AllOf):
         for item in predicate.items:
-            yield from conjuncts(item)
+            yield from list_conjuncts(item)
     else:
         yield predicate
 
 
-def properties_used(value: Output) -> Iterator[tuple[str, str]]:
+def list_used_properties(value: Output) -> Iterator[tuple[str, str]]:
     """(variable, property) for every property whose value is needed; searched ones are not."""
-    for leaf in leaves_of(value):
+    for leaf in list_leaves(value):
         if isinstance(leaf, PropertyValue):
             yield leaf.variable, leaf.property
 
 
-def children_of(node: Node) -> tuple[Node, ...]:
+def list_children(node: Node) -> tuple[Node, ...]:
     match node:
         case Match() | OuterRows() | NodeScan():
             return ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from omnigraph.catalog.model import Catalog, EntityType, InterfaceType
+from omnigraph.catalog.catalog import Catalog, EntityType, InterfaceType
 from omnigraph.errors import BadRequest
 from omnigraph.identity import PropertyId, TypeId
 from omnigraph.policy.actions import Action

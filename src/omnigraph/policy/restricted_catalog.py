@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from omnigraph.cache import Cache
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     Catalog,
     Constraint,
     ConstraintKind,

@@ -13,10 +13,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.pipeline.spark_columns import struct_type
+from omnigraph.pipeline.spark_columns import to_struct_type
 from omnigraph.spark_source.options import pin_option, read_options, write_options
-from omnigraph.spark_source.pinned_graph import resolve_pin, settings_here
-from omnigraph.spark_source.reader import make_reader, source_schema
+from omnigraph.spark_source.pinned_graph import read_environment_settings, resolve_pin
+from omnigraph.spark_source.reader import make_reader, read_source_schema
 from omnigraph.spark_source.writer import BatchWriter, StreamWriter
 
 FORMAT = "omnigraph"
@@ -33,14 +33,14 @@ class GraphSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(cast("dict[str, str]", options))
-        self._pin = resolve_pin(pin_option(options), settings_here())
+        self._pin = resolve_pin(pin_option(options), read_environment_settings())
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> StructType:
-        return struct_type(source_schema(read_options(self.options), self._pin))
+        return to_struct_type(read_source_schema(read_options(self.options), self._pin))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return make_reader(read_options(self.options), self._pin, schema)

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 import msgspec
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.identity import MAIN
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
 from omnigraph.policy import Policy, load_bundle
@@ -65,7 +65,7 @@ class QueryText:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
+class SourceReadOptions:
     """The options of a read, checked."""
 
     type_name: str | None
@@ -75,11 +75,11 @@ class ReadOptions:
     rows_per_partition: int
 
     def need_type(self) -> str:
-        return _need_type(self.type_name)
+        return _require_type(self.type_name)
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
+class SourceWriteOptions:
     """The options of a write, checked."""
 
     uri: str
@@ -94,53 +94,53 @@ class WriteOptions:
 
 def pin_option(given: Mapping[str, str]) -> Pin:
     """Which graph is meant, and which state of it; a name that is no option at all is refused."""
-    if "provider" in _lowered(given):
+    if "provider" in _lower_names(given):
         raise BadRequest(
             "CREATE TABLE cannot use this format: Spark keeps a table without its options; use "
             "CREATE TEMPORARY VIEW, or load and createOrReplaceTempView"
         )
-    options = _checked(given, tuple(dict.fromkeys((*_READ, *_WRITE, *_OF_STREAMS))))
+    options = _check_names(given, tuple(dict.fromkeys((*_READ, *_WRITE, *_OF_STREAMS))))
     travels = [name for name in _TIME_TRAVEL if name.lower() in options]
     if len(travels) > 1:
         raise BadRequest(f"give only one of the options {', '.join(travels)}")
     return Pin(
-        _uri(options),
+        _parse_uri(options),
         options.get("branch", MAIN),
         options.get("commit") or options.get("snapshot"),
-        _version(options.get("versionasof")),
-        _moment(options.get("timestampasof")),
+        _parse_version(options.get("versionasof")),
+        _parse_moment(options.get("timestampasof")),
         options.get("actor"),
         _policy(options.get("policy")),
     )
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(given: Mapping[str, str]) -> SourceReadOptions:
     """The options of a read; names of options have no case."""
     _refuse(given, _WRITE, _READ, "writes")
-    options = _checked(given, (*_READ, *_OF_STREAMS))
-    query = _query(options)
+    options = _check_names(given, (*_READ, *_OF_STREAMS))
+    query = _parse_query(options)
     for name in ("type", "where"):
         if query is not None and name in options:
             raise BadRequest(f"give option '{name}' or option 'query', not both")
-    return ReadOptions(
+    return SourceReadOptions(
         type_name=options.get("type"),
         query=query,
         where=options.get("where"),
-        columns=_columns(options.get("columns")),
+        columns=_parse_columns(options.get("columns")),
         rows_per_partition=_count(options, "rowsPerPartition", ROWS_PER_PARTITION),
     )
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(given: Mapping[str, str]) -> SourceWriteOptions:
     """The options of a write; names of options have no case."""
     _refuse(given, _READ, _WRITE, "reads")
-    options = _checked(given, (*_WRITE, *_OF_STREAMS))
-    return WriteOptions(
-        uri=_uri(options),
+    options = _check_names(given, (*_WRITE, *_OF_STREAMS))
+    return SourceWriteOptions(
+        uri=_parse_uri(options),
         branch=options.get("branch", MAIN),
-        type_name=_need_type(options.get("type")),
-        mode=_mode(options.get("mode")),
-        partial=_flag(options, "partial", default=False),
+        type_name=_require_type(options.get("type")),
+        mode=_parse_mode(options.get("mode")),
+        partial=_parse_flag(options, "partial", default=False),
         actor=options.get("actor"),
         policy=_policy(options.get("policy")),
         stream_id=options.get("streamid"),
@@ -150,11 +150,11 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def _lowered(given: Mapping[str, str]) -> dict[str, str]:
+def _lower_names(given: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in given.items()}
 
 
-def _checked(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+def _check_names(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
     """The options by their names in lower case; each of them is one of the known ones."""
     names = {name.lower(): name for name in known}
     for name in given:
@@ -162,14 +162,14 @@ def _checked(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]
             close = get_close_matches(name.lower(), names, n=1)
             hint = f"did you mean '{names[close[0]]}'?" if close else f"use {', '.join(known)}"
             raise BadRequest(f"no such option '{name}'; {hint}")
-    return _lowered(given)
+    return _lower_names(given)
 
 
 def _refuse(
     given: Mapping[str, str], theirs: tuple[str, ...], ours: tuple[str, ...], what: str
 ) -> None:
     """Options that only the other direction knows are refused, not ignored."""
-    options = _lowered(given)
+    options = _lower_names(given)
     for name in theirs:
         if name not in ours and name.lower() in options:
             raise BadRequest(f"option '{name}' is for {what} only")
@@ -178,7 +178,7 @@ def _refuse(
 # --- values --------------------------------------------------------------------------------------
 
 
-def _uri(options: Mapping[str, str]) -> str:
+def _parse_uri(options: Mapping[str, str]) -> str:
     uri = options.get("path") or options.get("uri")
     if not uri:
         raise BadRequest("say where the graph is: load(path), save(path) or option 'path'")
@@ -189,13 +189,13 @@ def _policy(path: str | None) -> Policy | None:
     return None if path is None else load_bundle(path)
 
 
-def _need_type(name: str | None) -> str:
+def _require_type(name: str | None) -> str:
     if name is None:
         raise BadRequest("say which type the rows are of: option 'type'")
     return name
 
 
-def _version(text: str | None) -> int | None:
+def _parse_version(text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isdecimal():
@@ -203,7 +203,7 @@ def _version(text: str | None) -> int | None:
     return int(text)
 
 
-def _moment(text: str | None) -> int | None:
+def _parse_moment(text: str | None) -> int | None:
     if text is None:
         return None
     try:
@@ -218,7 +218,7 @@ def _moment(text: str | None) -> int | None:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def _query(options: Mapping[str, str]) -> QueryText | None:
+def _parse_query(options: Mapping[str, str]) -> QueryText | None:
     text = options.get("query")
     if text is None:
         for name in ("name", "params"):
@@ -232,7 +232,7 @@ def _query(options: Mapping[str, str]) -> QueryText | None:
     return QueryText(text, options.get("name"), params)
 
 
-def _columns(text: str | None) -> tuple[str, ...] | None:
+def _parse_columns(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     names = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -241,7 +241,7 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names))
 
 
-def _mode(text: str | None) -> LoadMode | None:
+def _parse_mode(text: str | None) -> LoadMode | None:
     if text is None:
         return None
     try:
@@ -250,7 +250,7 @@ def _mode(text: str | None) -> LoadMode | None:
         raise BadRequest(f"mode '{text}' is not one of {', '.join(LoadMode)}") from None
 
 
-def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+def _parse_flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     word = options.get(name, str(default)).lower()
     if word not in _TRUE | _FALSE:
         raise BadRequest(f"option '{name}' is true or false, not '{word}'")

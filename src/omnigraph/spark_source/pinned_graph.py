@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.project import output_schema
+from omnigraph.execution.read.project import build_output_schema
 from omnigraph.graph import graph as graphs
+from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.staged_rows import commit_rows
-from omnigraph.graph.view import Views
 from omnigraph.language.source import SourceText
 from omnigraph.pipeline.staged_load import StagedWrite
 from omnigraph.settings import Settings
@@ -27,7 +27,7 @@ from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 
 
-def settings_here() -> Settings:
+def read_environment_settings() -> Settings:
     """What the environment of this process asks for."""
     return Settings.from_environment(os.environ)
 
@@ -57,11 +57,11 @@ def _commit_at(graph: graphs.Graph, branch: str, at_us: int) -> str:
     oldest = commits[-1]
     raise BadRequest(
         f"branch '{branch}' has no commit at or before the time of option 'timestampAsOf'; the "
-        f"oldest one, {oldest.commit_id}, is of {_moment(oldest.created_at).isoformat()}"
+        f"oldest one, {oldest.commit_id}, is of {_to_datetime(oldest.created_at).isoformat()}"
     )
 
 
-def _moment(at_us: int) -> datetime:
+def _to_datetime(at_us: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
 
 
@@ -75,13 +75,13 @@ def _pinned(pin: Pin, settings: Settings) -> graphs.GraphView:
     return _open(pin, settings).at(snapshot=pin.snapshot, branch=pin.branch)
 
 
-def query_schema(pin: Pin, query: QueryText, settings: Settings) -> pa.Schema:
+def read_query_schema(pin: Pin, query: QueryText, settings: Settings) -> pa.Schema:
     """The columns of a query's result; nothing is read but the schema."""
     plan = _pinned(pin, settings).plan(SourceText(query.text, "<query>"), query.name)
-    return output_schema(plan.columns)
+    return build_output_schema(plan.columns)
 
 
-def query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterator[pa.RecordBatch]:
+def run_query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterator[pa.RecordBatch]:
     """The rows of a query's result, a batch at a time."""
     return _pinned(pin, settings).query(query.text, query.name, query.params).batches()
 
@@ -91,4 +91,4 @@ def commit_staged(write: StagedWrite, settings: Settings) -> str | None:
 
     Gives None, and changes nothing, where the branch has a commit of the same origin already.
     """
-    return commit_rows(Views(GraphRoot.at(write.uri, settings)), write)
+    return commit_rows(BranchSnapshots(GraphRoot.at(write.uri, settings)), write)

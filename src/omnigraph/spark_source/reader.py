@@ -15,20 +15,20 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.execution.physical import logical_schema
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.inputs import table_mapping
-from omnigraph.pipeline.spark_columns import arrow_schema, in_schema
-from omnigraph.pipeline.table_scan import TableScan, partition, scan_rows
+from omnigraph.pipeline.inputs import build_table_mapping
+from omnigraph.pipeline.spark_columns import cast_to_schema, make_arrow_schema
+from omnigraph.pipeline.table_scan import TableScan, plan_partitions, scan_rows
 from omnigraph.pipeline.type_scan import choose_columns, scan_type
 from omnigraph.settings import Settings
-from omnigraph.spark_source.options import Pin, QueryText, ReadOptions
+from omnigraph.spark_source.options import Pin, QueryText, SourceReadOptions
 from omnigraph.spark_source.pinned_graph import (
-    query_batches,
-    query_schema,
+    read_environment_settings,
     read_pinned,
-    settings_here,
+    read_query_schema,
+    run_query_batches,
 )
 
 
@@ -49,25 +49,25 @@ class QueryRun(InputPartition):
     settings: Settings
 
 
-def source_schema(options: ReadOptions, pin: Pin) -> pa.Schema:
+def read_source_schema(options: SourceReadOptions, pin: Pin) -> pa.Schema:
     """The columns of a read."""
-    settings = settings_here()
+    settings = read_environment_settings()
     if options.query is not None:
-        return choose_columns(query_schema(pin, options.query, settings), options.columns)
+        return choose_columns(read_query_schema(pin, options.query, settings), options.columns)
     scan = _scan(options, options.columns, pin, settings)
-    return choose_columns(logical_schema(scan.type_), options.columns)
+    return choose_columns(build_logical_schema(scan.type_), options.columns)
 
 
 def _scan(
-    options: ReadOptions, columns: Sequence[str] | None, pin: Pin, settings: Settings
+    options: SourceReadOptions, columns: Sequence[str] | None, pin: Pin, settings: Settings
 ) -> TableScan:
     snapshot, catalog = read_pinned(pin, settings)
-    type_ = _named_type(catalog, options.need_type())
+    type_ = _find_type(catalog, options.need_type())
     return scan_type(snapshot, catalog, type_, columns, options.where)
 
 
-def _named_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
-    mapping = table_mapping(catalog, name, {})
+def _find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
+    mapping = build_table_mapping(catalog, name, {})
     assert mapping is not None, "a type was named"
     return catalog.by_table_key[TableKey(mapping.table_key)]
 
@@ -75,37 +75,37 @@ def _named_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
 class TypeReader(DataSourceReader):
     """Reads the rows of one type."""
 
-    def __init__(self, options: ReadOptions, pin: Pin, schema: StructType) -> None:
-        self._options, self._pin, self._schema = options, pin, arrow_schema(schema)
+    def __init__(self, options: SourceReadOptions, pin: Pin, schema: StructType) -> None:
+        self._options, self._pin, self._schema = options, pin, make_arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        scan = _scan(self._options, self._schema.names, self._pin, settings_here())
-        groups = partition(scan.table, self._options.rows_per_partition)
+        scan = _scan(self._options, self._schema.names, self._pin, read_environment_settings())
+        groups = plan_partitions(scan.table, self._options.rows_per_partition)
         return [FragmentGroup(scan, group) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, FragmentGroup):
             return  # a table without rows has no fragments, and Spark asks all the same
         for batch in scan_rows(partition.scan, partition.fragments):
-            yield in_schema(batch, self._schema)
+            yield cast_to_schema(batch, self._schema)
 
 
 class QueryReader(DataSourceReader):
     """Reads the result of a query, run by the embedded executor in one task."""
 
     def __init__(self, query: QueryText, pin: Pin, schema: StructType) -> None:
-        self._query, self._pin, self._schema = query, pin, arrow_schema(schema)
+        self._query, self._pin, self._schema = query, pin, make_arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [QueryRun(self._pin, self._query, settings_here())]
+        return [QueryRun(self._pin, self._query, read_environment_settings())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, QueryRun)
-        for batch in query_batches(partition.pin, partition.query, partition.settings):
-            yield in_schema(batch, self._schema)
+        for batch in run_query_batches(partition.pin, partition.query, partition.settings):
+            yield cast_to_schema(batch, self._schema)
 
 
-def make_reader(options: ReadOptions, pin: Pin, schema: StructType) -> DataSourceReader:
+def make_reader(options: SourceReadOptions, pin: Pin, schema: StructType) -> DataSourceReader:
     if options.query is not None:
         return QueryReader(options.query, pin, schema)
     return TypeReader(options, pin, schema)

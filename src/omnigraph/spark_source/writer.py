@@ -16,21 +16,30 @@ from pyspark.sql.datasource import (
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load import LoadMode
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.inputs import ColumnMapping, table_mapping
+from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.partition import Partition
-from omnigraph.pipeline.kernels.stage import FrameSpec, StagedSplit, StageSpec, stage_partition
-from omnigraph.pipeline.spark_columns import whole_numbers
+from omnigraph.pipeline.kernels.stage_kernel import (
+    FrameSpec,
+    StagedSplit,
+    StageSpec,
+    stage_partition,
+)
+from omnigraph.pipeline.spark_columns import round_decimals
 from omnigraph.pipeline.staged_load import StagedWrite
-from omnigraph.pipeline.staging import StagingArea
+from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.policy import Action, authorize
 from omnigraph.settings import Settings
-from omnigraph.spark_source.options import Pin, WriteOptions
-from omnigraph.spark_source.pinned_graph import commit_staged, read_pinned, settings_here
-from omnigraph.storage.at_work import end_shared_work, share_work
+from omnigraph.spark_source.options import Pin, SourceWriteOptions
+from omnigraph.spark_source.pinned_graph import (
+    commit_staged,
+    read_environment_settings,
+    read_pinned,
+)
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.write_notes import end_shared_work, share_write_note
 
 _QUERY_ID = "sql.streaming.queryId"
 _EPOCH = "streaming.sql.batchId"
@@ -38,7 +47,7 @@ _RUN = "spark.jobGroup.id"
 
 
 @dataclass
-class StagedRows(WriterCommitMessage):
+class StagedMessage(WriterCommitMessage):
     """What one task staged, where, and for which stream."""
 
     area: str
@@ -49,20 +58,20 @@ class StagedRows(WriterCommitMessage):
 class _Target:
     """Where rows go: opened once where the write is planned, then sent to the tasks."""
 
-    def __init__(self, options: WriteOptions, mode: LoadMode) -> None:
-        self.options, self.mode, self.settings = options, mode, settings_here()
+    def __init__(self, options: SourceWriteOptions, mode: LoadMode) -> None:
+        self.options, self.mode, self.settings = options, mode, read_environment_settings()
         if options.partial and mode is not LoadMode.MERGE:
             raise BadRequest("only a merge can be partial")
         self._require_allowed()
         _, catalog = read_pinned(Pin(options.uri, options.branch), self.settings)
-        mapping = table_mapping(catalog, options.type_name, {})
+        mapping = build_table_mapping(catalog, options.type_name, {})
         assert mapping is not None, "a type was named"
         self.mapping: ColumnMapping = mapping
         self.ir = encode_ir(catalog)
 
     def stage(self, area: str, batches: Iterator[pa.RecordBatch]) -> StagedSplit:
         """The rows of one task in the staging area."""
-        place = StagingArea(self._root(self.settings), area)
+        place = StagingArea(self._open_root(self.settings), area)
         key = TableKey(self.mapping.table_key)
         locations = {key: place.table_location(key)}
         spec = StageSpec(
@@ -75,7 +84,7 @@ class _Target:
         number = context.partitionId() if context is not None else 0
         task = Partition(number, map(_read_back, batches))
         # Hours may lie between the first task and the commit, and no process lives as long.
-        with share_work(place.root, place.note):
+        with share_write_note(place.root, place.note):
             return stage_partition(FrameSpec(spec, self.mapping), task)
 
     def commit(
@@ -102,31 +111,31 @@ class _Target:
             authorize(options.policy, options.actor, Action.CHANGE, branch=options.branch)
 
     def forget(self, area: str) -> None:
-        place = StagingArea(self._root(self.settings), area)
+        place = StagingArea(self._open_root(self.settings), area)
         end_shared_work(place.root, place.note)
         place.remove()
 
-    def _root(self, settings: Settings) -> GraphRoot:
+    def _open_root(self, settings: Settings) -> GraphRoot:
         return GraphRoot.at(self.options.uri, settings)
 
 
 def _read_back(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = {name: whole_numbers(batch.column(name)) for name in batch.schema.names}
+    columns = {name: round_decimals(batch.column(name)) for name in batch.schema.names}
     return pa.RecordBatch.from_pydict(columns)
 
 
 class BatchWriter(DataSourceArrowWriter):
     """Writes the rows of a data frame as one commit."""
 
-    def __init__(self, options: WriteOptions, *, overwrite: bool) -> None:
-        mode = _batch_mode(options.mode, overwrite=overwrite)
+    def __init__(self, options: SourceWriteOptions, *, overwrite: bool) -> None:
+        mode = _parse_batch_mode(options.mode, overwrite=overwrite)
         self._target, self._area = _Target(options, mode), uuid4().hex
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
-        return StagedRows(self._area, self._target.stage(self._area, iterator))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        return StagedMessage(self._area, self._target.stage(self._area, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        splits = [one.split for one in messages if isinstance(one, StagedRows)]
+        splits = [one.split for one in messages if isinstance(one, StagedMessage)]
         if any(_has_rows(split) for split in splits):
             self._target.commit(self._area, splits)
             return
@@ -145,7 +154,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._target.forget(self._area)
 
 
-def _batch_mode(asked: LoadMode | None, *, overwrite: bool) -> LoadMode:
+def _parse_batch_mode(asked: LoadMode | None, *, overwrite: bool) -> LoadMode:
     if overwrite:
         if asked not in (None, LoadMode.OVERWRITE):
             raise BadRequest(f"option mode '{asked}' contradicts mode(\"overwrite\")")
@@ -162,18 +171,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
     crash finds that commit and is left out.
     """
 
-    def __init__(self, options: WriteOptions, *, overwrite: bool) -> None:
+    def __init__(self, options: SourceWriteOptions, *, overwrite: bool) -> None:
         if overwrite or options.mode is LoadMode.OVERWRITE:
             raise BadRequest("a stream appends or merges; it cannot replace all rows each time")
         self._options, self._mode = options, options.mode or LoadMode.APPEND
         self._target = _Target(options, self._mode)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
-        query, area = _epoch_of_task()
-        return StagedRows(area, self._target.stage(area, iterator), query)
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        query, area = _find_epoch()
+        return StagedMessage(area, self._target.stage(area, iterator), query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        staged = [one for one in messages if isinstance(one, StagedRows)]
+        staged = [one for one in messages if isinstance(one, StagedMessage)]
         if not staged:
             return
         query = self._options.stream_id or staged[0].query
@@ -183,18 +192,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not any(_has_rows(split) for split in splits):
             self._target.forget(area)
             return
-        self._target.commit(area, splits, stream_origin(query, batchId))
+        self._target.commit(area, splits, name_stream_origin(query, batchId))
 
     def abort(
         self,
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: ARG002 - Spark's signature
     ) -> None:
-        for area in {one.area for one in messages if isinstance(one, StagedRows)}:
+        for area in {one.area for one in messages if isinstance(one, StagedMessage)}:
             self._target.forget(area)
 
 
-def stream_origin(query: str, epoch: int) -> str:
+def name_stream_origin(query: str, epoch: int) -> str:
     """What the commit of an epoch is called, however often Spark repeats the epoch."""
     return f"spark-stream:{query}:{epoch}"
 
@@ -203,7 +212,7 @@ def _has_rows(split: StagedSplit) -> bool:
     return bool(split.lines)
 
 
-def _epoch_of_task() -> tuple[str | None, str]:
+def _find_epoch() -> tuple[str | None, str]:
     """The streaming query, and a staging area that all tasks of this try of the epoch share."""
     context = TaskContext.get()
     if context is None:

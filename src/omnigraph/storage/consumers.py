@@ -13,7 +13,7 @@ import msgspec
 
 from omnigraph.errors import ConflictError, ConsumerNotFound, ManifestCorrupt, StorageError
 from omnigraph.identity import CommitId
-from omnigraph.storage.layout import CONSUMERS, consumer_path, find_name
+from omnigraph.storage.layout import CONSUMERS, find_name, make_consumer_path
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.names import normalize_name
@@ -51,7 +51,7 @@ class Consumer:
         }
 
 
-class _Record(msgspec.Struct, frozen=True):
+class _ConsumerRecord(msgspec.Struct, frozen=True):
     """The object of a consumer as it is kept; the nonce makes every state another one."""
 
     version: int
@@ -90,14 +90,14 @@ def set_consumer(
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
         read_manifest(root.manifest(commit.incarnation), commit.manifest_version)
         hold.check()
-        known = root.store.find_versioned(consumer_path(consumer.name))
+        known = root.store.find_versioned(make_consumer_path(consumer.name))
         _put(root, consumer, known)
     return consumer
 
 
 def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
-    path = consumer_path(consumer.name)
-    record = _Record(
+    path = make_consumer_path(consumer.name)
+    record = _ConsumerRecord(
         version=_FORMAT,
         nonce=root.ids.next(),
         name=consumer.name,
@@ -122,7 +122,7 @@ def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
 
 
 def find_consumer(store: ObjectStore, name: str) -> Consumer | None:
-    path = consumer_path(name)
+    path = make_consumer_path(name)
     data = store.find(path)
     return None if data is None else _decode(data, path)
 
@@ -140,11 +140,11 @@ def delete_consumer(root: GraphRoot, name: str) -> Consumer:
     consumer = find_consumer(root.store, wanted)
     if consumer is None:
         raise ConsumerNotFound(wanted)
-    root.store.delete(consumer_path(wanted))
+    root.store.delete(make_consumer_path(wanted))
     return consumer
 
 
-def needed_by(
+def list_needed_commits(
     consumer: Consumer, head: CommitId | None, commits: Mapping[CommitId, Commit]
 ) -> Iterator[Commit]:
     """The commits a consumer still needs: the one it has read up to, and those after it.
@@ -163,7 +163,7 @@ def needed_by(
 
 def _decode(data: bytes, path: str) -> Consumer:
     try:
-        record = msgspec.json.decode(data, type=_Record)
+        record = msgspec.json.decode(data, type=_ConsumerRecord)
     except msgspec.DecodeError as error:
         raise ManifestCorrupt(f"{path} is not the record of a consumer: {error}") from error
     if record.version != _FORMAT:

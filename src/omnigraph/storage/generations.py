@@ -22,7 +22,7 @@ MOST_BRANCHES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class SeenVersion:
     """A manifest version that was the newest of its branch, and the mark of its file."""
 
     version: int
@@ -35,21 +35,21 @@ class _Known:
 
     identity: str
     generation: Generation
-    newest: dict[str | None, Sighting] = field(default_factory=dict)
+    newest: dict[str | None, SeenVersion] = field(default_factory=dict)
 
 
 _lock = threading.Lock()
 _known: dict[str, _Known] = {}
 
 
-def known_generation(manifest_uri: str) -> Generation | None:
+def get_known_generation(manifest_uri: str) -> Generation | None:
     """The generation of the graph whose manifest is at this address; None if none was seen."""
     known = _known.get(manifest_uri)
     return None if known is None else known.generation
 
 
-def generation_of(
-    manifest: TableLocation, identity: str, newest: Sighting | None = None
+def resolve_generation(
+    manifest: TableLocation, identity: str, newest: SeenVersion | None = None
 ) -> Generation:
     """The generation of a graph whose manifest was just read.
 
@@ -59,7 +59,7 @@ def generation_of(
     known = _known.get(manifest.uri)
     is_same = known is not None and known.identity == identity
     if known is not None and is_same and newest is not None:
-        is_same = _goes_on(manifest, known.newest.get(manifest.branch), newest)
+        is_same = _is_same_line(manifest, known.newest.get(manifest.branch), newest)
     with _lock:
         if known is not _known.get(manifest.uri):
             # Somebody else began a generation meanwhile, of what may not be what we have read.
@@ -73,7 +73,7 @@ def generation_of(
     return known.generation
 
 
-def note_published(manifest: TableLocation, published: Sighting) -> None:
+def note_published(manifest: TableLocation, published: SeenVersion) -> None:
     """Remember a version that this process has just made the newest of its branch."""
     with _lock:
         known = _known.get(manifest.uri)
@@ -81,14 +81,14 @@ def note_published(manifest: TableLocation, published: Sighting) -> None:
             _note(known, manifest.branch, published)
 
 
-def _note(known: _Known, branch: str | None, sighting: Sighting) -> None:
-    seen = known.newest.pop(branch, sighting)
-    known.newest[branch] = sighting if seen.version <= sighting.version else seen
+def _note(known: _Known, branch: str | None, found: SeenVersion) -> None:
+    seen = known.newest.pop(branch, found)
+    known.newest[branch] = found if seen.version <= found.version else seen
     if len(known.newest) > MOST_BRANCHES:
         del known.newest[next(iter(known.newest))]
 
 
-def _goes_on(manifest: TableLocation, seen: Sighting | None, newest: Sighting) -> bool:
+def _is_same_line(manifest: TableLocation, seen: SeenVersion | None, newest: SeenVersion) -> bool:
     """Whether the branch still has the version that was seen on it.
 
     One that cleanup has removed counts as changed: that costs what is kept, and never an answer.

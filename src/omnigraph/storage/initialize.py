@@ -31,27 +31,27 @@ from omnigraph.storage.layout import (
     SCHEMA_IR,
     SCHEMA_SOURCE,
     SCHEMA_STATE,
-    table_path,
+    make_table_path,
 )
-from omnigraph.storage.manifest.changes import (
+from omnigraph.storage.manifest.commits import Commit, encode_commit
+from omnigraph.storage.manifest.manifest_changes import (
     NewCommit,
     Publication,
     Register,
     SetVersion,
     apply_publication,
 )
-from omnigraph.storage.manifest.commits import Commit, encode_commit
-from omnigraph.storage.manifest.read import ManifestVersion, read_manifest
-from omnigraph.storage.manifest.rows import COLUMNS, PRIMARY_KEY, STAMP_KEY, to_arrow
+from omnigraph.storage.manifest.manifest_rows import COLUMNS, PRIMARY_KEY, STAMP_KEY, to_arrow
+from omnigraph.storage.manifest.read import ManifestSnapshot, read_manifest
 from omnigraph.storage.manifest.state import ManifestState, SchemaContract, encode_state
-from omnigraph.storage.objects.probe import require_create_if_absent
+from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.storage.relocate import address_note
+from omnigraph.storage.relocate import encode_address_note
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.ledger import stage_ledger
-from omnigraph.storage.tables.schemas import with_primary_key
-from omnigraph.storage.tables.stage import stage_create
+from omnigraph.storage.tables.schemas import mark_primary_key
+from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 GENESIS_VERSION = 1
@@ -70,7 +70,7 @@ class NewTable:
 
     @property
     def path(self) -> str:
-        return table_path(EntityKind(self.table_key.partition(":")[0]), self.identity)
+        return make_table_path(EntityKind(self.table_key.partition(":")[0]), self.identity)
 
 
 def initialize(
@@ -79,7 +79,7 @@ def initialize(
     contract: SchemaContract,
     *,
     force: bool = False,
-) -> ManifestVersion:
+) -> ManifestSnapshot:
     """Create the graph; gives its first manifest version.
 
     `force` replaces what an earlier attempt left without a graph: schema files and empty tables.
@@ -119,10 +119,10 @@ def require_finished(store: ObjectStore) -> None:
     """Raise `CloneUnfinished` if a clone to this place is under way, or was interrupted."""
     found = store.find(CLONE_CLAIM)
     if found is not None:
-        raise CloneUnfinished(store.uri, _source_of(found))
+        raise CloneUnfinished(store.uri, _find_source(found))
 
 
-def _source_of(claim: bytes) -> str:
+def _find_source(claim: bytes) -> str:
     try:
         return str(json.loads(claim)["source"])
     except (ValueError, TypeError, LookupError, RecursionError):
@@ -137,10 +137,10 @@ def is_initialized(store: ObjectStore) -> bool:
 def _claim(store: ObjectStore, attempt: str, tables: Sequence[NewTable]) -> None:
     claim = {"version": 1, "attempt_id": attempt, "tables": [t.path for t in tables]}
     if not store.put_if_absent(INIT_CLAIM, json.dumps(claim).encode()):
-        raise InitializationClaimed(store.uri, _claimed_by(store))
+        raise InitializationClaimed(store.uri, _find_claimant(store))
 
 
-def _claimed_by(store: ObjectStore) -> str:
+def _find_claimant(store: ObjectStore) -> str:
     try:
         claim = json.loads(store.find(INIT_CLAIM) or b"{}")
     except (ValueError, RecursionError):
@@ -151,7 +151,7 @@ def _claimed_by(store: ObjectStore) -> str:
 def _write_schema_files(store: ObjectStore, contract: SchemaContract, *, force: bool) -> None:
     written: list[str] = []
     try:
-        for path, text in mirror_files(contract):
+        for path, text in list_mirror_files(contract):
             # Noted before it is written: an attempt that fails may have written it all the same,
             # and under the claim nobody else does.
             written.append(path)
@@ -187,7 +187,7 @@ def _drop_leftovers(store: ObjectStore, tables: Sequence[NewTable]) -> None:
             store.delete_prefix(path)
 
 
-def mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
+def list_mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
     """The files beside the manifest that repeat the schema, in the order they are written."""
     return (
         (SCHEMA_SOURCE, contract.source),
@@ -198,7 +198,7 @@ def mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
 
 def _create(
     root: GraphRoot, tables: Sequence[NewTable], contract: SchemaContract, genesis: NewCommit
-) -> ManifestVersion:
+) -> ManifestSnapshot:
     try:
         versions = {t.identity: _create_table(root, t) for t in tables}
         _create_manifest(root, tables, versions, contract, genesis)
@@ -213,7 +213,7 @@ def _create(
 def _create_table(root: GraphRoot, table: NewTable) -> int:
     staged = stage_create(
         root.location(table.path),
-        with_primary_key(table.schema, "id"),
+        mark_primary_key(table.schema, "id"),
         uuid=str(uuid4()),
         properties={},
     )
@@ -235,7 +235,7 @@ def _create_manifest(
     stamp = {STAMP_KEY: str(INTERNAL_SCHEMA_VERSION)}
     staged = stage_ledger(
         root.manifest(),
-        with_primary_key(COLUMNS, PRIMARY_KEY).with_metadata(stamp),
+        mark_primary_key(COLUMNS, PRIMARY_KEY).with_metadata(stamp),
         to_arrow(encode_state(state)),
         to_arrow([encode_commit(commit)]),
         uuid=str(uuid4()),
@@ -244,7 +244,7 @@ def _create_manifest(
     commit_exact(staged)
 
 
-def _probe_genesis(root: GraphRoot, genesis: NewCommit, error: OmniError) -> ManifestVersion:
+def _probe_genesis(root: GraphRoot, genesis: NewCommit, error: OmniError) -> ManifestSnapshot:
     """Look for this attempt's own first commit: only then did it succeed after all."""
     try:
         found = read_manifest(root.manifest(), GENESIS_VERSION)
@@ -257,10 +257,10 @@ def _probe_genesis(root: GraphRoot, genesis: NewCommit, error: OmniError) -> Man
     return found
 
 
-def _finish(root: GraphRoot, created: ManifestVersion) -> None:
+def _finish(root: GraphRoot, created: ManifestSnapshot) -> None:
     assert created.version == GENESIS_VERSION
     try:
-        root.store.put(ADDRESS, address_note(root.store.uri))
+        root.store.put(ADDRESS, encode_address_note(root.store.uri))
         root.store.delete(INIT_CLAIM)
     except OmniError as error:
         raise InitializationCommitted(root.uri, str(error)) from error

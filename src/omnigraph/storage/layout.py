@@ -30,9 +30,9 @@ import re
 from omnigraph.identity import (
     BranchName,
     EntityKind,
-    IncarnationId,
     OperationId,
     TableIdentity,
+    TableIncarnationId,
     TypeId,
 )
 from omnigraph.storage.names import decode_name, encode_name
@@ -46,7 +46,7 @@ QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
 SIGHTINGS = "__maintenance/unreferenced.json"
 ADDRESS = "__maintenance/address.json"
-AT_WORK = "__maintenance/at_work"
+WRITE_NOTES = "__maintenance/at_work"
 INIT_CLAIM = "__init_claim.json"
 CLONE_CLAIM = "__clone_claim.json"
 WRITER_LOCK = "__writer.lock"
@@ -67,22 +67,22 @@ _TABLE_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})")
 _JSON = ".json"
 
 
-def tables_folder(kind: EntityKind) -> str:
+def make_tables_folder(kind: EntityKind) -> str:
     """The folder that holds every table of nodes, or of edges."""
     return _FOLDERS[kind]
 
 
-def table_path(kind: EntityKind, identity: TableIdentity) -> str:
+def make_table_path(kind: EntityKind, identity: TableIdentity) -> str:
     """Where a table lives, whatever it is called now.
 
-    >>> table_path(EntityKind.NODE, TableIdentity(TypeId(1), IncarnationId(255)))
+    >>> make_table_path(EntityKind.NODE, TableIdentity(TypeId(1), TableIncarnationId(255)))
     'nodes/0000000000000001-00000000000000ff'
     """
     return f"{_FOLDERS[kind]}/{identity}"
 
 
 def find_table(path: str) -> tuple[EntityKind, TableIdentity] | None:
-    """What `table_path` was given to make this path, or None if it never does."""
+    """What `make_table_path` was given to make this path, or None if it never does."""
     folder, _, name = path.partition("/")
     kind, parts = _KINDS.get(folder), _TABLE_NAME.fullmatch(name)
     if kind is None or parts is None:
@@ -90,13 +90,13 @@ def find_table(path: str) -> tuple[EntityKind, TableIdentity] | None:
     stable, incarnation = (int(part, 16) for part in parts.groups())
     if not (stable and incarnation):
         return None
-    return kind, TableIdentity(TypeId(stable), IncarnationId(incarnation))
+    return kind, TableIdentity(TypeId(stable), TableIncarnationId(incarnation))
 
 
-def branch_ref(branch: BranchName) -> str:
+def make_ref_path(branch: BranchName) -> str:
     """The object that says which branch a name stands for.
 
-    >>> branch_ref(BranchName("team/x"))
+    >>> make_ref_path(BranchName("team/x"))
     '_refs/branches/team%2Fx.json'
     """
     return f"{BRANCHES}/{encode_name(branch)}{_JSON}"
@@ -107,7 +107,7 @@ def tag_ref(tag: str) -> str:
     return f"{TAGS}/{encode_name(tag)}{_JSON}"
 
 
-def consumer_path(consumer: str) -> str:
+def make_consumer_path(consumer: str) -> str:
     """The object that says how far a consumer of the change feed has read."""
     return f"{CONSUMERS}/{encode_name(consumer)}{_JSON}"
 
@@ -123,11 +123,11 @@ def find_name(file_name: str) -> str | None:
     return decode_name(file_name.removesuffix(_JSON)) if file_name.endswith(_JSON) else None
 
 
-def intent_path(operation: OperationId) -> str:
+def make_intent_path(operation: OperationId) -> str:
     return f"{RECOVERY}/{operation}{_JSON}"
 
 
-def quarantined_intent_path(operation: OperationId) -> str:
+def make_quarantined_intent_path(operation: OperationId) -> str:
     return f"{QUARANTINE}/{operation}{_JSON}"
 
 
@@ -139,12 +139,12 @@ def find_operation(file_name: str) -> OperationId | None:
     return OperationId(operation)
 
 
-def staging_path(staging_id: str) -> str:
+def make_staging_path(staging_id: str) -> str:
     return f"{STAGING}/{staging_id}"
 
 
-def at_work_path(note_id: str) -> str:
-    return f"{AT_WORK}/{note_id}"
+def make_write_note_path(note_id: str) -> str:
+    return f"{WRITE_NOTES}/{note_id}"
 
 
 def probe_path(probe_id: str) -> str:

@@ -46,15 +46,15 @@ def normalize_name(name: str, what: str) -> str:
 
 def normalize_new_branch(name: str) -> BranchName:
     """The name of a branch to create; `main` is always there already."""
-    return _other_than_main(name, "created")
+    return _require_other_than_main(name, "created")
 
 
 def normalize_deletable_branch(name: str) -> BranchName:
     """The name of a branch to delete; `main` cannot go."""
-    return _other_than_main(name, "deleted")
+    return _require_other_than_main(name, "deleted")
 
 
-def _other_than_main(name: str, verb: str) -> BranchName:
+def _require_other_than_main(name: str, verb: str) -> BranchName:
     branch = normalize_branch(name)
     if branch == MAIN:
         raise BadRequest(f"branch 'main' cannot be {verb}")

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.changes import (
+from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
+from omnigraph.storage.manifest.manifest_changes import (
     Publication,
     apply_publication,
     check_expectations,
 )
-from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
-from omnigraph.storage.manifest.read import ManifestVersion, after_publish, read_newest
-from omnigraph.storage.manifest.rows import Row, to_arrow
+from omnigraph.storage.manifest.manifest_rows import Row, to_arrow
+from omnigraph.storage.manifest.read import ManifestSnapshot, make_published_manifest, read_newest
 from omnigraph.storage.manifest.state import ManifestState, encode_state
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
@@ -25,11 +25,11 @@ from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.ledger import (
     LedgerState,
     compact_lineage,
-    recent_after,
+    compute_recent,
+    make_written_state,
     stage_manifest,
-    written_state,
 )
-from omnigraph.storage.tables.stage import StagedTransaction
+from omnigraph.storage.tables.stage_table import StagedTransaction
 
 RETRIES = 5
 
@@ -40,7 +40,7 @@ COMMIT_PROPERTY = "omnigraph.graph_commit_id"
 class Published:
     """The manifest after a publish, and the commit it recorded."""
 
-    manifest: ManifestVersion
+    manifest: ManifestSnapshot
     commit: Commit | None
 
 
@@ -48,7 +48,7 @@ class Published:
 class PreparedPublish:
     """A publish whose file is written; nothing refers to it yet."""
 
-    base: ManifestVersion
+    base: ManifestSnapshot
     publication: Publication
     commit: Commit | None
     state: ManifestState
@@ -58,7 +58,7 @@ class PreparedPublish:
 
 
 def prepare_publish(
-    base: ManifestVersion, ref: BranchRef, publication: Publication
+    base: ManifestSnapshot, ref: BranchRef, publication: Publication
 ) -> PreparedPublish:
     """All of a publish that others cannot see, done on the manifest at `base`.
 
@@ -91,7 +91,7 @@ def publish(
     ref: BranchRef,
     publication: Publication,
     *,
-    base: ManifestVersion | None = None,
+    base: ManifestSnapshot | None = None,
     prepared: PreparedPublish | None = None,
     before_commit: Callable[[], None] = lambda: None,
 ) -> Published:
@@ -120,14 +120,14 @@ def publish(
             prepared = prepare_publish(base, ref, publication)
         before_commit()
         try:
-            published = _swap(prepared)
+            published = _replace_state(prepared)
         except RetryableCommitConflict:
             continue
         return Published(published, prepared.commit)
     raise RowLevelCasContention(RETRIES + 1)
 
 
-def _commit(base: ManifestVersion, ref: BranchRef, publication: Publication) -> Commit | None:
+def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) -> Commit | None:
     if publication.commit is None:
         return None
     head = base.state.head_of(ref.name, ref.incarnation)
@@ -147,16 +147,16 @@ def _commit(base: ManifestVersion, ref: BranchRef, publication: Publication) -> 
     )
 
 
-def _swap(prepared: PreparedPublish) -> ManifestVersion:
+def _replace_state(prepared: PreparedPublish) -> ManifestSnapshot:
     base = prepared.base
     committed = commit_exact(prepared.staged)
-    recent = recent_after(base.ledger, prepared.lineage)
-    ledger = written_state(committed.table, prepared.rows, recent)
-    ledger = ledger if recent.num_rows else _tidied(ledger)
-    return after_publish(ledger, prepared.state, base.stamp)
+    recent = compute_recent(base.ledger, prepared.lineage)
+    ledger = make_written_state(committed.table, prepared.rows, recent)
+    ledger = ledger if recent.num_rows else _compact_history(ledger)
+    return make_published_manifest(ledger, prepared.state, base.stamp)
 
 
-def _tidied(ledger: LedgerState) -> LedgerState:
+def _compact_history(ledger: LedgerState) -> LedgerState:
     """The manifest with its small pieces of history merged, when one more came and made them many.
 
     Each costs every later publish a little. Merging changes no row, so failing to merge is no
@@ -166,4 +166,6 @@ def _tidied(ledger: LedgerState) -> LedgerState:
         merged = compact_lineage(ledger.table, uuid=str(uuid4()), properties={})
     except OmniError:
         return ledger
-    return ledger if merged is None else written_state(merged.table, ledger.rows, ledger.recent)
+    return (
+        ledger if merged is None else make_written_state(merged.table, ledger.rows, ledger.recent)
+    )

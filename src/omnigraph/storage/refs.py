@@ -14,7 +14,7 @@ import msgspec
 
 from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, StorageError
 from omnigraph.identity import MAIN, BranchName, CommitId
-from omnigraph.storage.layout import BRANCHES, branch_ref, find_branch
+from omnigraph.storage.layout import BRANCHES, find_branch, make_ref_path
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.tables.location import is_flat_name
 
@@ -86,7 +86,7 @@ def decode_ref(data: bytes, path: str) -> BranchRef:
 
 def _check_ref(ref: BranchRef, path: str) -> None:
     """Raise unless the members fit together: they become paths and versions that are opened."""
-    if path != branch_ref(ref.name):
+    if path != make_ref_path(ref.name):
         raise ManifestCorrupt(f"{path} is the record of another branch, {ref.name!r}")
     for member in ("incarnation", "parent_incarnation"):
         value = getattr(ref, member)
@@ -103,7 +103,7 @@ def _check_ref(ref: BranchRef, path: str) -> None:
 def find_ref(store: ObjectStore, name: BranchName) -> BranchRef | None:
     if name == MAIN:
         return MAIN_REF
-    path = branch_ref(name)
+    path = make_ref_path(name)
     data = store.find(path)
     return None if data is None else decode_ref(data, path)
 
@@ -130,7 +130,7 @@ def list_refs(store: ObjectStore) -> list[BranchRef]:
 def create_ref(store: ObjectStore, ref: BranchRef) -> None:
     """Make the name; after a lost answer, looking tells whether it was made."""
     try:
-        is_made = store.put_if_absent(branch_ref(ref.name), encode_ref(ref))
+        is_made = store.put_if_absent(make_ref_path(ref.name), encode_ref(ref))
     except StorageError:
         if find_ref(store, ref.name) != ref:
             raise
@@ -141,7 +141,7 @@ def create_ref(store: ObjectStore, ref: BranchRef) -> None:
 
 def forget_old_name(store: ObjectStore, ref: BranchRef) -> None:
     """Note that the name a branch had before is gone."""
-    path = branch_ref(ref.name)
+    path = make_ref_path(ref.name)
     kept = store.find_versioned(path)
     if kept is not None and decode_ref(kept.data, path) == ref:
         store.put_if_match(path, encode_ref(replace(ref, renamed_from=None)), kept.tag)
@@ -150,7 +150,7 @@ def forget_old_name(store: ObjectStore, ref: BranchRef) -> None:
 def delete_ref(store: ObjectStore, name: BranchName) -> None:
     """Remove the name; after a lost answer, looking tells whether it is gone."""
     try:
-        store.delete(branch_ref(name))
+        store.delete(make_ref_path(name))
     except StorageError:
         if find_ref(store, name) is not None:
             raise

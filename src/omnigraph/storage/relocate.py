@@ -17,7 +17,7 @@ from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import ADDRESS, MANIFEST
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.bases import relocated_version
+from omnigraph.storage.tables.base_paths import relocate_version
 from omnigraph.storage.tables.location import is_flat_name
 
 _FORMAT = 1
@@ -25,7 +25,7 @@ _FORMAT = 1
 
 def is_at_home(root: GraphRoot) -> bool:
     """Whether the branches of the graph were last written under the address it has now."""
-    return root.store.find(ADDRESS) == address_note(root.store.uri)
+    return root.store.find(ADDRESS) == encode_address_note(root.store.uri)
 
 
 def settle_in(root: GraphRoot) -> None:
@@ -44,20 +44,20 @@ def relocate(root: GraphRoot, hold: Hold) -> None:
         ManifestCorrupt: a version is not laid out as expected, or refers to files elsewhere.
     """
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-        for _ in pool.map(lambda one: _relocate(root, hold, *one), _branches(root)):
+        for _ in pool.map(lambda one: _relocate(root, hold, *one), _list_branches(root)):
             continue
-    note = address_note(root.store.uri)
+    note = encode_address_note(root.store.uri)
     if root.store.find(ADDRESS) != note:
         hold.check()
         root.store.put(ADDRESS, note)
 
 
-def address_note(uri: str) -> bytes:
+def encode_address_note(uri: str) -> bytes:
     """What is noted once every branch knows that the graph is at this address."""
     return json.dumps({"version": _FORMAT, "uri": uri}).encode()
 
 
-def _branches(root: GraphRoot) -> Iterator[tuple[str, str]]:
+def _list_branches(root: GraphRoot) -> Iterator[tuple[str, str]]:
     """Every branch of every table that has a folder: its table and its name."""
     for path in (MANIFEST, *root.table_paths()):
         for name in root.store.list_prefixes(f"{path}/tree"):
@@ -66,17 +66,17 @@ def _branches(root: GraphRoot) -> Iterator[tuple[str, str]]:
 
 
 def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> None:
-    for version in version_files(root.store, f"{path}/tree/{branch}"):
+    for version in list_version_files(root.store, f"{path}/tree/{branch}"):
         data = root.store.find(version)
         if data is None:
             continue  # removed since it was listed
-        moved = relocated_version(data, root.store.uri_of(path))
+        moved = relocate_version(data, root.store.uri_of(path))
         if moved != data:
             hold.check()
             root.store.put(version, moved)
 
 
-def version_files(store: ObjectStore, folder: str) -> list[str]:
+def list_version_files(store: ObjectStore, folder: str) -> list[str]:
     """The files of the versions in the folder of a table or of a branch."""
     names = store.list(f"{folder}/_versions")
     return [f"{folder}/_versions/{name}" for name in names if name.endswith(".manifest")]

@@ -11,16 +11,16 @@ from omnigraph.identity import EntityKind, UlidSource
 from omnigraph.settings import Settings
 from omnigraph.storage.fence.hold import Fence, Hold
 from omnigraph.storage.fence.lease import LeaseTerms
-from omnigraph.storage.fence.open import open_fence
-from omnigraph.storage.generations import known_generation
-from omnigraph.storage.layout import MANIFEST, tables_folder
-from omnigraph.storage.objects.open import open_store
+from omnigraph.storage.fence.open_fence import open_fence
+from omnigraph.storage.generations import get_known_generation
+from omnigraph.storage.layout import MANIFEST, make_tables_folder
+from omnigraph.storage.objects.open_store import open_store
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
-from omnigraph.storage.tables.handles import TableHandles
 from omnigraph.storage.tables.location import Generation, TableLocation
+from omnigraph.storage.tables.open_tables import TableHandles
 
 
-def clock_us() -> int:
+def read_clock_us() -> int:
     return time.time_ns() // 1_000
 
 
@@ -31,7 +31,7 @@ class GraphRoot:
     store: ObjectStore
     settings: Settings = field(default_factory=Settings)
     ids: UlidSource = field(default_factory=UlidSource)
-    now_us: Callable[[], int] = clock_us
+    now_us: Callable[[], int] = read_clock_us
     handles: TableHandles = field(default_factory=TableHandles, repr=False, compare=False)
 
     @classmethod
@@ -68,7 +68,7 @@ class GraphRoot:
     @property
     def generation(self) -> Generation | None:
         """That of the graph that was seen here last; None if none was seen."""
-        return known_generation(self._manifest_uri)
+        return get_known_generation(self._manifest_uri)
 
     @cached_property
     def _manifest_uri(self) -> str:
@@ -76,7 +76,7 @@ class GraphRoot:
 
     def table_paths(self) -> list[str]:
         """The folders of all tables, whether the graph knows them or not."""
-        folders = [tables_folder(kind) for kind in EntityKind]
+        folders = [make_tables_folder(kind) for kind in EntityKind]
         return [f"{at}/{name}" for at in folders for name in self.store.list_prefixes(at)]
 
     def manifest(self, branch: str | None = None) -> TableLocation:

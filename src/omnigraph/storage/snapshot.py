@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from omnigraph.errors import TypeNotFound
 from omnigraph.identity import BranchName, CommitId, TableKey
-from omnigraph.storage.manifest.read import ManifestVersion
+from omnigraph.storage.manifest.read import ManifestSnapshot
 from omnigraph.storage.manifest.state import ManifestState, SchemaContract, TableEntry
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.table import Table
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Snapshot:
 
     root: GraphRoot
     ref: BranchRef
-    manifest: ManifestVersion
+    manifest: ManifestSnapshot
 
     @property
     def branch(self) -> BranchName:

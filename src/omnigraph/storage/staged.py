@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from omnigraph.errors import AlreadyExists, OmniError
 from omnigraph.identity import CommitId, OperationId
-from omnigraph.storage.at_work import AtWork
 from omnigraph.storage.manifest.commits import Commit, MergedState, MergedTable
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.intent import OPERATION_PROPERTY
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.branches import create_branch, delete_branch
-from omnigraph.storage.tables.handle import Table, open_table
-from omnigraph.storage.tables.stage import StagedTransaction
+from omnigraph.storage.tables.lance_branches import create_branch, delete_branch
+from omnigraph.storage.tables.stage_table import StagedTransaction
+from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.write_notes import WriteNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Ticket:
     commit_id: CommitId
     rollback_commit_id: CommitId
     created_at: int
-    at_work: AtWork | None = None
+    write_note: WriteNote | None = None
     """What protects its files from cleanup, if it may take long; otherwise its youth does."""
 
     @property
@@ -35,11 +35,11 @@ class Ticket:
         return {OPERATION_PROPERTY: self.operation_id}
 
 
-def mint_ticket(snapshot: Snapshot, at_work: AtWork | None = None) -> Ticket:
-    """The ids of a write; `at_work` is a note that was left before its first file."""
+def mint_ticket(snapshot: Snapshot, write_note: WriteNote | None = None) -> Ticket:
+    """The ids of a write; `write_note` is a note that was left before its first file."""
     operation, commit, rollback = snapshot.root.ids.take(3)
     now = snapshot.root.now_us()
-    return Ticket(OperationId(operation), CommitId(commit), CommitId(rollback), now, at_work)
+    return Ticket(OperationId(operation), CommitId(commit), CommitId(rollback), now, write_note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def drop_fork(writable: Writable) -> None:
 
 
 @contextmanager
-def forks_dropped_on_failure(tables: Iterable[StagedTable]) -> Iterator[None]:
+def drop_forks_on_failure(tables: Iterable[StagedTable]) -> Iterator[None]:
     """Leave no fork of a write that fails before it is announced."""
     try:
         yield

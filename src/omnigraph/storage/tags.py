@@ -43,7 +43,7 @@ class Tag:
         }
 
 
-class _Record(msgspec.Struct, frozen=True):
+class _TagRecord(msgspec.Struct, frozen=True):
     """The object of a tag as it is kept."""
 
     version: int
@@ -135,7 +135,7 @@ def delete_tag(root: GraphRoot, name: str) -> Tag:
 
 def _decode(data: bytes, path: str) -> Tag:
     try:
-        record = msgspec.json.decode(data, type=_Record)
+        record = msgspec.json.decode(data, type=_TagRecord)
     except msgspec.DecodeError as error:
         raise ManifestCorrupt(f"{path} is not the record of a tag: {error}") from error
     if record.version != _FORMAT:

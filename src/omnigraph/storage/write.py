@@ -23,13 +23,15 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import CommitId
-from omnigraph.storage.branches import finish_rename
+from omnigraph.storage.compaction_only import is_only_compacted
+from omnigraph.storage.concurrent_calls import ConcurrentCalls
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.changes import ExactHead, Publication, SetVersion
-from omnigraph.storage.manifest.read import History, ManifestVersion, read_newest
+from omnigraph.storage.first_seen import list_removable_paths
+from omnigraph.storage.graph_branches import finish_rename
+from omnigraph.storage.manifest.manifest_changes import ExactHead, Publication, SetVersion
+from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.publish import Published, prepare_publish, publish
-from omnigraph.storage.rearranged import is_only_rearranged
 from omnigraph.storage.recovery.intent import (
     Intent,
     TableIntent,
@@ -37,17 +39,20 @@ from omnigraph.storage.recovery.intent import (
     delete_intent,
     write_intent,
 )
-from omnigraph.storage.recovery.revoke import revoke_late_effects
-from omnigraph.storage.recovery.settle import contract_hash, settle, settle_all, shows_targets
+from omnigraph.storage.recovery.resolve_intents import (
+    hash_contract,
+    is_showing_targets,
+    settle,
+    settle_all,
+)
+from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
 from omnigraph.storage.refs import find_ref
-from omnigraph.storage.side_by_side import SideBySide
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import Merging, StagedTable, Ticket, forks_dropped_on_failure
+from omnigraph.storage.staged import Merging, StagedTable, Ticket, drop_forks_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
-from omnigraph.storage.tables.handle import open_table
-from omnigraph.storage.tables.presence import find_missing_staged, staged_paths
-from omnigraph.storage.tables.wholeness import STAGED_FILES
-from omnigraph.storage.unreferenced import listed_paths
+from omnigraph.storage.tables.file_integrity import STAGED_FILES
+from omnigraph.storage.tables.presence import find_missing_staged, list_staged_paths
+from omnigraph.storage.tables.table import open_table
 
 LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
@@ -91,23 +96,23 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
         RecoveryRequired: an interrupted write, this one or another, could not be settled.
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
-    snapshot, intent = request.snapshot, _intent(request)
-    with forks_dropped_on_failure(request.tables):
+    snapshot, intent = request.snapshot, _make_intent(request)
+    with drop_forks_on_failure(request.tables):
         settle_all(snapshot.root, hold, snapshot.ref)
         finish_rename(snapshot.root, hold, snapshot.ref)
-        newest = revalidate(snapshot, request.expected_head)
+        newest = require_unmoved(snapshot, request.expected_head)
         _require_source(request)
         _require_files(request)
         hold.check()
         if request.tables:
             write_intent(snapshot.root.store, intent)
     if not request.tables:
-        publication = _publication(request, intent, ())
+        publication = _make_publication(request, intent, ())
         return publish(
             snapshot.root, snapshot.ref, publication, base=newest, before_commit=hold.check
         )
-    with SideBySide(snapshot.root.settings.write_concurrency) as beside:
-        return _effects(request, hold, intent, newest, beside)
+    with ConcurrentCalls(snapshot.root.settings.write_concurrency) as beside:
+        return _apply_effects(request, hold, intent, newest, beside)
 
 
 def _require_files(request: WriteRequest) -> None:
@@ -116,17 +121,17 @@ def _require_files(request: WriteRequest) -> None:
     Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
     now stays until the write has announced it.
     """
-    if request.ticket.at_work is not None:
-        request.ticket.at_work.check()
+    if request.ticket.write_note is not None:
+        request.ticket.write_note.check()
     # Where the fence is a lease, a cleanup that lost it may still be about to remove what it has
     # listed. What is not listed it will never touch.
     store = request.snapshot.root.store
-    listed = frozenset() if store.kind is StoreKind.LOCAL else listed_paths(store)
+    listed = frozenset() if store.kind is StoreKind.LOCAL else list_removable_paths(store)
     for table in request.tables:
         missing = find_missing_staged(table.transaction)
         if missing is None:
             path = table.entry.path
-            staged = (f"{path}/{name}" for name in staged_paths(table.transaction))
+            staged = (f"{path}/{name}" for name in list_staged_paths(table.transaction))
             missing = next((name for name in staged if name in listed), None)
         if missing is not None:
             raise ReadSetChanged(STAGED_FILES, f"{table.entry.table_key}: {missing}", None)
@@ -151,7 +156,7 @@ def _require_source(request: WriteRequest) -> None:
         open_table(root.location(path, change.owner_branch), change.version)
 
 
-def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestVersion:
+def require_unmoved(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestSnapshot:
     """The newest manifest; raises unless the branch still is what the snapshot saw."""
     ref = find_ref(snapshot.root.store, snapshot.branch)
     if ref is None:
@@ -165,18 +170,18 @@ def revalidate(snapshot: Snapshot, expected_head: CommitId | None = None) -> Man
         raise ReadSetChanged("graph", before.name, after.name)
     if expected_head is not None and now.head != expected_head:
         raise PreconditionFailed(snapshot.branch, expected_head, now.head)
-    change = _first_change(snapshot, now)
+    change = _find_first_change(snapshot, now)
     if change is None:
         return now.manifest
-    if is_only_rearranged(snapshot, now):
+    if is_only_compacted(snapshot, now):
         raise ReadSetChanged(MAINTENANCE, str(snapshot.manifest_version), str(now.manifest_version))
     raise change
 
 
-def _first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | None:
+def _find_first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | None:
     if now.own_head != snapshot.own_head:
         return ReadSetChanged(f"graph_head:{snapshot.branch}", snapshot.own_head, now.own_head)
-    before, after = contract_hash(snapshot.state), contract_hash(now.state)
+    before, after = hash_contract(snapshot.state), hash_contract(now.state)
     if before != after:
         return ReadSetChanged("schema_contract", before, after)
     for key, entry in now.entries.items():
@@ -186,39 +191,42 @@ def _first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | None:
     return None
 
 
-def _effects(
+def _apply_effects(
     request: WriteRequest,
     hold: Hold,
     intent: Intent,
-    newest: ManifestVersion,
-    beside: SideBySide,
+    newest: ManifestSnapshot,
+    beside: ConcurrentCalls,
 ) -> Published:
     root, ref = request.snapshot.root, request.snapshot.ref
     try:
         moving = [_start_moving(table, hold, beside) for table in request.tables]
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
-        prepared = prepare_publish(newest, ref, _publication(request, intent, _planned(request)))
+        prepared = prepare_publish(
+            newest, ref, _make_publication(request, intent, _plan_state(request))
+        )
         moved = tuple(
-            _moved(request.snapshot, *one) for one in zip(request.tables, moving, strict=True)
+            _commit_moved(request.snapshot, *one)
+            for one in zip(request.tables, moving, strict=True)
         )
         published = publish(
             root,
             ref,
-            _publication(request, intent, moved),
+            _make_publication(request, intent, moved),
             base=newest,
             prepared=prepared,
             before_commit=hold.check,
         )
     except OmniError as error:
         beside.wait()
-        return _after_failure(request, hold, intent, error)
+        return _handle_failure(request, hold, intent, error)
     _forget(request, intent)
     return published
 
 
 def _start_moving(
-    table: StagedTable, hold: Hold, beside: SideBySide
+    table: StagedTable, hold: Hold, beside: ConcurrentCalls
 ) -> Callable[[], CommittedVersion]:
     """What gives the version once the table has moved."""
     hold.check()
@@ -229,23 +237,27 @@ def _start_moving(
     return lambda: committed
 
 
-def _moved(
+def _commit_moved(
     snapshot: Snapshot, table: StagedTable, finish: Callable[[], CommittedVersion]
 ) -> SetVersion:
     committed = finish()
     snapshot.root.handles.follow(table.transaction, committed.table)
-    return _shown(snapshot, table, committed.version, committed.row_count)
+    return _make_shown_change(snapshot, table, committed.version, committed.row_count)
 
 
-def _planned(request: WriteRequest) -> tuple[SetVersion, ...]:
+def _plan_state(request: WriteRequest) -> tuple[SetVersion, ...]:
     """What the tables will be shown as if all goes well."""
     return tuple(
-        _shown(request.snapshot, table, table.transaction.target_version, table.planned_rows)
+        _make_shown_change(
+            request.snapshot, table, table.transaction.target_version, table.planned_rows
+        )
         for table in request.tables
     )
 
 
-def _shown(snapshot: Snapshot, table: StagedTable, version: int, row_count: int) -> SetVersion:
+def _make_shown_change(
+    snapshot: Snapshot, table: StagedTable, version: int, row_count: int
+) -> SetVersion:
     return SetVersion(
         table.entry.identity,
         table.entry.table_key,
@@ -270,7 +282,7 @@ def _forget(request: WriteRequest, intent: Intent) -> None:
         return
 
 
-def _after_failure(
+def _handle_failure(
     request: WriteRequest, hold: Hold, intent: Intent, error: OmniError
 ) -> Published:
     """Settle our own failed write at once: we hold the fence and know that it is over.
@@ -304,7 +316,7 @@ def _find_published(request: WriteRequest, intent: Intent) -> Published | None:
     try:
         manifest = read_newest(request.snapshot.manifest.location)
         if not intent.records_commit:
-            return Published(manifest, None) if shows_targets(manifest.state, intent) else None
+            return Published(manifest, None) if is_showing_targets(manifest.state, intent) else None
         commit = History().find_commit(manifest, request.ticket.commit_id)
     except OmniError:
         return None
@@ -325,7 +337,7 @@ def _explain_drift(request: WriteRequest, hold: Hold) -> ReadSetChanged:
     return ReadSetChanged("tables", None, "moved by another writer")
 
 
-def _publication(
+def _make_publication(
     request: WriteRequest, intent: Intent, changes: tuple[SetVersion, ...]
 ) -> Publication:
     entries = [table.entry for table in request.tables]
@@ -339,7 +351,7 @@ def _publication(
     )
 
 
-def _intent(request: WriteRequest) -> Intent:
+def _make_intent(request: WriteRequest) -> Intent:
     snapshot, ticket, merging = request.snapshot, request.ticket, request.merging
     return Intent(
         operation_id=ticket.operation_id,
@@ -347,13 +359,13 @@ def _intent(request: WriteRequest) -> Intent:
         writer_kind=request.kind,
         branch=snapshot.branch,
         incarnation=snapshot.ref.incarnation,
-        tables=tuple(_table_intent(table) for table in request.tables),
+        tables=tuple(_make_table_intent(table) for table in request.tables),
         commit_id=ticket.commit_id,
         rollback_commit_id=ticket.rollback_commit_id,
         actor_id=request.actor_id,
         created_at=ticket.created_at,
         own_head=snapshot.own_head,
-        contract_hash=contract_hash(snapshot.state),
+        contract_hash=hash_contract(snapshot.state),
         records_commit=request.records_commit,
         origin=request.origin,
         merged_parent_commit_id=request.merged_parent,
@@ -365,7 +377,7 @@ def _intent(request: WriteRequest) -> Intent:
     )
 
 
-def _table_intent(table: StagedTable) -> TableIntent:
+def _make_table_intent(table: StagedTable) -> TableIntent:
     return TableIntent(
         identity=table.entry.identity,
         table_key=table.entry.table_key,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError, SchemaBreaksQueries
 from omnigraph.plan.bind import bind_query
-from omnigraph.plan.descriptor import JsonObject, catalog_entry
+from omnigraph.plan.descriptor import JsonObject, describe_query
 from omnigraph.plan.nodes import Plan
 from omnigraph.stored_queries.registry import QueryRegistry, StoredQuery
 
@@ -78,7 +78,7 @@ def describe_queries(registry: QueryRegistry, catalog: Catalog) -> dict[str, Jso
             plan: Plan | None = bind_query(one.declaration, catalog, one.source)
         except CompileError:
             plan = None
-        entries[one.name] = catalog_entry(one.declaration, plan)
+        entries[one.name] = describe_query(one.declaration, plan)
     return entries
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph.errors import BadRequest, CompileError, Diagnostic
-from omnigraph.language.query.ast import MutationBody, QueryDecl
-from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.query.query_ast import MutationBody, QueryDecl
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 
 SUFFIX = ".gq"

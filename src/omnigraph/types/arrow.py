@@ -37,7 +37,7 @@ _SCALARS = {
 }
 
 
-class DeclaredProperty(Protocol):
+class ColumnProperty(Protocol):
     """What a column needs to know of a property of the schema."""
 
     @property
@@ -48,7 +48,7 @@ class DeclaredProperty(Protocol):
     def type(self) -> PropertyType: ...
 
 
-def arrow_type(type: PropertyType) -> pa.DataType:
+def to_arrow_type(type: PropertyType) -> pa.DataType:
     """The Arrow type that holds values of a property type."""
     if type.is_vector:
         return pa.list_(pa.field("item", pa.float32(), nullable=True), type.dimension)
@@ -56,25 +56,25 @@ def arrow_type(type: PropertyType) -> pa.DataType:
     return pa.list_(pa.field("item", scalar, nullable=True)) if type.is_list else scalar
 
 
-def arrow_field(property: DeclaredProperty) -> pa.Field:
+def to_arrow_field(property: ColumnProperty) -> pa.Field:
     """The column of one property, marked with its stable id."""
     return pa.field(
         property.name,
-        arrow_type(property.type),
+        to_arrow_type(property.type),
         nullable=property.type.nullable,
         metadata={STABLE_PROPERTY_ID: str(property.id).encode()},
     )
 
 
-def stable_property_id(field: pa.Field) -> int | None:
+def get_property_id(field: pa.Field) -> int | None:
     """The property id a column was marked with; `None` for columns that are no property."""
     text = (field.metadata or {}).get(STABLE_PROPERTY_ID)
     return None if text is None else int(text)
 
 
-def entity_schema(kind: EntityKind, properties: Iterable[DeclaredProperty]) -> pa.Schema:
+def build_entity_schema(kind: EntityKind, properties: Iterable[ColumnProperty]) -> pa.Schema:
     """The columns of a table in physical order: `id`, the ends of an edge, properties by name."""
     structural = ("id", "src", "dst") if kind is EntityKind.EDGE else ("id",)
     fields = [pa.field(name, pa.string(), nullable=False) for name in structural]
-    fields += [arrow_field(p) for p in sorted(properties, key=lambda p: p.name)]
+    fields += [to_arrow_field(p) for p in sorted(properties, key=lambda p: p.name)]
     return pa.schema(fields)

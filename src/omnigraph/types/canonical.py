@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.types.arrow import arrow_type
+from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
-from omnigraph.types.temporal import epoch_days, epoch_milliseconds
+from omnigraph.types.temporal import to_epoch_days, to_epoch_milliseconds
 
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 _ESCAPE = re.compile(_NEEDS_ESCAPE)
 
 
-def canonical_string(value: object, type: PropertyType) -> str:
+def encode_canonical(value: object, type: PropertyType) -> str:
     """The canonical string of one stored value, given as the Python value of its column."""
     _require_scalar(type)
     match value:
@@ -34,36 +34,36 @@ def canonical_string(value: object, type: PropertyType) -> str:
         case str():
             return value
         case datetime():
-            return str(epoch_milliseconds(value))
+            return str(to_epoch_milliseconds(value))
         case date():
-            return str(epoch_days(value))
+            return str(to_epoch_days(value))
         case int() if type.scalar in INTEGERS:
             return str(value)
         case int() | float() if type.scalar in FLOATS:
-            return _float_string(float(value), type)
+            return _encode_float(float(value), type)
         case _:
             raise AssertionError(f"{value!r} is not a stored value of {type}")
 
 
-def canonical_strings(array: pa.Array, type: PropertyType) -> pa.StringArray:
+def encode_canonical_column(array: pa.Array, type: PropertyType) -> pa.StringArray:
     """The canonical strings of a stored column; null stays null."""
     _require_scalar(type)
-    assert array.type == arrow_type(type), f"{array.type} does not hold {type}"
+    assert array.type == to_arrow_type(type), f"{array.type} does not hold {type}"
     if type.scalar is Scalar.DATE:
         array = array.cast(pa.int32())
     elif type.scalar is Scalar.DATETIME:
         array = array.cast(pa.int64())
     elif type.scalar in FLOATS:
-        return _float_strings(array)
+        return _encode_floats(array)
     return array.cast(pa.string())
 
 
-def composite_id(parts: Sequence[str]) -> str:
+def encode_composite_id(parts: Sequence[str]) -> str:
     """The id of a composite key: a compact JSON array of canonical strings."""
     return json.dumps(list(parts), ensure_ascii=False, separators=(",", ":"))
 
 
-def composite_ids(parts: Sequence[pa.StringArray]) -> pa.StringArray:
+def encode_composite_ids(parts: Sequence[pa.StringArray]) -> pa.StringArray:
     """The ids of a composite key, from the canonical strings of its members in id order.
 
     A row with a null member gives null.
@@ -71,7 +71,7 @@ def composite_ids(parts: Sequence[pa.StringArray]) -> pa.StringArray:
     assert parts, "a composite key has members"
     pieces: list[pa.Array | str] = ['["']
     for part in parts:
-        pieces += [_escaped(part), '","']
+        pieces += [_escape_texts(part), '","']
     pieces[-1] = '"]'
     return pc.binary_join_element_wise(*pieces, "")
 
@@ -81,32 +81,32 @@ def _require_scalar(type: PropertyType) -> None:
         raise ValueRefused(f"unsupported column type {type.display(nullable=False)}")
 
 
-def _float_string(value: float, type: PropertyType) -> str:
+def _encode_float(value: float, type: PropertyType) -> str:
     if not math.isfinite(value):
         raise ValueRefused("non-finite number has no canonical string")
     if value == 0:
         return "0"
     # The shortest digits differ by width: 0.1 in 32 bits is not 0.1 in 64 bits.
     digits = str(np.float32(value)) if type.scalar is Scalar.F32 else repr(value)
-    return _positional(digits)
+    return _encode_positional(digits)
 
 
-def _float_strings(array: pa.Array) -> pa.StringArray:
+def _encode_floats(array: pa.Array) -> pa.StringArray:
     """Shortest digits by Arrow, which knows the width; only exponents are rewritten here."""
     if pc.any(pc.invert(pc.is_finite(array))).as_py():
         raise ValueRefused("non-finite number has no canonical string")
     zero = pc.equal(array, pa.scalar(0, array.type))
     texts = pc.if_else(zero, "0", array.cast(pa.string()))
-    return _rewrite(texts, pc.match_substring(texts, "e"), _positional)
+    return _rewrite(texts, pc.match_substring(texts, "e"), _encode_positional)
 
 
-def _positional(digits: str) -> str:
+def _encode_positional(digits: str) -> str:
     """Digits without an exponent and without a fraction of zeros."""
     text = format(Decimal(digits), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _escaped(texts: pa.StringArray) -> pa.StringArray:
+def _escape_texts(texts: pa.StringArray) -> pa.StringArray:
     """The inside of each text as a JSON string; most texts are it already."""
     return _rewrite(texts, pc.match_substring_regex(texts, _NEEDS_ESCAPE), escape_json)
 

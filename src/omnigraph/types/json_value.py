@@ -11,11 +11,11 @@ import math
 import struct
 from datetime import date, datetime
 
-from omnigraph.types.problems import ValueRefused, json_kind, quoted
+from omnigraph.types.problems import ValueRefused, name_json_kind, quote_for_message
 from omnigraph.types.property import INTEGER_BOUNDS, PropertyType, Scalar
 from omnigraph.types.temporal import (
-    date_of_days,
-    datetime_of_milliseconds,
+    from_epoch_days,
+    from_epoch_milliseconds,
     parse_date,
     parse_datetime,
 )
@@ -43,37 +43,37 @@ def convert_value(value: object, wanted: PropertyType) -> Stored | None:
         return None
     if wanted.is_vector:
         assert wanted.dimension is not None, "a vector has a dimension"
-        return list(_vector(value, wanted.dimension))
+        return list(_convert_vector(value, wanted.dimension))
     if wanted.is_list:
         return _list(value, wanted.element())
-    return _scalar(value, wanted.scalar)
+    return _convert_scalar(value, wanted.scalar)
 
 
-def _scalar(value: object, scalar: Scalar) -> Stored:
+def _convert_scalar(value: object, scalar: Scalar) -> Stored:
     match scalar:
         case Scalar.STRING:
-            return _text(value)
+            return _convert_text(value)
         case Scalar.BOOL:
             if isinstance(value, bool):
                 return value
-            raise _expected("true or false", value)
+            raise _raise_expected("true or false", value)
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
-            return _integer(value, scalar)
+            return _convert_integer(value, scalar)
         case Scalar.F32 | Scalar.F64:
-            return finite_float(value, scalar)
+            return convert_finite_float(value, scalar)
         case Scalar.DATE:
-            return _date(value)
+            return _convert_date(value)
         case Scalar.DATETIME:
-            return _datetime(value)
+            return _convert_datetime(value)
         case Scalar.BLOB:
-            return blob(_text(value))
+            return decode_blob(_convert_text(value))
         case Scalar.VECTOR:
             raise AssertionError("a vector is not a scalar")
 
 
-def _text(value: object) -> str:
+def _convert_text(value: object) -> str:
     if not isinstance(value, str):
-        raise _expected("a string", value)
+        raise _raise_expected("a string", value)
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -81,9 +81,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _integer(value: object, scalar: Scalar) -> int:
+def _convert_integer(value: object, scalar: Scalar) -> int:
     if not _is_integer(value):
-        raise _expected("an integer", value)
+        raise _raise_expected("an integer", value)
     assert isinstance(value, int)
     low, high = INTEGER_BOUNDS[scalar]
     if not low <= value <= high:
@@ -91,10 +91,10 @@ def _integer(value: object, scalar: Scalar) -> int:
     return value
 
 
-def finite_float(value: object, scalar: Scalar) -> float:
+def convert_finite_float(value: object, scalar: Scalar) -> float:
     """A number rounded to the width of its type; refused if it is not finite there."""
     if not (isinstance(value, float) or _is_integer(value)):
-        raise _expected("a number", value)
+        raise _raise_expected("a number", value)
     assert isinstance(value, int | float)
     try:
         number = float(value)
@@ -116,50 +116,50 @@ def round_to_float32(value: float) -> float:
     return rounded
 
 
-def _date(value: object) -> date:
+def _convert_date(value: object) -> date:
     if isinstance(value, str):
         return parse_date(value)
     if _is_integer(value):
         assert isinstance(value, int)
-        return date_of_days(value)
-    raise _expected("a date string or integer days", value)
+        return from_epoch_days(value)
+    raise _raise_expected("a date string or integer days", value)
 
 
-def _datetime(value: object) -> datetime:
+def _convert_datetime(value: object) -> datetime:
     if isinstance(value, str):
         return parse_datetime(value)
     if _is_integer(value):
         assert isinstance(value, int)
-        return datetime_of_milliseconds(value)
-    raise _expected("a timestamp string or integer milliseconds", value)
+        return from_epoch_milliseconds(value)
+    raise _raise_expected("a timestamp string or integer milliseconds", value)
 
 
 def _list(value: object, element: PropertyType) -> list[object]:
     if not isinstance(value, list):
-        raise ValueRefused(f"expects a JSON array, got {json_kind(value)}")
-    return [_item(item, index, element) for index, item in enumerate(value)]
+        raise ValueRefused(f"expects a JSON array, got {name_json_kind(value)}")
+    return [_convert_item(item, index, element) for index, item in enumerate(value)]
 
 
-def _item(value: object, index: int, element: PropertyType) -> Stored:
+def _convert_item(value: object, index: int, element: PropertyType) -> Stored:
     if value is None:
         raise ValueRefused(f"null or invalid item at {index}: null")
     try:
-        return _scalar(value, element.scalar)
+        return _convert_scalar(value, element.scalar)
     except ValueRefused as refused:
         raise ValueRefused(f"null or invalid item at {index}: {refused.reason}") from None
 
 
-def _vector(value: object, dimension: int) -> list[float]:
+def _convert_vector(value: object, dimension: int) -> list[float]:
     if not isinstance(value, list):
-        raise ValueRefused(f"expects a JSON array, got {json_kind(value)}")
+        raise ValueRefused(f"expects a JSON array, got {name_json_kind(value)}")
     if len(value) != dimension:
         raise ValueRefused(f"expects {dimension} dimensions, got {len(value)}")
     if not all(isinstance(item, float) or _is_integer(item) for item in value):
         raise ValueRefused("vector elements must be numeric")
-    return [finite_float(item, Scalar.F32) for item in value]
+    return [convert_finite_float(item, Scalar.F32) for item in value]
 
 
-def blob(text: str) -> Blob:
+def decode_blob(text: str) -> Blob:
     """A blob from its JSON text: bytes behind `base64:`, otherwise the address of a file."""
     if not text.startswith(BASE64_PREFIX):
         if not text:
@@ -173,7 +173,9 @@ def blob(text: str) -> Blob:
     # The decoder lets stray padding and unused bits pass; one value must have one spelling.
     last = data[len(data) - 1 - (len(data) - 1) % 3 :] if data else b""
     if not encoded.endswith(binascii.b2a_base64(last, newline=False).decode()):
-        raise ValueRefused(f"invalid base64: {quoted(encoded[-4:])} is not a proper ending")
+        raise ValueRefused(
+            f"invalid base64: {quote_for_message(encoded[-4:])} is not a proper ending"
+        )
     return {"data": data, "uri": None}
 
 
@@ -181,5 +183,5 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _expected(what: str, value: object) -> ValueRefused:
-    return ValueRefused(f"expects {what}, got {json_kind(value)}")
+def _raise_expected(what: str, value: object) -> ValueRefused:
+    return ValueRefused(f"expects {what}, got {name_json_kind(value)}")

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from omnigraph.errors import RowProblem
 from omnigraph.identity import TableKey
 from omnigraph.types.jsonl_block import TypedBatch, read_block
-from omnigraph.types.jsonl_types import ReadOptions, TypeSpec, record_types
+from omnigraph.types.jsonl_types import LineOptions, TypeSpec, build_record_types
 
 BLOCK_LINES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_STRICT = ReadOptions()
+_STRICT = LineOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def parse_lines(
     file: str | None = None,
     first_line: int = 1,
     at_file_start: bool = True,
-    options: ReadOptions = _STRICT,
+    options: LineOptions = _STRICT,
 ) -> ParsedLines:
     """The rows of whole lines of input, and the problems of those that do not fit.
 
@@ -77,7 +77,7 @@ def parse_lines(
         options: How strict to be about what is left out, and what to report.
     """
     lines = _split(data, at_file_start=at_file_start)
-    types = record_types(tuple(specs))
+    types = build_record_types(tuple(specs))
     collected = _Collected(options.max_problems)
     for start in range(0, len(lines), BLOCK_LINES):
         first = first_line + start
@@ -117,11 +117,11 @@ class _Collected:
                 self._problems.append(problem)
 
     def result(self, line_count: int) -> ParsedLines:
-        rows = {key: _typed_rows(self._batches[key]) for key in sorted(self._batches)}
+        rows = {key: _convert_typed_rows(self._batches[key]) for key in sorted(self._batches)}
         return ParsedLines(rows, line_count, tuple(self._problems), dict(self._counts))
 
 
-def _typed_rows(batches: list[tuple[TypedBatch, pa.Array]]) -> TypedRows:
+def _convert_typed_rows(batches: list[tuple[TypedBatch, pa.Array]]) -> TypedRows:
     presence = [batch.presence for batch, _ in batches if batch.presence is not None]
     return TypedRows(
         batches[0][0].spec,

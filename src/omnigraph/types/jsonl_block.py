@@ -21,20 +21,25 @@ from msgspec import UNSET, UnsetType
 
 from omnigraph.errors import RowProblem
 from omnigraph.identity import EntityKind
-from omnigraph.types.from_json import convert_column, required_errors
-from omnigraph.types.jsonl_examine import LineRefused, bad_value, examine, missing_value
-from omnigraph.types.jsonl_scan import limit_problem, member_bounds
+from omnigraph.types.from_json import convert_column, find_required_errors
+from omnigraph.types.jsonl_examine import (
+    LineRefused,
+    examine_line,
+    make_bad_value,
+    make_missing_value,
+)
+from omnigraph.types.jsonl_scan import bound_members, check_limits
 from omnigraph.types.jsonl_types import (
     NO_DATA,
     EdgeEnvelope,
+    LineOptions,
     NodeEnvelope,
     PropertySpec,
-    ReadOptions,
     RecordType,
     RecordTypes,
     TypeSpec,
 )
-from omnigraph.types.nested import Flags, Integers
+from omnigraph.types.list_columns import Flags, Integers
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
@@ -65,7 +70,7 @@ class _Block:
 
     lines: list[bytes]
     types: RecordTypes
-    options: ReadOptions
+    options: LineOptions
     problems: list[tuple[int, RowProblem]] = field(default_factory=list)
 
     def refuse(self, index: int, problem: RowProblem) -> None:
@@ -85,7 +90,7 @@ class _Group:
         self.envelopes.append(envelope)
         self.records.append(record)
 
-    def sorted(self) -> _Group:
+    def sort_rows(self) -> _Group:
         """In the order of lines, after late additions."""
         order = sorted(range(len(self.indexes)), key=self.indexes.__getitem__)
         return _Group(
@@ -96,14 +101,14 @@ class _Group:
 
 
 def read_block(
-    lines: Sequence[bytes], types: RecordTypes, options: ReadOptions
+    lines: Sequence[bytes], types: RecordTypes, options: LineOptions
 ) -> tuple[list[TypedBatch], list[tuple[int, RowProblem]]]:
     """The good rows by type, and the problems of the other lines, in the order of lines."""
     block = _Block(list(lines), types, options)
     _drop_oversized(block)
     groups = _decode(block)
-    bounds = member_bounds(block.lines)
-    batches = [_batch(type, group, bounds, block) for type, group in groups.items()]
+    bounds = bound_members(block.lines)
+    batches = [_build_batch(type, group, bounds, block) for type, group in groups.items()]
     # Sorting is stable: the problems of one line stay in the order of its properties.
     return batches, sorted(block.problems, key=lambda found: found[0])
 
@@ -114,7 +119,7 @@ def _drop_oversized(block: _Block) -> None:
     if max(map(len, block.lines), default=0) <= harmless:
         return
     for index, line in enumerate(block.lines):
-        problem = limit_problem(line, limits) if len(line) > harmless else None
+        problem = check_limits(line, limits) if len(line) > harmless else None
         if problem:
             block.refuse(index, problem)
             block.lines[index] = b""
@@ -139,7 +144,7 @@ def _decode(block: _Block) -> dict[RecordType, _Group]:
         else:
             groups[type].add(index, envelope, record)
     late = {_add_suspect(index, groups, block) for index in suspects}
-    return {type: group.sorted() if type in late else group for type, group in groups.items()}
+    return {type: group.sort_rows() if type in late else group for type, group in groups.items()}
 
 
 def _add_suspect(index: int, groups: dict[RecordType, _Group], block: _Block) -> RecordType | None:
@@ -159,7 +164,7 @@ def _add_suspect(index: int, groups: dict[RecordType, _Group], block: _Block) ->
 
 def _add_examined(index: int, groups: dict[RecordType, _Group], block: _Block) -> RecordType | None:
     try:
-        found = examine(block.lines[index], block.types, partial=block.options.partial)
+        found = examine_line(block.lines[index], block.types, partial=block.options.partial)
     except LineRefused as refused:
         for problem in refused.problems:
             block.refuse(index, problem)
@@ -170,18 +175,18 @@ def _add_examined(index: int, groups: dict[RecordType, _Group], block: _Block) -
     return found.type
 
 
-def _batch(type: RecordType, group: _Group, bounds: Integers, block: _Block) -> TypedBatch:
+def _build_batch(type: RecordType, group: _Group, bounds: Integers, block: _Block) -> TypedBatch:
     """The columns of one type, without the rows that have a problem."""
     spec, indexes = type.spec, np.array(group.indexes, np.int64)
     ids, absent_id = _take(group.records, type.id)
     taken = [_take(group.records, value) for value in type.values]
     absent = [absent_id, *(missing for _, missing in taken)]
-    refused = _repeated(group, bounds[indexes], absent, spec, block)
+    refused = _find_repeated(group, bounds[indexes], absent, spec, block)
     repeated = frozenset(refused)
-    columns = _structural_columns(spec, group, ids)
+    columns = _build_structural_columns(spec, group, ids)
     for wanted, (values, missing) in zip(spec.properties, taken, strict=True):
         excused = missing if wanted.has_default or block.options.partial else None
-        columns[wanted.name], problems = _property(wanted, values, excused)
+        columns[wanted.name], problems = _build_property(wanted, values, excused)
         for row, problem in problems:
             if row not in repeated:
                 id = columns["id"][row].as_py()
@@ -189,7 +194,7 @@ def _batch(type: RecordType, group: _Group, bounds: Integers, block: _Block) -> 
                 block.refuse(group.indexes[row], known)
                 refused.add(row)
     batch = pa.RecordBatch.from_pydict(columns)
-    presence = _presence(spec, absent[1:], len(ids)) if block.options.with_presence else None
+    presence = _read_presence(spec, absent[1:], len(ids)) if block.options.with_presence else None
     return _keep(TypedBatch(spec, batch, pa.array(indexes), presence), refused)
 
 
@@ -204,7 +209,7 @@ def _take(
     return [None if v is UNSET else v for v in values], absent
 
 
-def _repeated(
+def _find_repeated(
     group: _Group, bounds: Integers, absent: list[Flags | None], spec: TypeSpec, block: _Block
 ) -> set[int]:
     """The rows whose lines have a member twice; those are refused here."""
@@ -225,7 +230,9 @@ def _repeated(
     return refused
 
 
-def _structural_columns(spec: TypeSpec, group: _Group, ids: list[object]) -> dict[str, pa.Array]:
+def _build_structural_columns(
+    spec: TypeSpec, group: _Group, ids: list[object]
+) -> dict[str, pa.Array]:
     columns = {"id": pa.array(ids, pa.string())}
     if spec.kind is EntityKind.EDGE:
         for end in ("src", "dst"):
@@ -233,20 +240,20 @@ def _structural_columns(spec: TypeSpec, group: _Group, ids: list[object]) -> dic
     return columns
 
 
-def _property(
+def _build_property(
     wanted: PropertySpec, values: list[object], excused: Flags | None
 ) -> tuple[pa.Array, list[tuple[int, RowProblem]]]:
     """The column of one property, and its problems by row; `excused` rows may lack a value."""
     converted = convert_column(values, wanted.type)
     wrong = dict(converted.errors)
-    problems = [(row, bad_value(reason, wanted)) for row, reason in wrong.items()]
+    problems = [(row, make_bad_value(reason, wanted)) for row, reason in wrong.items()]
     may_lack = None if excused is None else pa.array(excused)
-    lacking = required_errors(converted.array, wanted.name, wanted.type, may_lack)
-    problems += [(row, missing_value(wanted)) for row, _ in lacking if row not in wrong]
+    lacking = find_required_errors(converted.array, wanted.name, wanted.type, may_lack)
+    problems += [(row, make_missing_value(wanted)) for row, _ in lacking if row not in wrong]
     return converted.array, problems
 
 
-def _presence(spec: TypeSpec, absent: list[Flags | None], count: int) -> pa.RecordBatch | None:
+def _read_presence(spec: TypeSpec, absent: list[Flags | None], count: int) -> pa.RecordBatch | None:
     if not absent:
         # A batch without columns has no rows either, and would not match the others.
         return None

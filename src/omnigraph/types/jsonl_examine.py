@@ -15,9 +15,9 @@ from omnigraph.types.jsonl_types import PropertySpec, RecordType, RecordTypes, T
 from omnigraph.types.problems import (
     ProblemCode,
     ValueRefused,
-    json_kind,
-    quoted,
-    required_reason,
+    explain_required,
+    name_json_kind,
+    quote_for_message,
 )
 from omnigraph.types.reserved import STORAGE_FIELDS, STRUCTURAL_FIELDS
 from omnigraph.types.strict_json import parse_json
@@ -29,7 +29,7 @@ _ENVELOPE_FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ExaminedLine:
     """A line that is right after all: its type, its ends if it is an edge, and its data."""
 
     type: RecordType
@@ -46,7 +46,7 @@ class LineRefused(Exception):
         super().__init__(self.problems)
 
 
-def examine(line: bytes, types: RecordTypes, *, partial: bool) -> Examined:
+def examine_line(line: bytes, types: RecordTypes, *, partial: bool) -> ExaminedLine:
     """What the line holds; raises `LineRefused`.
 
     Args:
@@ -54,51 +54,53 @@ def examine(line: bytes, types: RecordTypes, *, partial: bool) -> Examined:
         types: The types it may be of.
         partial: Whether any property may be left out.
     """
-    envelope = _object(line)
-    kind = _kind(envelope)
+    envelope = _examine_object(line)
+    kind = _examine_kind(envelope)
     _check_fields(envelope, _ENVELOPE_FIELDS[kind])
-    found = _type(envelope, kind, types)
+    found = _examine_type(envelope, kind, types)
     data = envelope.get("data", {})
     id = data.get("id", UNSET) if isinstance(data, dict) else UNSET
     try:
-        src, dst = _ends(envelope) if kind is EntityKind.EDGE else (None, None)
-        record = _record(data, id, found, partial=partial)
+        src, dst = _examine_ends(envelope) if kind is EntityKind.EDGE else (None, None)
+        record = _examine_record(data, id, found, partial=partial)
     except LineRefused as refused:
         known = id if isinstance(id, str) else None
         raise LineRefused(
             replace(p, type_key=found.spec.table_key, id=known) for p in refused.problems
         ) from None
-    return Examined(found, src, dst, record)
+    return ExaminedLine(found, src, dst, record)
 
 
-def bad_value(reason: str, wanted: PropertySpec) -> RowProblem:
+def make_bad_value(reason: str, wanted: PropertySpec) -> RowProblem:
     """The problem of a value that does not fit its property."""
     reason = f"property '{wanted.name}': {reason}"
     return RowProblem(reason, ProblemCode.BAD_VALUE, property=wanted.name)
 
 
-def missing_value(wanted: PropertySpec) -> RowProblem:
+def make_missing_value(wanted: PropertySpec) -> RowProblem:
     """The problem of a null, or of nothing, where the property needs a value."""
-    return RowProblem(required_reason(wanted.name), ProblemCode.REQUIRED, property=wanted.name)
+    return RowProblem(explain_required(wanted.name), ProblemCode.REQUIRED, property=wanted.name)
 
 
-def _refused(reason: str, code: ProblemCode) -> LineRefused:
+def _raise_refused(reason: str, code: ProblemCode) -> LineRefused:
     return LineRefused([RowProblem(reason, code)])
 
 
-def _object(line: bytes) -> dict[str, object]:
+def _examine_object(line: bytes) -> dict[str, object]:
     try:
         value = parse_json(line)
     except ValueRefused as refused:
-        raise _refused(refused.reason, refused.problem) from None
+        raise _raise_refused(refused.reason, refused.problem) from None
     if not isinstance(value, dict):
-        raise _refused(f"expects a JSON object, got {json_kind(value)}", ProblemCode.MALFORMED)
+        raise _raise_refused(
+            f"expects a JSON object, got {name_json_kind(value)}", ProblemCode.MALFORMED
+        )
     return value
 
 
-def _kind(envelope: Mapping[str, object]) -> EntityKind:
+def _examine_kind(envelope: Mapping[str, object]) -> EntityKind:
     if ("type" in envelope) == ("edge" in envelope):
-        raise _refused("a record has exactly one of 'type' or 'edge'", ProblemCode.ENVELOPE)
+        raise _raise_refused("a record has exactly one of 'type' or 'edge'", ProblemCode.ENVELOPE)
     return EntityKind.NODE if "type" in envelope else EntityKind.EDGE
 
 
@@ -116,7 +118,10 @@ def _check_fields(
         elif name in structural:
             reason, code = f"'{name}' is reserved structural state", ProblemCode.RESERVED_FIELD
         elif name not in allowed:
-            reason, code = f"unknown input field {quoted(name)}", ProblemCode.UNKNOWN_FIELD
+            reason, code = (
+                f"unknown input field {quote_for_message(name)}",
+                ProblemCode.UNKNOWN_FIELD,
+            )
         else:
             continue
         problems.append(RowProblem(reason, code))
@@ -124,43 +129,45 @@ def _check_fields(
         raise LineRefused(problems)
 
 
-def _type(envelope: Mapping[str, object], kind: EntityKind, types: RecordTypes) -> RecordType:
-    name = _text(envelope, "type" if kind is EntityKind.NODE else "edge")
+def _examine_type(
+    envelope: Mapping[str, object], kind: EntityKind, types: RecordTypes
+) -> RecordType:
+    name = _examine_text(envelope, "type" if kind is EntityKind.NODE else "edge")
     try:
         return (types.nodes if kind is EntityKind.NODE else types.edges)[name]
     except KeyError:
-        reason = f"unknown {kind} type {quoted(name)}"
-        raise _refused(reason, ProblemCode.UNKNOWN_TYPE) from None
+        reason = f"unknown {kind} type {quote_for_message(name)}"
+        raise _raise_refused(reason, ProblemCode.UNKNOWN_TYPE) from None
 
 
-def _ends(envelope: Mapping[str, object]) -> tuple[str, str]:
+def _examine_ends(envelope: Mapping[str, object]) -> tuple[str, str]:
     for member in ("from", "to"):
         if member not in envelope:
-            raise _refused(f"an edge record needs '{member}'", ProblemCode.ENVELOPE)
-    return _text(envelope, "from"), _text(envelope, "to")
+            raise _raise_refused(f"an edge record needs '{member}'", ProblemCode.ENVELOPE)
+    return _examine_text(envelope, "from"), _examine_text(envelope, "to")
 
 
-def _text(members: Mapping[str, object], name: str) -> str:
+def _examine_text(members: Mapping[str, object], name: str) -> str:
     value = members[name]
     if not isinstance(value, str):
-        reason = f"'{name}' must be a string, got {json_kind(value)}"
-        raise _refused(reason, ProblemCode.ENVELOPE)
+        reason = f"'{name}' must be a string, got {name_json_kind(value)}"
+        raise _raise_refused(reason, ProblemCode.ENVELOPE)
     return value
 
 
-def _record(data: object, id: object, type: RecordType, *, partial: bool) -> msgspec.Struct:
+def _examine_record(data: object, id: object, type: RecordType, *, partial: bool) -> msgspec.Struct:
     """The record of the data, its values as they were given."""
     if not isinstance(data, dict):
-        reason = f"'data' must be a JSON object, got {json_kind(data)}"
-        raise _refused(reason, ProblemCode.ENVELOPE)
+        reason = f"'data' must be a JSON object, got {name_json_kind(data)}"
+        raise _raise_refused(reason, ProblemCode.ENVELOPE)
     spec = type.spec
     structural = STRUCTURAL_FIELDS if spec.kind is EntityKind.EDGE else frozenset()
-    _check_fields(data, _allowed(spec), structural=structural)
+    _check_fields(data, _list_allowed(spec), structural=structural)
     if id is not UNSET:
-        _text(data, "id")
+        _examine_text(data, "id")
     values = [data.get(p.name, UNSET) for p in spec.properties]
     checked = [
-        _value_problem(value, wanted, partial=partial)
+        _find_value_problem(value, wanted, partial=partial)
         for value, wanted in zip(values, spec.properties, strict=True)
     ]
     problems = [problem for problem in checked if problem]
@@ -169,17 +176,17 @@ def _record(data: object, id: object, type: RecordType, *, partial: bool) -> msg
     return type.record(id, *values)
 
 
-def _allowed(spec: TypeSpec) -> frozenset[str]:
+def _list_allowed(spec: TypeSpec) -> frozenset[str]:
     return frozenset(p.name for p in spec.properties) | {"id"}
 
 
-def _value_problem(value: object, wanted: PropertySpec, *, partial: bool) -> RowProblem | None:
+def _find_value_problem(value: object, wanted: PropertySpec, *, partial: bool) -> RowProblem | None:
     if value is UNSET and (partial or wanted.has_default):
         return None
     if value is UNSET or value is None:
-        return None if wanted.type.nullable else missing_value(wanted)
+        return None if wanted.type.nullable else make_missing_value(wanted)
     try:
         convert_value(value, wanted.type)
     except ValueRefused as refused:
-        return bad_value(refused.reason, wanted)
+        return make_bad_value(refused.reason, wanted)
     return None

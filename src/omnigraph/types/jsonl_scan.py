@@ -9,7 +9,7 @@ import numpy as np
 
 from omnigraph.errors import ResourceLimitExceeded, RowProblem
 from omnigraph.types.jsonl_types import LineLimits
-from omnigraph.types.nested import Integers
+from omnigraph.types.list_columns import Integers
 from omnigraph.types.problems import ProblemCode
 
 _STRUCTURAL = (b"{", b"}", b"[", b"]", b",", b":")
@@ -20,13 +20,13 @@ _BEFORE_A_COLON[list(b'" \t\r')] = True
 """What can stand directly before the colon of a member: its name's end, or white space."""
 
 
-def limit_problem(line: bytes, limits: LineLimits) -> RowProblem | None:
+def check_limits(line: bytes, limits: LineLimits) -> RowProblem | None:
     """The limit a line exceeds, if it does."""
     if len(line) > limits.line_bytes:
-        return _problem("graph_batch_line_bytes", limits.line_bytes, len(line))
+        return _make_problem("graph_batch_line_bytes", limits.line_bytes, len(line))
     slots = limits.structural_slots
     if _count(line) > slots and (exact := _count(_STRING.sub(b"", line))) > slots:
-        return _problem("graph_batch_json_structural_slots", slots, exact)
+        return _make_problem("graph_batch_json_structural_slots", slots, exact)
     return None
 
 
@@ -34,11 +34,11 @@ def _count(text: bytes) -> int:
     return sum(text.count(character) for character in _STRUCTURAL)
 
 
-def _problem(resource: str, limit: int, actual: int) -> RowProblem:
+def _make_problem(resource: str, limit: int, actual: int) -> RowProblem:
     return RowProblem(str(ResourceLimitExceeded(resource, limit, actual)), ProblemCode.LIMIT)
 
 
-def member_bounds(lines: Sequence[bytes]) -> Integers:
+def bound_members(lines: Sequence[bytes]) -> Integers:
     """For each line, a number its JSON members do not exceed.
 
     Every member has a colon, and before the colon the quotation mark that ends its name, or white

@@ -14,7 +14,7 @@ from operator import attrgetter
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from omnigraph.identity import EntityKind, TableKey, table_key
+from omnigraph.identity import EntityKind, TableKey, make_table_key
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 
 NO_DATA = Raw(b"{}")
@@ -40,7 +40,7 @@ class TypeSpec:
 
     @property
     def table_key(self) -> TableKey:
-        return table_key(self.kind, self.name)
+        return make_table_key(self.kind, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LineLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
+class LineOptions:
     """How lines are read.
 
     With `partial`, any property may be left out, for a merge that keeps what is stored. With
@@ -116,19 +116,19 @@ class RecordTypes:
 
 
 @lru_cache(maxsize=64)
-def record_types(specs: tuple[TypeSpec, ...]) -> RecordTypes:
+def build_record_types(specs: tuple[TypeSpec, ...]) -> RecordTypes:
     """The decoders of these types, made once per process."""
-    types = [_record_type(spec) for spec in specs]
+    types = [_build_record_type(spec) for spec in specs]
     nodes = {t.spec.name: t for t in types if t.spec.kind is EntityKind.NODE}
     return RecordTypes(nodes, _EdgeNames([t for t in types if t.spec.kind is EntityKind.EDGE]))
 
 
-def _record_type(spec: TypeSpec) -> RecordType:
+def _build_record_type(spec: TypeSpec) -> RecordType:
     # Fields are numbered: a property may be named like a Python keyword.
     names = [f"p{index}" for index in range(len(spec.properties))]
     fields: list[tuple[str, object, object]] = [("id", str | UnsetType, UNSET)]
     fields += [
-        (name, _json_type(p.type) | None | UnsetType, UNSET)  # type: ignore[operator]
+        (name, _build_json_type(p.type) | None | UnsetType, UNSET)  # type: ignore[operator]
         for name, p in zip(names, spec.properties, strict=True)
     ]
     record = msgspec.defstruct(
@@ -142,7 +142,7 @@ def _record_type(spec: TypeSpec) -> RecordType:
     return RecordType(spec, record, msgspec.json.Decoder(record).decode, attrgetter("id"), getters)
 
 
-def _json_type(type: PropertyType) -> object:
+def _build_json_type(type: PropertyType) -> object:
     """The Python type the decoder must find: only the kind of JSON value, ranges come later."""
     if type.is_vector:
         return list[float]

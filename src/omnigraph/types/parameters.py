@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest, ParameterError
-from omnigraph.types.json_value import LARGEST_SAFE_INTEGER, finite_float
+from omnigraph.types.json_value import LARGEST_SAFE_INTEGER, convert_finite_float
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import (
     FLOATS,
@@ -31,7 +31,7 @@ _BEYOND_ALL_TYPES: int = 10**_LONGEST_DECIMAL
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ParameterReader:
     """One parameter being read: its name for errors, and which dialect of JSON it comes in."""
 
     name: str
@@ -60,11 +60,14 @@ def coerce_parameters(
         if name not in known:
             raise ParameterError(str(name), "unknown parameter")
     return {
-        name: _value(values, type, _Reading(name, javascript=javascript)) for name, type in declared
+        name: _convert_value(values, type, _ParameterReader(name, javascript=javascript))
+        for name, type in declared
     }
 
 
-def _value(values: Mapping[str, object], type: PropertyType, reading: _Reading) -> object:
+def _convert_value(
+    values: Mapping[str, object], type: PropertyType, reading: _ParameterReader
+) -> object:
     value = values.get(reading.name)
     if value is None:
         if type.nullable:
@@ -73,24 +76,24 @@ def _value(values: Mapping[str, object], type: PropertyType, reading: _Reading) 
             raise reading.refuse("missing required parameter")
         raise reading.refuse("null is not accepted for non-nullable parameter")
     if type.is_vector:
-        return _vector(value, type, reading)
+        return _convert_vector(value, type, reading)
     if type.is_list:
         if not isinstance(value, list | tuple):
             raise reading.refuse(f"expected array for {type.display(nullable=False)}")
-        return [_scalar(item, type.scalar, reading) for item in value]
-    return _scalar(value, type.scalar, reading)
+        return [_convert_scalar(item, type.scalar, reading) for item in value]
+    return _convert_scalar(value, type.scalar, reading)
 
 
-def _scalar(value: object, scalar: Scalar, reading: _Reading) -> object:
+def _convert_scalar(value: object, scalar: Scalar, reading: _ParameterReader) -> object:
     if scalar in INTEGERS:
-        return _integer(value, scalar, reading)
+        return _convert_integer(value, scalar, reading)
     if scalar in FLOATS:
-        return _float(value, scalar, reading)
+        return _convert_float(value, scalar, reading)
     if scalar is Scalar.BOOL:
         if not isinstance(value, bool):
             raise reading.refuse("expected boolean")
         return value
-    text = _text(value, scalar, reading)
+    text = _convert_text(value, scalar, reading)
     try:
         match scalar:
             case Scalar.DATE:
@@ -111,7 +114,7 @@ _EXPECTED = {
 }
 
 
-def _text(value: object, scalar: Scalar, reading: _Reading) -> str:
+def _convert_text(value: object, scalar: Scalar, reading: _ParameterReader) -> str:
     if not isinstance(value, str):
         raise reading.refuse(_EXPECTED[scalar])
     try:
@@ -121,9 +124,9 @@ def _text(value: object, scalar: Scalar, reading: _Reading) -> str:
     return value
 
 
-def _integer(value: object, scalar: Scalar, reading: _Reading) -> int:
+def _convert_integer(value: object, scalar: Scalar, reading: _ParameterReader) -> int:
     expected = "expected unsigned integer" if scalar in UNSIGNED else "expected integer"
-    number = _whole_number(value, reading)
+    number = _convert_whole_number(value, reading)
     if number is None or (scalar in UNSIGNED and number < 0):
         raise reading.refuse(expected)
     low, high = INTEGER_BOUNDS[scalar]
@@ -132,12 +135,12 @@ def _integer(value: object, scalar: Scalar, reading: _Reading) -> int:
     return number
 
 
-def _whole_number(value: object, reading: _Reading) -> int | None:
+def _convert_whole_number(value: object, reading: _ParameterReader) -> int | None:
     """The integer a value stands for: itself, or decimal text of any size."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
-        return _decimal(value)
+        return _convert_decimal(value)
     if reading.javascript and isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int):
@@ -147,7 +150,7 @@ def _whole_number(value: object, reading: _Reading) -> int | None:
     return value
 
 
-def _decimal(text: str) -> int | None:
+def _convert_decimal(text: str) -> int | None:
     found = _DECIMAL.fullmatch(text)
     if found is None:
         return None
@@ -155,16 +158,16 @@ def _decimal(text: str) -> int | None:
     return -size if text.startswith("-") else size
 
 
-def _float(value: object, scalar: Scalar, reading: _Reading) -> float:
+def _convert_float(value: object, scalar: Scalar, reading: _ParameterReader) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise reading.refuse("expected float")
     try:
-        return finite_float(value, scalar)
+        return convert_finite_float(value, scalar)
     except ValueRefused:
         raise reading.refuse(f"exceeds {scalar}") from None
 
 
-def _vector(value: object, type: PropertyType, reading: _Reading) -> list[float]:
+def _convert_vector(value: object, type: PropertyType, reading: _ParameterReader) -> list[float]:
     shape = type.display(nullable=False)
     if not isinstance(value, list | tuple):
         raise reading.refuse(f"expected array for {shape}")
@@ -172,4 +175,4 @@ def _vector(value: object, type: PropertyType, reading: _Reading) -> list[float]
         raise reading.refuse(f"expected {type.dimension} values for {shape}, got {len(value)}")
     if any(isinstance(item, bool) or not isinstance(item, int | float) for item in value):
         raise reading.refuse("vector element is not numeric")
-    return [_float(item, Scalar.F32, reading) for item in value]
+    return [_convert_float(item, Scalar.F32, reading) for item in value]

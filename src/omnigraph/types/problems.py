@@ -53,18 +53,18 @@ class ValueRefused(BadRequest):
         return type(self), (self.reason, self.problem)
 
 
-def required_reason(property_name: str) -> str:
+def explain_required(property_name: str) -> str:
     """Why a row without a value for a property that needs one is refused."""
     return f"non-nullable property '{property_name}' has null or invalid values"
 
 
-def quoted(text: str) -> str:
+def quote_for_message(text: str) -> str:
     """The text in single quotes, cut short: it goes into messages a person reads."""
     shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
     return f"'{shown}'"
 
 
-def json_kind(value: object) -> str:
+def name_json_kind(value: object) -> str:
     """What kind of JSON value this is, as a message names it."""
     match value:
         case None:

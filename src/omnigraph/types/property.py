@@ -101,7 +101,7 @@ class PropertyType:
         return f"{core}?" if nullable else core
 
 
-def compatible(left: PropertyType, right: PropertyType) -> bool:
+def are_comparable(left: PropertyType, right: PropertyType) -> bool:
     """Whether two values can be compared: the same scalar, or two numbers; lists with lists.
 
     Nullability and enum members do not matter. `Date` and `DateTime` do not mix.

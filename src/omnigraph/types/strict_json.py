@@ -6,7 +6,7 @@ import json
 import re
 from typing import NoReturn
 
-from omnigraph.types.problems import ProblemCode, ValueRefused, quoted
+from omnigraph.types.problems import ProblemCode, ValueRefused, quote_for_message
 
 _LONGEST_INTEGER = 400
 _BEYOND_ALL_TYPES: int = 10**_LONGEST_INTEGER
@@ -25,19 +25,19 @@ def parse_json(text: str | bytes) -> object:
         if _SURROGATE_ESCAPE.search(decoded) or _SURROGATE.search(decoded):
             _require_text(value)
     except UnicodeDecodeError as error:
-        raise _malformed(f"invalid UTF-8 at byte {error.start + 1}") from None
+        raise _raise_malformed(f"invalid UTF-8 at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
-        raise _malformed(f"invalid JSON at character {error.pos + 1}: {error.msg}") from None
+        raise _raise_malformed(f"invalid JSON at character {error.pos + 1}: {error.msg}") from None
     except RecursionError:
-        raise _malformed("JSON is nested too deeply") from None
+        raise _raise_malformed("JSON is nested too deeply") from None
     return value
 
 
-def _malformed(reason: str) -> ValueRefused:
+def _raise_malformed(reason: str) -> ValueRefused:
     return ValueRefused(reason, ProblemCode.MALFORMED)
 
 
-def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _check_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
@@ -45,27 +45,27 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     for name, _ in pairs:
         if name in seen:
             raise ValueRefused(
-                f"duplicate JSON member {quoted(name)}", ProblemCode.DUPLICATE_MEMBER
+                f"duplicate JSON member {quote_for_message(name)}", ProblemCode.DUPLICATE_MEMBER
             )
         seen.add(name)
     raise AssertionError("fewer names than members, yet none repeated")
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) <= _LONGEST_INTEGER:
         return int(digits)
     return -_BEYOND_ALL_TYPES if digits.startswith("-") else _BEYOND_ALL_TYPES
 
 
-def _constant(word: str) -> NoReturn:
-    raise _malformed(f"invalid JSON: {word} is not a JSON value")
+def _parse_constant(word: str) -> NoReturn:
+    raise _raise_malformed(f"invalid JSON: {word} is not a JSON value")
 
 
 def _require_text(value: object) -> None:
     """Refuse strings that are no Unicode text."""
     match value:
         case str() if _SURROGATE.search(value):
-            raise _malformed("invalid JSON: half a surrogate pair in a string")
+            raise _raise_malformed("invalid JSON: half a surrogate pair in a string")
         case list():
             for item in value:
                 _require_text(item)
@@ -78,5 +78,5 @@ def _require_text(value: object) -> None:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_members, parse_int=_integer, parse_constant=_constant
+    object_pairs_hook=_check_members, parse_int=_parse_integer, parse_constant=_parse_constant
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
-from omnigraph.types.problems import ValueRefused, quoted
+from omnigraph.types.problems import ValueRefused, quote_for_message
 
 MILLISECONDS_PER_DAY = 86_400_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,37 +38,37 @@ def parse_date(text: str) -> date:
     """The day a text names; a longer timestamp gives its day in UTC."""
     milliseconds = find_epoch_milliseconds(text)
     if milliseconds is None:
-        raise ValueRefused(f"invalid Date literal {quoted(text)}")
-    return date_of_days(milliseconds // MILLISECONDS_PER_DAY)
+        raise ValueRefused(f"invalid Date literal {quote_for_message(text)}")
+    return from_epoch_days(milliseconds // MILLISECONDS_PER_DAY)
 
 
 def parse_datetime(text: str) -> datetime:
     """The instant a text names, in UTC and cut to milliseconds."""
     milliseconds = find_epoch_milliseconds(text)
     if milliseconds is None:
-        raise ValueRefused(f"invalid DateTime literal {quoted(text)}")
-    return datetime_of_milliseconds(milliseconds)
+        raise ValueRefused(f"invalid DateTime literal {quote_for_message(text)}")
+    return from_epoch_milliseconds(milliseconds)
 
 
-def date_of_days(days: int) -> date:
+def from_epoch_days(days: int) -> date:
     """The day that many days after 1970-01-01."""
     if not MIN_DAYS <= days <= MAX_DAYS:
         raise ValueRefused(DATE_RANGE_EXCEEDED)
     return date.fromordinal(days + EPOCH_ORDINAL)
 
 
-def datetime_of_milliseconds(milliseconds: int) -> datetime:
+def from_epoch_milliseconds(milliseconds: int) -> datetime:
     """The instant that many milliseconds after 1970-01-01T00:00:00Z."""
     if not MIN_MILLISECONDS <= milliseconds <= MAX_MILLISECONDS:
         raise ValueRefused(DATETIME_RANGE_EXCEEDED)
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def epoch_days(day: date) -> int:
+def to_epoch_days(day: date) -> int:
     return day.toordinal() - EPOCH_ORDINAL
 
 
-def epoch_milliseconds(instant: datetime) -> int:
+def to_epoch_milliseconds(instant: datetime) -> int:
     """Milliseconds since the epoch, cut; a time without a zone is taken as UTC."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
     return (aware - EPOCH) // timedelta(milliseconds=1)
@@ -80,8 +80,8 @@ def render_date(day: date) -> str:
 
 def render_datetime(instant: datetime) -> str:
     """`YYYY-MM-DDTHH:MM:SS.mmmZ`, always in UTC and always with three fraction digits."""
-    milliseconds = epoch_milliseconds(instant)
-    stored = datetime_of_milliseconds(milliseconds).replace(tzinfo=None)
+    milliseconds = to_epoch_milliseconds(instant)
+    stored = from_epoch_milliseconds(milliseconds).replace(tzinfo=None)
     return f"{stored.isoformat(timespec='milliseconds')}Z"
 
 
@@ -94,16 +94,16 @@ def find_epoch_milliseconds(text: str) -> int | None:
         day = date(int(found["year"]), int(found["month"]), int(found["day"]))
     except ValueError:
         return None
-    in_day = 0 if found["hour"] is None else _milliseconds_in_day(found)
+    in_day = 0 if found["hour"] is None else _parse_time_of_day(found)
     if in_day is None:
         return None
-    milliseconds = epoch_days(day) * MILLISECONDS_PER_DAY + in_day
-    if found["second"] == "60" and not _ends_a_month(milliseconds):
+    milliseconds = to_epoch_days(day) * MILLISECONDS_PER_DAY + in_day
+    if found["second"] == "60" and not _is_end_of_month(milliseconds):
         return None
     return milliseconds if MIN_MILLISECONDS <= milliseconds <= MAX_MILLISECONDS else None
 
 
-def _milliseconds_in_day(found: re.Match[str]) -> int | None:
+def _parse_time_of_day(found: re.Match[str]) -> int | None:
     """The time of day less the offset: negative, or past the day's end, when in another UTC day."""
     hour, minute, second = int(found["hour"]), int(found["minute"]), int(found["second"])
     if hour > 23 or minute > 59 or second > 60:
@@ -119,7 +119,7 @@ def _milliseconds_in_day(found: re.Match[str]) -> int | None:
     return milliseconds - offset if found["sign"] == "+" else milliseconds + offset
 
 
-def _ends_a_month(milliseconds: int) -> bool:
+def _is_end_of_month(milliseconds: int) -> bool:
     """Whether a leap second counted as the next second falls on the first second of a month."""
     days, in_day = divmod(milliseconds, MILLISECONDS_PER_DAY)
     if in_day >= 1000 or not MIN_DAYS <= days <= MAX_DAYS:

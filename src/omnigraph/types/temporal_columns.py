@@ -43,14 +43,14 @@ class ParsedColumn:
 
 def parse_dates(texts: pa.Array) -> ParsedColumn:
     """A column of strings as `date32`; a longer timestamp gives its day in UTC."""
-    milliseconds, invalid, null = _epoch_milliseconds(texts)
+    milliseconds, invalid, null = _parse_epoch_milliseconds(texts)
     days = np.floor_divide(milliseconds, MILLISECONDS_PER_DAY).astype(np.int32)
     return ParsedColumn(pa.array(days, pa.int32(), mask=invalid | null).cast(pa.date32()), invalid)
 
 
 def parse_datetimes(texts: pa.Array) -> ParsedColumn:
     """A column of strings as `timestamp(ms, UTC)`."""
-    milliseconds, invalid, null = _epoch_milliseconds(texts)
+    milliseconds, invalid, null = _parse_epoch_milliseconds(texts)
     column = pa.array(milliseconds, pa.int64(), mask=invalid | null).cast(DATETIME)
     return ParsedColumn(column, invalid)
 
@@ -68,7 +68,7 @@ def render_datetimes(instants: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pc.binary_replace_slice(spaced, 10, 11, "T"), "Z", "")
 
 
-def outside(integers: pa.Array, low: int, high: int) -> pa.Array:
+def mask_outside(integers: pa.Array, low: int, high: int) -> pa.Array:
     """Which integers, of any width, lie outside the bounds; nulls do not."""
     # A bound beyond what the width can hold is no bound, and could not be written in it.
     width = np.iinfo(integers.type.to_pandas_dtype())
@@ -78,14 +78,14 @@ def outside(integers: pa.Array, low: int, high: int) -> pa.Array:
 
 
 def _require_range(integers: pa.Array, low: int, high: int, type_name: str) -> None:
-    if pc.any(outside(integers, low, high)).as_py():
+    if pc.any(mask_outside(integers, low, high)).as_py():
         raise BadRequest(f"a stored {type_name} lies outside the years 0001 to 9999")
 
 
-def _epoch_milliseconds(texts: pa.Array) -> tuple[Integers, Flags, Flags]:
+def _parse_epoch_milliseconds(texts: pa.Array) -> tuple[Integers, Flags, Flags]:
     """Milliseconds, which rows are invalid, which are null; zero in rows of either kind."""
     texts = texts.cast(pa.string())
-    start, length, data = _text_bytes(texts)
+    start, length, data = _split_bytes(texts)
     null: Flags = texts.is_null().to_numpy(zero_copy_only=False)
     milliseconds, invalid = _parse_rows(start, length, data)
     by_hand = np.flatnonzero((invalid & _is_leap_or_long(start, length, data)) & ~null)
@@ -98,7 +98,7 @@ def _epoch_milliseconds(texts: pa.Array) -> tuple[Integers, Flags, Flags]:
     return milliseconds, invalid, null
 
 
-def _text_bytes(texts: pa.Array) -> tuple[Integers, Integers, Bytes]:
+def _split_bytes(texts: pa.Array) -> tuple[Integers, Integers, Bytes]:
     """Start and length of every text in one padded byte array."""
     _, offset_buffer, data_buffer = texts.buffers()
     count = len(texts)
@@ -122,12 +122,12 @@ def _parse_rows(start: Integers, length: Integers, data: Bytes) -> tuple[Integer
     """Milliseconds per row and which rows are refused, leap seconds and long texts among them."""
     head = data[start[:, None] + np.arange(_TIME_LENGTH)]
     digits = head[:, _HEAD_DIGITS] - np.uint8(ord("0"))
-    days, valid = _days(head, digits)
+    days, valid = _parse_days(head, digits)
     milliseconds = days * MILLISECONDS_PER_DAY
     timed = length != _DATE_LENGTH
     if timed.any():
-        time, time_valid = _time_of_day(head, digits)
-        tail, tail_valid = _tail(start, length, data)
+        time, time_valid = _parse_time_of_day(head, digits)
+        tail, tail_valid = _parse_tail(start, length, data)
         sized = (length >= _TIME_LENGTH) & (length <= _LONGEST)
         valid &= ~timed | (sized & time_valid & tail_valid)
         milliseconds += np.where(timed, time + tail, 0)
@@ -135,7 +135,7 @@ def _parse_rows(start: Integers, length: Integers, data: Bytes) -> tuple[Integer
     return milliseconds, ~valid
 
 
-def _days(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
+def _parse_days(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
     """Days since the epoch by the Gregorian calendar."""
     numbers = digits.astype(np.int64)
     year = numbers[:, :4] @ np.array([1000, 100, 10, 1])
@@ -152,7 +152,7 @@ def _days(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
     return ordinal - EPOCH_ORDINAL, valid
 
 
-def _time_of_day(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
+def _parse_time_of_day(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
     """Milliseconds of `HH:MM:SS` at its fixed place."""
     numbers = digits.astype(np.int64)
     hour = numbers[:, 8] * 10 + numbers[:, 9]
@@ -165,18 +165,18 @@ def _time_of_day(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
     return ((hour * 60 + minute) * 60 + second) * 1000, valid
 
 
-def _tail(start: Integers, length: Integers, data: Bytes) -> tuple[Integers, Flags]:
+def _parse_tail(start: Integers, length: Integers, data: Bytes) -> tuple[Integers, Flags]:
     """Milliseconds of the fraction less the offset: what follows the seconds."""
     end = start + np.minimum(length, _LONGEST)
     place = np.minimum(start + _TIME_LENGTH, end)
     dotted = (place < end) & (data[place] == ord("."))
     place = place + dotted
-    milliseconds, place, fraction_valid = _fraction(dotted, place, end, data)
-    offset, offset_valid = _offset(place, end, data)
+    milliseconds, place, fraction_valid = _parse_fraction(dotted, place, end, data)
+    offset, offset_valid = _parse_offset(place, end, data)
     return milliseconds - offset, fraction_valid & offset_valid
 
 
-def _fraction(
+def _parse_fraction(
     dotted: Flags, place: Integers, end: Integers, data: Bytes
 ) -> tuple[Integers, Integers, Flags]:
     """The first three fraction digits, and the place behind all of them."""
@@ -192,7 +192,7 @@ def _fraction(
     return milliseconds, place, ~dotted | (count > 0)
 
 
-def _offset(place: Integers, end: Integers, data: Bytes) -> tuple[Integers, Flags]:
+def _parse_offset(place: Integers, end: Integers, data: Bytes) -> tuple[Integers, Flags]:
     """The offset from UTC in milliseconds: nothing, `Z`, or `±HH:MM`."""
     rest = end - place
     zulu = (rest == 1) & np.isin(data[place], np.frombuffer(b"Zz", np.uint8))

@@ -23,7 +23,7 @@ from omnigraph.types.arrow import BLOB
 from omnigraph.types.from_arrow import convert_array
 from omnigraph.types.json_value import BASE64_PREFIX, LARGEST_SAFE_INTEGER
 from omnigraph.types.property import PropertyType, Scalar
-from omnigraph.types.temporal_columns import outside, render_dates, render_datetimes
+from omnigraph.types.temporal_columns import mask_outside, render_dates, render_datetimes
 
 _ROWS_AT_ONCE = 65_536
 _NON_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
@@ -31,72 +31,78 @@ _NON_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 ToList = Callable[[pa.Array], list[object]]
 
 
-def result_values(array: pa.Array | pa.ChunkedArray, *, javascript: bool = False) -> list[object]:
+def encode_values_as_json(
+    array: pa.Array | pa.ChunkedArray, *, javascript: bool = False
+) -> list[object]:
     """A column of a query result as JSON values.
 
     With `javascript`, integers that a double cannot hold exactly are given as strings.
     """
     if isinstance(array, pa.ChunkedArray):
-        return [v for chunk in array.chunks for v in result_values(chunk, javascript=javascript)]
-    array = _plain(array)
+        return [
+            v for chunk in array.chunks for v in encode_values_as_json(chunk, javascript=javascript)
+        ]
+    array = _convert_plain(array)
     if pat.is_fixed_size_list(array.type):
-        return _cut(array, _vector_items)
+        return _cut(array, _convert_vector_items)
     if pat.is_list(array.type) or pat.is_large_list(array.type):
-        return _cut(array, lambda items: result_values(items, javascript=javascript))
+        return _cut(array, lambda items: encode_values_as_json(items, javascript=javascript))
     if pat.is_struct(array.type):
-        return _objects(array, lambda member: result_values(member, javascript=javascript))
+        return _convert_objects(
+            array, lambda member: encode_values_as_json(member, javascript=javascript)
+        )
     if pat.is_integer(array.type) and javascript:
-        return _safe_integers(array)
+        return _convert_integers(array)
     if pat.is_floating(array.type):
-        return _named_floats(array)
+        return _convert_named_floats(array)
     if pat.is_date(array.type):
-        return _listed(render_dates(array.cast(pa.date32())))
+        return _convert_lists(render_dates(array.cast(pa.date32())))
     if pat.is_timestamp(array.type):
-        return _listed(render_datetimes(_milliseconds(array)))
-    return _listed(array)
+        return _convert_lists(render_datetimes(_convert_milliseconds(array)))
+    return _convert_lists(array)
 
 
-def result_rows(table: pa.Table, *, javascript: bool = False) -> list[dict[str, object]]:
+def encode_rows(table: pa.Table, *, javascript: bool = False) -> list[dict[str, object]]:
     """The rows of a query result as JSON objects, in the order of the columns."""
     names = table.column_names
-    columns = [result_values(column, javascript=javascript) for column in table.columns]
+    columns = [encode_values_as_json(column, javascript=javascript) for column in table.columns]
     if not columns:
         return [{} for _ in range(table.num_rows)]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def result_lines(table: pa.Table, *, javascript: bool = False) -> Iterator[bytes]:
+def encode_lines(table: pa.Table, *, javascript: bool = False) -> Iterator[bytes]:
     """The rows of a query result as JSON lines, a piece at a time."""
-    row = _row_struct("Row", tuple(table.column_names))
+    row = _build_row_struct("Row", tuple(table.column_names))
     for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
-        columns = [result_values(column, javascript=javascript) for column in batch.columns]
+        columns = [encode_values_as_json(column, javascript=javascript) for column in batch.columns]
         rows = list(map(row, *columns)) if columns else [row()] * batch.num_rows
         yield msgspec.json.Encoder().encode_lines(rows)
 
 
 def export_values(array: pa.Array) -> list[object]:
     """A stored column as the JSON values that load as the same column again."""
-    return _stored_values(array, _finite_floats)
+    return _convert_stored_values(array, _convert_finite_floats)
 
 
-def image_values(array: pa.Array) -> list[object]:
+def encode_image_values(array: pa.Array) -> list[object]:
     """The same for the images of changes, where a number JSON cannot write stops nothing."""
-    return _stored_values(array, _named_floats)
+    return _convert_stored_values(array, _convert_named_floats)
 
 
-def _stored_values(array: pa.Array, floats: ToList) -> list[object]:
-    array = _plain(array)
+def _convert_stored_values(array: pa.Array, floats: ToList) -> list[object]:
+    array = _convert_plain(array)
     if array.type == BLOB:
-        return _blob_texts(array)
+        return _encode_blobs(array)
     if pat.is_list(array.type) or pat.is_fixed_size_list(array.type):
-        return _cut(array, lambda items: _stored_values(items, floats))
+        return _cut(array, lambda items: _convert_stored_values(items, floats))
     if pat.is_floating(array.type):
         return floats(array)
     if pat.is_date32(array.type):
-        return _listed(array.cast(pa.int32()))
+        return _convert_lists(array.cast(pa.int32()))
     if pat.is_timestamp(array.type):
-        return _listed(_milliseconds(array).cast(pa.int64()))
-    return _listed(array)
+        return _convert_lists(_convert_milliseconds(array).cast(pa.int64()))
+    return _convert_lists(array)
 
 
 def export_lines(type_name: str, kind: EntityKind, batch: pa.RecordBatch) -> bytes:
@@ -113,9 +119,9 @@ def export_lines(type_name: str, kind: EntityKind, batch: pa.RecordBatch) -> byt
     columns = _export_columns(type_name, batch)
     ends = ("src", "dst") if kind is EntityKind.EDGE else ()
     structural = [columns.pop(end) for end in ends]
-    data = map(_row_struct("Data", tuple(columns)), *columns.values())
+    data = map(_build_row_struct("Data", tuple(columns)), *columns.values())
     names = ("edge", "from", "to", "data") if ends else ("type", "data")
-    line = _row_struct("Line", names)
+    line = _build_row_struct("Line", names)
     return msgspec.json.Encoder().encode_lines(
         list(map(line, repeat(type_name), *structural, data))
     )
@@ -132,18 +138,18 @@ def _export_columns(type_name: str, batch: pa.RecordBatch) -> dict[str, list[obj
 
 
 @lru_cache(maxsize=256)
-def _row_struct(title: str, names: tuple[str, ...]) -> Callable[..., msgspec.Struct]:
+def _build_row_struct(title: str, names: tuple[str, ...]) -> Callable[..., msgspec.Struct]:
     """A class for rows with these members: it encodes faster than a dictionary."""
     fields = [f"m{index}" for index in range(len(names))]
     return msgspec.defstruct(title, fields, rename=dict(zip(fields, names, strict=True)), gc=False)
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def _convert_plain(array: pa.Array) -> pa.Array:
     """The array without an encoding that only saves room."""
     return array.dictionary_decode() if pat.is_dictionary(array.type) else array
 
 
-def _listed(array: pa.Array) -> list[object]:
+def _convert_lists(array: pa.Array) -> list[object]:
     values: list[object] = array.to_pylist()
     return values
 
@@ -159,7 +165,7 @@ def _cut(array: pa.Array, to_list: ToList) -> list[object]:
     return rows
 
 
-def _objects(array: pa.Array, to_list: ToList) -> list[object]:
+def _convert_objects(array: pa.Array, to_list: ToList) -> list[object]:
     """A struct column as objects."""
     if array.type == BLOB:
         raise BadRequest("a Blob cannot be returned from a query; read it by its entity's id")
@@ -171,51 +177,51 @@ def _objects(array: pa.Array, to_list: ToList) -> list[object]:
     return rows
 
 
-def _milliseconds(array: pa.Array) -> pa.Array:
+def _convert_milliseconds(array: pa.Array) -> pa.Array:
     converted = convert_array(array, PropertyType(Scalar.DATETIME))
     if converted.errors:
         raise BadRequest(f"a stored DateTime {converted.errors[0][1]}")
     return converted.array
 
 
-def _vector_items(items: pa.Array) -> list[object]:
+def _convert_vector_items(items: pa.Array) -> list[object]:
     wide = items.cast(pa.float64())
-    return _listed(pc.if_else(pc.is_finite(wide), wide, None))
+    return _convert_lists(pc.if_else(pc.is_finite(wide), wide, None))
 
 
-def _safe_integers(array: pa.Array) -> list[object]:
-    values = _listed(array)
-    unsafe = outside(array, -LARGEST_SAFE_INTEGER, LARGEST_SAFE_INTEGER)
+def _convert_integers(array: pa.Array) -> list[object]:
+    values = _convert_lists(array)
+    unsafe = mask_outside(array, -LARGEST_SAFE_INTEGER, LARGEST_SAFE_INTEGER)
     for row in pc.indices_nonzero(unsafe).to_pylist():
         values[row] = str(values[row])
     return values
 
 
-def _named_floats(array: pa.Array) -> list[object]:
+def _convert_named_floats(array: pa.Array) -> list[object]:
     """Floats as doubles; the ones JSON has no number for by name."""
-    values = _listed(array.cast(pa.float64()))
-    for row in _non_finite_rows(array):
+    values = _convert_lists(array.cast(pa.float64()))
+    for row in _find_non_finite_rows(array):
         values[row] = _NON_FINITE[str(values[row])]
     return values
 
 
-def _finite_floats(array: pa.Array) -> list[object]:
-    rows = _non_finite_rows(array)
+def _convert_finite_floats(array: pa.Array) -> list[object]:
+    rows = _find_non_finite_rows(array)
     if rows:
         raise BadRequest(f"non-finite number {_NON_FINITE[str(array[rows[0]].as_py())]}")
-    return _listed(array.cast(pa.float64()))
+    return _convert_lists(array.cast(pa.float64()))
 
 
-def _non_finite_rows(array: pa.Array) -> list[int]:
+def _find_non_finite_rows(array: pa.Array) -> list[int]:
     rows: list[int] = pc.indices_nonzero(pc.invert(pc.is_finite(array))).to_pylist()
     return rows
 
 
-def _blob_texts(array: pa.Array) -> list[object]:
-    return [None if cell is None else _blob_text(cell) for cell in array.to_pylist()]
+def _encode_blobs(array: pa.Array) -> list[object]:
+    return [None if cell is None else _encode_blob(cell) for cell in array.to_pylist()]
 
 
-def _blob_text(cell: Mapping[str, bytes | str | None]) -> object:
+def _encode_blob(cell: Mapping[str, bytes | str | None]) -> object:
     data = cell["data"]
     if not isinstance(data, bytes):
         return cell["uri"]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import ReadSetChanged
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.changes import SetVersion
-from omnigraph.storage.manifest.read import ManifestVersion
+from omnigraph.storage.manifest.manifest_changes import SetVersion
+from omnigraph.storage.manifest.read import ManifestSnapshot
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
@@ -19,7 +19,7 @@ from omnigraph.storage.staged import Merging, StagedTable, Ticket
 
 
 @dataclass(frozen=True)
-class View:
+class CatalogSnapshot:
     """A snapshot and the schema its rows follow."""
 
     snapshot: Snapshot
@@ -27,17 +27,17 @@ class View:
 
     def __repr__(self) -> str:
         at = self.snapshot
-        return f"View({at.root.uri!r}, {str(at.branch)!r}, {at.id!r})"
+        return f"CatalogSnapshot({at.root.uri!r}, {str(at.branch)!r}, {at.id!r})"
 
 
-class Branches(Protocol):
+class BranchReader(Protocol):
     """Where the branches of a graph are looked at, and what was just published is left."""
 
     root: GraphRoot
 
-    def newest(self, branch: str) -> View: ...
+    def read_newest(self, branch: str) -> CatalogSnapshot: ...
 
-    def remember(self, ref: BranchRef, manifest: ManifestVersion) -> None: ...
+    def remember(self, ref: BranchRef, manifest: ManifestSnapshot) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Change(Protocol):
         """Whether preparing takes long: then others may pass, and a note protects its files."""
         ...
 
-    def prepare(self, view: View, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         """Everything of the change that others cannot see; None if there is nothing to do.
 
         Every table transaction carries `ticket.properties`. Forks of a preparation that fails are

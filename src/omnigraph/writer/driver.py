@@ -20,26 +20,26 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.identity import CommitId
-from omnigraph.storage.at_work import AtWork, at_work
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.read import ManifestVersion
+from omnigraph.storage.manifest.read import ManifestSnapshot
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.publish import Published
-from omnigraph.storage.recovery.settle import settle_all
+from omnigraph.storage.recovery.resolve_intents import settle_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import forks_dropped_on_failure, mint_ticket
+from omnigraph.storage.staged import drop_forks_on_failure, mint_ticket
 from omnigraph.storage.write import (
     BRANCH_IDENTIFIER,
     MAINTENANCE,
     NO_ROW_CHANGED,
     WriteRequest,
     commit_write,
-    revalidate,
+    require_unmoved,
 )
-from omnigraph.writer.change import Branches, Change, View
-from omnigraph.writer.folding import MergeSmallFragments
+from omnigraph.storage.write_notes import WriteNote, hold_write_note
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change
 from omnigraph.writer.window import CommitWindow
+from omnigraph.writer.write_compaction import CompactSmallFragments
 
 MAX_PREPARATIONS = 33
 """The first preparation and thirty-two more; then the caller learns that the branch is busy."""
@@ -53,7 +53,7 @@ def _tell_nobody() -> None:
 class Writer:
     """Makes changes of one graph visible; `wrote` hears of each, once the fence is free again."""
 
-    branches: Branches
+    branches: BranchReader
     wrote: Callable[[], None] = _tell_nobody
 
     def write(
@@ -63,7 +63,7 @@ class Writer:
         branch: str,
         actor: str | None = None,
         expected_head: str | None = None,
-        note: AtWork | None = None,
+        note: WriteNote | None = None,
     ) -> Published | None:
         """Make a change visible as one publish; gives None if there was nothing to do.
 
@@ -81,27 +81,29 @@ class Writer:
         """
         root = self.branches.root
         expected = None if expected_head is None else CommitId(expected_head)
-        noted = at_work(root) if change.is_costly and note is None else nullcontext(note)
+        noted = hold_write_note(root) if change.is_costly and note is None else nullcontext(note)
         with noted as protecting, CommitWindow(root, is_costly=change.is_costly) as window:
             attempt = _Attempt(change, actor, expected, protecting)
-            published = self._attempts(attempt, branch, window)
+            published = self._run_attempts(attempt, branch, window)
         if published is not None:
             self.wrote()
         return published
 
-    def _attempts(self, attempt: _Attempt, branch: str, window: CommitWindow) -> Published | None:
+    def _run_attempts(
+        self, attempt: _Attempt, branch: str, window: CommitWindow
+    ) -> Published | None:
         for remaining in reversed(range(MAX_PREPARATIONS)):
-            view = self.branches.newest(branch)
+            view = self.branches.read_newest(branch)
             try:
-                with _prepared_on(view.snapshot):
+                with _retry_if_reclaimed(view.snapshot):
                     published = attempt.run(view, window.hold)
             except ReadSetChanged as cause:
                 if not remaining or not attempt.may_retry(cause):
                     raise
-                window.lost()
+                window.note_loss()
                 continue
             if published is not None:
-                folded = _fold(view, published.manifest, window.hold)
+                folded = _compact_if_due(view, published.manifest, window.hold)
                 self.branches.remember(view.snapshot.ref, folded)
             return published
         raise AssertionError("the last attempt returns or raises")
@@ -113,7 +115,7 @@ class Writer:
         *,
         branch: str,
         actor: str | None = None,
-        note: AtWork | None = None,
+        note: WriteNote | None = None,
     ) -> Published | None:
         """The same in a window that the caller keeps open: one attempt, with nothing pending.
 
@@ -122,7 +124,7 @@ class Writer:
         """
         ref = read_ref(self.branches.root.store, normalize_branch(branch))
         settle_all(self.branches.root, hold, ref)
-        view = self.branches.newest(branch)
+        view = self.branches.read_newest(branch)
         published = _Attempt(change, actor, None, note).run(view, lambda: hold)
         if published is not None:
             self.branches.remember(view.snapshot.ref, published.manifest)
@@ -136,9 +138,9 @@ class _Attempt:
     change: Change
     actor: str | None
     expected_head: CommitId | None
-    note: AtWork | None
+    note: WriteNote | None
 
-    def run(self, view: View, take_hold: Callable[[], Hold]) -> Published | None:
+    def run(self, view: CatalogSnapshot, take_hold: Callable[[], Hold]) -> Published | None:
         """Prepare on a view and commit."""
         snapshot, expected = view.snapshot, self.expected_head
         if expected is not None and snapshot.head != expected:
@@ -147,9 +149,9 @@ class _Attempt:
         prepared = self.change.prepare(view, ticket)
         if prepared is None:
             if expected is not None:
-                revalidate(snapshot, expected)
+                require_unmoved(snapshot, expected)
             return None
-        with forks_dropped_on_failure(prepared.tables):
+        with drop_forks_on_failure(prepared.tables):
             hold = take_hold()
         request = WriteRequest(
             snapshot,
@@ -176,7 +178,7 @@ class _Attempt:
 
 
 @contextmanager
-def _prepared_on(snapshot: Snapshot) -> Iterator[None]:
+def _retry_if_reclaimed(snapshot: Snapshot) -> Iterator[None]:
     """Let a write start over whose snapshot was outdated, and then cleaned away, under its feet."""
     try:
         yield
@@ -184,17 +186,17 @@ def _prepared_on(snapshot: Snapshot) -> Iterator[None]:
         raise ReadSetChanged(MAINTENANCE, str(snapshot.manifest_version), None) from error
 
 
-def _fold(
-    before: View, manifest: ManifestVersion, take_hold: Callable[[], Hold]
-) -> ManifestVersion:
+def _compact_if_due(
+    before: CatalogSnapshot, manifest: ManifestSnapshot, take_hold: Callable[[], Hold]
+) -> ManifestSnapshot:
     """Merge small fragments if that is due; gives the manifest after that.
 
     Whatever goes wrong is no failure of the write, which is visible already: files that were
     written are garbage, and an announced merge is settled by the next writer.
     """
     snapshot = before.snapshot
-    after = View(Snapshot(snapshot.root, snapshot.ref, manifest), before.catalog)
-    merge = MergeSmallFragments.due_after(snapshot, after.snapshot)
+    after = CatalogSnapshot(Snapshot(snapshot.root, snapshot.ref, manifest), before.catalog)
+    merge = CompactSmallFragments.find_due(snapshot, after.snapshot)
     if merge is None:
         return manifest
     try:

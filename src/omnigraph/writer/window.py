@@ -32,15 +32,15 @@ class CommitWindow:
             self._hold = self._root.hold()
         return self._hold
 
-    def lost(self) -> None:
+    def note_loss(self) -> None:
         """Note that the write must be prepared again."""
         if self._races:
             self._races -= 1
-            self._give_back()
+            self._release()
         elif self._hold is not None and not _is_ours(self._hold):
-            self._give_back()
+            self._release()
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         hold, self._hold = self._hold, None
         if hold is not None:
             hold.release()
@@ -54,7 +54,7 @@ class CommitWindow:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._give_back()
+        self._release()
 
 
 def _is_ours(hold: Hold) -> bool:

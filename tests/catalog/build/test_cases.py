@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from language.schema.case_files import ERRORS, VALID, WARNINGS
+from language.schema.schema_case_files import ERRORS, VALID, WARNINGS
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.codes import CATALOG_CODES
+from omnigraph.catalog.catalog_codes import CATALOG_CODES
 from omnigraph.errors import CompileError, Severity
-from omnigraph.language.schema.codes import SCHEMA_SYNTAX_CODES
+from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
 from omnigraph.language.source import SourceText
 
 

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from language.schema.case_files import CASES
+from language.schema.schema_case_files import CASES
 from omnigraph.catalog.build import build_draft, compile_schema
-from omnigraph.catalog.draft import UNASSIGNED
-from omnigraph.catalog.model import (
+from omnigraph.catalog.catalog import (
     Annotation,
     Constraint,
     ConstraintKind,
@@ -13,8 +12,9 @@ from omnigraph.catalog.model import (
     Embed,
     TypeKind,
 )
+from omnigraph.catalog.draft import UNASSIGNED
 from omnigraph.errors import CompileError
-from omnigraph.language.schema import ast
+from omnigraph.language.schema import schema_ast
 from omnigraph.language.source import SourceText
 from omnigraph.types.property import PropertyType, Scalar
 
@@ -177,9 +177,9 @@ def test_spans_say_where_declarations_stand():
 
 
 def test_a_tree_made_by_hand_may_not_give_a_key_a_value():
-    key = ast.Annotation("key", ast.Literal("string", "x"))
-    prop = ast.PropertyDecl("x", PropertyType(Scalar.STRING), (key,))
-    file = ast.SchemaFile((ast.NodeDecl("A", (), (), (prop,)),))
+    key = schema_ast.AnnotationDecl("key", schema_ast.SchemaLiteral("string", "x"))
+    prop = schema_ast.PropertyDecl("x", PropertyType(Scalar.STRING), (key,))
+    file = schema_ast.SchemaFile((schema_ast.NodeDecl("A", (), (), (prop,)),))
     with pytest.raises(CompileError, match="does not accept a value"):
         build_draft(file, SourceText(""))
 

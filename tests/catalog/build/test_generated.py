@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.build.strategies import reordered, valid_schemas
+from catalog.build.schema_strategies import reordered, valid_schemas
 from omnigraph.catalog.build import build_draft, compile_schema
-from omnigraph.language.schema.printer import print_schema
+from omnigraph.language.schema.schema_printer import print_schema
 from omnigraph.language.source import SourceText
 
 

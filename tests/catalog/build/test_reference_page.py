@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.codes import CATALOG_CODES
-from omnigraph.catalog.model import RESERVED_EVERYWHERE, RESERVED_ON_EDGES
-from omnigraph.language.schema.codes import SCHEMA_SYNTAX_CODES
+from omnigraph.catalog.catalog import RESERVED_EVERYWHERE, RESERVED_ON_EDGES
+from omnigraph.catalog.catalog_codes import CATALOG_CODES
+from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
 from omnigraph.language.source import SourceText
 from omnigraph.types.property import Scalar
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from catalog.identity.random_schemas import Model
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import (
     SchemaState,
     check_contract,
@@ -16,12 +17,11 @@ from omnigraph.catalog.codec import (
     encode_ir,
     encode_state,
     find_vouched,
-    ir_hash,
+    hash_ir,
 )
 from omnigraph.catalog.evolve import plan_migration
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.shape import shape_hash
+from omnigraph.catalog.shape import hash_shape
 from omnigraph.errors import SchemaContractMismatch
 from omnigraph.language.source import SourceText
 
@@ -47,7 +47,7 @@ def test_a_catalog_comes_back_from_its_ir(text):
     again = decode_ir(encode_ir(catalog))
     assert again == catalog
     assert encode_ir(again) == encode_ir(catalog)
-    assert (ir_hash(again), shape_hash(again)) == (ir_hash(catalog), shape_hash(catalog))
+    assert (hash_ir(again), hash_shape(again)) == (hash_ir(catalog), hash_shape(catalog))
     assert decode_ir(encode_ir(catalog).encode()) == catalog
 
 
@@ -178,8 +178,8 @@ def test_the_state_record_comes_back():
     assert decode_state(encode_state(state)) == state
     assert json.loads(encode_state(state)) == {
         "format_version": 2,
-        "schema_shape_hash": shape_hash(created(MUSIC)),
-        "schema_ir_hash": ir_hash(created(MUSIC)),
+        "schema_shape_hash": hash_shape(created(MUSIC)),
+        "schema_ir_hash": hash_ir(created(MUSIC)),
         "schema_identity_version": 2,
         "schema_identity_domain": "01DOMAIN",
     }

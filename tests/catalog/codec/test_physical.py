@@ -1,14 +1,14 @@
 from pathlib import Path
 
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog, IndexKind
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.model import Catalog, IndexKind
-from omnigraph.catalog.physical import (
+from omnigraph.catalog.table_layout import (
     Column,
     DeclaredIndex,
-    columns_of,
-    declared_indexes,
     index_kinds,
+    list_columns,
+    list_indexes,
 )
 from omnigraph.language.source import SourceText
 from omnigraph.types.property import PropertyType, Scalar
@@ -21,13 +21,13 @@ def created(text: str) -> Catalog:
 
 
 def indexes(type_) -> list[tuple[str, str]]:
-    assert all(len(index.columns) == 1 for index in declared_indexes(type_))
-    return [(index.columns[0], str(index.kind)) for index in declared_indexes(type_)]
+    assert all(len(index.columns) == 1 for index in list_indexes(type_))
+    return [(index.columns[0], str(index.kind)) for index in list_indexes(type_)]
 
 
 def test_a_node_table_is_the_id_and_the_properties_by_name():
     take = created(MUSIC).nodes["Take"]
-    assert columns_of(take) == (
+    assert list_columns(take) == (
         Column("id", None, nullable=False, property_id=None),
         Column("number", PropertyType(Scalar.U32), nullable=False, property_id=27),
         Column("seconds", PropertyType(Scalar.F32, nullable=True), nullable=True, property_id=28),
@@ -37,19 +37,19 @@ def test_a_node_table_is_the_id_and_the_properties_by_name():
 
 def test_an_edge_table_has_its_ends_after_the_id():
     signed = created(MUSIC).edges["SignedTo"]
-    assert [c.name for c in columns_of(signed)] == ["id", "src", "dst", "advance", "since"]
-    assert [c.nullable for c in columns_of(signed)] == [False, False, False, True, True]
-    assert [c.name for c in columns_of(created(MUSIC).edges["Sampled"])] == ["id", "src", "dst"]
+    assert [c.name for c in list_columns(signed)] == ["id", "src", "dst", "advance", "since"]
+    assert [c.nullable for c in list_columns(signed)] == [False, False, False, True, True]
+    assert [c.name for c in list_columns(created(MUSIC).edges["Sampled"])] == ["id", "src", "dst"]
 
 
 def test_injected_properties_are_columns_like_any_other():
-    names = [c.name for c in columns_of(created(MUSIC).nodes["Album"])]
+    names = [c.name for c in list_columns(created(MUSIC).nodes["Album"])]
     assert names == ["id", "cover", "plays", "rating", "released", "slug", "title", "vibe"]
 
 
 def test_a_column_keeps_its_property_id_when_it_is_sorted_elsewhere():
     catalog = created("node A { zz: I32?  aa: I32? }")
-    ids = {c.name: c.property_id for c in columns_of(catalog.nodes["A"])}
+    ids = {c.name: c.property_id for c in list_columns(catalog.nodes["A"])}
     assert ids == {"id": None, "aa": 2, "zz": 3}
 
 
@@ -60,7 +60,7 @@ def test_every_table_wants_a_tree_on_its_ids():
         ("src", "btree"),
         ("dst", "btree"),
     ]
-    assert declared_indexes(catalog.nodes["Take"]) == (DeclaredIndex(("id",), IndexKind.BTREE),)
+    assert list_indexes(catalog.nodes["Take"]) == (DeclaredIndex(("id",), IndexKind.BTREE),)
 
 
 def test_a_text_key_is_found_by_word_and_by_value():

@@ -2,7 +2,7 @@ import pytest
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.shape import shape_hash
+from omnigraph.catalog.shape import hash_shape
 from omnigraph.language.source import SourceText
 
 BASE = """
@@ -19,7 +19,7 @@ PINNED = "sha256:26bee52cf44109fe3adcfe9a3e03451a586c3e58190b3998fbeae1892720a45
 
 
 def hash_of(text: str) -> str:
-    return shape_hash(compile_schema(SourceText(text)).catalog)
+    return hash_shape(compile_schema(SourceText(text)).catalog)
 
 
 def test_the_hash_names_its_algorithm():
@@ -35,7 +35,7 @@ def test_the_hash_stays_the_same_from_release_to_release():
 
 def test_identities_do_not_change_the_shape():
     draft = compile_schema(SourceText(BASE))
-    assert shape_hash(identify_first(draft, "D")) == shape_hash(draft.catalog)
+    assert hash_shape(identify_first(draft, "D")) == hash_shape(draft.catalog)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,16 @@ from dataclasses import replace
 from typing import Any
 
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog, Constraint, ConstraintKind, DefaultValue, TypeKind
 from omnigraph.catalog.draft import Draft
 from omnigraph.catalog.evolve import plan_migration
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.model import Catalog, Constraint, ConstraintKind, DefaultValue, TypeKind
-from omnigraph.catalog.steps import AddConstraint, UnsupportedChange, constraint_json, spell
+from omnigraph.catalog.migration_steps import (
+    AddConstraint,
+    UnsupportedChange,
+    encode_constraint,
+    render_constraint,
+)
 from omnigraph.language.source import SourceText
 
 
@@ -100,8 +105,8 @@ def test_every_kind_of_constraint_has_a_json_form_and_a_spelling():
     ]
     for constraint, as_json, spelled in kinds:
         step = AddConstraint(TypeKind.NODE, "Doc", constraint)
-        assert step.wire()["constraint"] == constraint_json(constraint) == as_json
-        assert spell(constraint) == spelled
+        assert step.wire()["constraint"] == encode_constraint(constraint) == as_json
+        assert render_constraint(constraint) == spelled
 
 
 def test_an_annotation_with_keywords_shows_them():

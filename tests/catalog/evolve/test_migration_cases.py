@@ -4,9 +4,9 @@ from catalog.evolve.migration_cases import Case, read_cases
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.lint import SCHEMA_LINT_CODES, LintFamily
+from omnigraph.catalog.migration_steps import UnsupportedChange
 from omnigraph.catalog.renames import IDENTITY_CODES
-from omnigraph.catalog.steps import UnsupportedChange
+from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES, LintFamily
 from omnigraph.errors import CompileError, Severity, UnsupportedSchemaChange
 from omnigraph.language.source import SourceText
 

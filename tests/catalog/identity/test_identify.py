@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog, TypeKind
 from omnigraph.catalog.draft import Draft
 from omnigraph.catalog.identify import (
     MAX_IDENTITY,
     identify_first,
     identify_next,
-    notes_at_creation,
+    list_creation_notes,
 )
-from omnigraph.catalog.model import Catalog, TypeKind
 from omnigraph.errors import CompileError, ResourceLimitExceeded, Severity
 from omnigraph.language.source import SourceText
 
@@ -47,7 +47,7 @@ def test_a_created_graph_numbers_types_then_properties_then_incarnations():
     assert (numbered["Album.vibe"], numbered["Artist.bio"]) == (17, 18)
     assert numbered["SignedTo.since"] == 34
     tables = {**catalog.nodes, **catalog.edges}
-    assert {name: t.incarnation for name, t in tables.items()} == {
+    assert {name: t.table_incarnation for name, t in tables.items()} == {
         "Album": 35,
         "Artist": 36,
         "Label": 37,
@@ -95,10 +95,10 @@ def test_hints_say_nothing_when_a_graph_is_created():
     )
     plain = draft("interface Named { label: String }\nnode Doc implements Named { slug: String }")
     assert identify_first(hinted, "D") == identify_first(plain, "D")
-    notes = notes_at_creation(hinted)
+    notes = list_creation_notes(hinted)
     assert [(n.code, n.severity) for n in notes] == [("S186", Severity.WARNING)] * 3
     assert [n.line for n in notes] == [1, 2, 2]
-    assert notes_at_creation(plain) == ()
+    assert list_creation_notes(plain) == ()
 
 
 def test_a_renamed_type_keeps_its_ids_and_its_incarnation():
@@ -111,7 +111,7 @@ def test_a_renamed_type_keeps_its_ids_and_its_incarnation():
         accepted,
     )
     before, after = accepted.nodes["A"], identified.catalog.nodes["B"]
-    assert (after.id, after.incarnation) == (before.id, before.incarnation)
+    assert (after.id, after.table_incarnation) == (before.id, before.table_incarnation)
     assert after.property("y").id == before.property("x").id
     assert after.property("z").id == accepted.next_identity_id
     assert identified.catalog.edges["F"].identity == accepted.edges["E"].identity
@@ -136,7 +136,7 @@ def test_dropping_and_adding_again_gives_new_ids():
     again = identify_next(draft("node A { x: String  y: I32? }\nnode B { z: I32? }"), dropped)
     node = again.catalog.nodes["B"]
     new = {again.catalog.nodes["A"].property("y").id, node.property("z").id, node.id}
-    new.add(node.incarnation)
+    new.add(node.table_incarnation)
     assert new == set(range(first.next_identity_id, first.next_identity_id + 4))
 
 
@@ -151,7 +151,7 @@ def test_new_properties_are_numbered_by_their_owners_id():
     assert catalog.nodes["B"].property("m").id == first + 1
     assert catalog.nodes["Z"].property("m").id == first + 2
     assert catalog.nodes["A"].property("n").id == first + 3
-    assert catalog.nodes["A"].incarnation == first + 4
+    assert catalog.nodes["A"].table_incarnation == first + 4
 
 
 def test_a_hint_of_an_interface_renames_what_it_injects_and_asks_nothing_of_a_new_implementer():

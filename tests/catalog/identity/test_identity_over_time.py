@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from catalog.identity.random_schemas import Model, TypeThing
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.evolve import plan_migration
 from omnigraph.catalog.identify import identify_first, identify_next
-from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.renames import types_by_owner
-from omnigraph.catalog.shape import shape_hash
+from omnigraph.catalog.renames import list_types_by_owner
+from omnigraph.catalog.shape import hash_shape
 from omnigraph.language.source import SourceText
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
@@ -29,8 +29,8 @@ def ids_by_token(model: Model, catalog: Catalog) -> dict[tuple[str, int], int]:
         for name, thing in things.items():
             type_ = types[name]
             found["type", thing.token] = type_.id
-            if hasattr(type_, "incarnation"):
-                found["incarnation", thing.token] = type_.incarnation
+            if hasattr(type_, "table_incarnation"):
+                found["incarnation", thing.token] = type_.table_incarnation
             for property_name, property_ in thing.properties.items():
                 found["property", property_.token] = type_.property(property_name).id
             for interface in thing.implements:
@@ -42,9 +42,9 @@ def ids_by_token(model: Model, catalog: Catalog) -> dict[tuple[str, int], int]:
 
 def all_ids(catalog: Catalog) -> list[int]:
     ids: list[int] = []
-    for type_ in types_by_owner(catalog).values():
+    for type_ in list_types_by_owner(catalog).values():
         ids += [type_.id, *(p.id for p in type_.properties)]
-        ids += [type_.incarnation] if hasattr(type_, "incarnation") else []
+        ids += [type_.table_incarnation] if hasattr(type_, "table_incarnation") else []
     return ids
 
 
@@ -56,7 +56,7 @@ def test_another_order_of_the_text_changes_neither_ids_nor_shape(seed, shuffle):
     shuffled = compile_schema(SourceText(model.text(Random(shuffle))))
     assert identify_first(shuffled, "D") == accepted
     assert identify_next(shuffled, accepted).catalog == accepted
-    assert shape_hash(shuffled.catalog) == shape_hash(accepted)
+    assert hash_shape(shuffled.catalog) == hash_shape(accepted)
     assert plan_migration(accepted, shuffled).steps == ()
 
 
@@ -94,6 +94,6 @@ def test_a_plan_is_empty_exactly_when_nothing_changed(seed):
         edit = model.edit()
         draft = compile_schema(SourceText(model.text()))
         plan = plan_migration(catalog, draft)
-        assert plan.is_empty == (shape_hash(draft.catalog) == shape_hash(catalog)), edit
+        assert plan.is_empty == (hash_shape(draft.catalog) == hash_shape(catalog)), edit
         assert not any("unclassified" in step.describe() for step in plan.steps), edit
         catalog = plan.catalog

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.lint import (
+from omnigraph.catalog.renames import IDENTITY_CODES
+from omnigraph.catalog.schema_lint import (
     SCHEMA_LINT_CODES,
     LintFamily,
     lint_catalog,
     lint_schema,
 )
-from omnigraph.catalog.renames import IDENTITY_CODES
 from omnigraph.errors import Severity
 from omnigraph.language.source import SourceText
 

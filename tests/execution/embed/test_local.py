@@ -22,17 +22,22 @@ from execution.embed.small_model import (
     random_tensors,
 )
 from omnigraph.errors import BadRequest, EmbeddingFailed, MissingPackage
-from omnigraph.execution.embed.files import EmbedRequest, embed_file
-from omnigraph.execution.embed.local import LOCAL_MODEL, LocalEmbedder, SentenceModel, batches
-from omnigraph.execution.embed.local_encoder import encoder, gelu, softmax
+from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
+from omnigraph.execution.embed.embedder import BatchEmbedder, TextRole
+from omnigraph.execution.embed.local_embedder import (
+    LOCAL_MODEL,
+    LocalEmbedder,
+    SentenceModel,
+    plan_batches,
+)
+from omnigraph.execution.embed.local_encoder import apply_gelu, apply_softmax, build_encoder
 from omnigraph.execution.embed.local_files import PublishedFile, read_published, read_tensors
-from omnigraph.execution.embed.model import BatchEmbedder, TextRole
-from omnigraph.execution.embed.open import LazyEmbedder, chosen_model, open_embedder
+from omnigraph.execution.embed.open_embedder import LazyEmbedder, choose_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
 TENSORS = random_tensors()
-ENCODER = encoder(TENSORS, HEADS)
+ENCODER = build_encoder(TENSORS, HEADS)
 LOCAL = EmbedSettings(provider=EmbedProvider.LOCAL)
 
 token_lists = st.lists(
@@ -67,17 +72,17 @@ def small():
 def test_gelu_is_that_of_the_error_function():
     x = np.linspace(-12, 12, 60_001, dtype=np.float32)
     expected = [exact_gelu(float(value)) for value in x]
-    assert np.abs(gelu(x.copy()) - expected).max() < 6e-7
+    assert np.abs(apply_gelu(x.copy()) - expected).max() < 6e-7
 
 
 def test_gelu_keeps_the_shape_and_takes_the_extremes():
     x = np.array([[-3e38, -1e4, 0.0], [1e4, 3e38, -0.0]], np.float32)
     with np.errstate(over="ignore"):
-        assert gelu(x.copy()).tolist() == [[0, 0, 0], [float(np.float32(1e4)), x[1, 1], 0]]
+        assert apply_gelu(x.copy()).tolist() == [[0, 0, 0], [float(np.float32(1e4)), x[1, 1], 0]]
 
 
 def test_softmax_sums_to_one_even_for_large_scores():
-    weights = softmax(np.array([[1000.0, 1000.0], [-1000.0, 0.0]], np.float32))
+    weights = apply_softmax(np.array([[1000.0, 1000.0], [-1000.0, 0.0]], np.float32))
     assert weights.tolist() == [[0.5, 0.5], [0.0, 1.0]]
 
 
@@ -102,7 +107,7 @@ def test_an_encoder_knows_its_dimension_and_how_long_a_text_may_be():
 
 @given(lengths=st.lists(st.integers(1, 40)), at_once=st.integers(1, 100))
 def test_batches_hold_every_text_once_by_length_and_are_not_too_large(lengths, at_once):
-    made = list(batches(lengths, at_once))
+    made = list(plan_batches(lengths, at_once))
     places = [place for batch in made for place in batch]
     assert sorted(places) == list(range(len(lengths)))
     assert [lengths[place] for place in places] == sorted(lengths)
@@ -180,7 +185,7 @@ def test_a_wrong_line_is_named_and_nothing_is_written(tmp_path, small):
 
 def test_the_provider_is_chosen_by_name_and_has_one_model():
     settings = Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "local"}).embed
-    assert chosen_model(settings) == LOCAL_MODEL == LazyEmbedder(settings).model
+    assert choose_model(settings) == LOCAL_MODEL == LazyEmbedder(settings).model
     assert isinstance(LocalEmbedder(), BatchEmbedder)
     other = EmbedSettings(provider=EmbedProvider.LOCAL, model="m-1")
     with pytest.raises(BadRequest, match=f"no model 'm-1', only '{LOCAL_MODEL}'"):

@@ -17,8 +17,8 @@ PREPARE = """
 import json, sys, time
 import numpy as np
 from omnigraph.errors import OmniError
-from omnigraph.execution.embed.model import TextRole
-from omnigraph.execution.embed.open import open_embedder
+from omnigraph.execution.embed.embedder import TextRole
+from omnigraph.execution.embed.open_embedder import open_embedder
 from omnigraph.settings import EmbedProvider, EmbedSettings
 
 started = time.perf_counter()
@@ -73,7 +73,7 @@ print(json.dumps((made @ made.T).tolist()))
 def test_vectors_are_those_of_the_exact_computation(run):
     difference = run("""
 from execution.embed.small_model import exact_vector
-from omnigraph.execution.embed.local import shared_model
+from omnigraph.execution.embed.local_embedder import shared_model
 from omnigraph.execution.embed import local_files as files
 
 tensors = files.read_tensors(files.read_published(files.model_folder(), files.WEIGHTS))
@@ -119,7 +119,7 @@ print(json.dumps([bool((same[0] == same[1]).all()), len(odd)]))
 def test_damaged_weights_are_not_used(run, tmp_path):
     reason = run(f"""
 from pathlib import Path
-from omnigraph.execution.embed.local import load_model
+from omnigraph.execution.embed.local_embedder import load_model
 from omnigraph.execution.embed.local_files import model_folder
 
 copy = Path({str(tmp_path)!r})

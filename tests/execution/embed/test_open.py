@@ -7,15 +7,15 @@ import logging
 import pytest
 
 from omnigraph.errors import BadRequest, EmbeddingFailed
-from omnigraph.execution.embed.mock import MockEmbedder, fnv1a64
-from omnigraph.execution.embed.model import TextRole, query_embedder, require_same_model
-from omnigraph.execution.embed.open import LazyEmbedder, chosen_model, open_embedder
+from omnigraph.execution.embed.embedder import TextRole, make_query_embedder, require_same_model
+from omnigraph.execution.embed.mock import MockEmbedder, hash_fnv1a64
+from omnigraph.execution.embed.open_embedder import LazyEmbedder, choose_model, open_embedder
 from omnigraph.execution.embed.remote import RemoteEmbedder
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
 
 def test_made_up_vectors_are_always_the_same():
-    assert fnv1a64(b"tides") == 0x6334A36C59440B26
+    assert hash_fnv1a64(b"tides") == 0x6334A36C59440B26
     vector = MockEmbedder().embed("tides", 3, TextRole.QUERY)
     assert vector == pytest.approx([0.53274232, 0.77475107, -0.34050897], abs=5e-9)
     assert MockEmbedder("other").embed("tides", 3, TextRole.DOCUMENT) == vector
@@ -48,7 +48,7 @@ def test_each_provider_has_its_address_and_model(environment, model, base_url):
     embedder = open_embedder(settings)
     assert isinstance(embedder, RemoteEmbedder)
     assert (embedder.model, embedder.base_url) == (model, base_url)
-    assert chosen_model(settings) == model
+    assert choose_model(settings) == model
 
 
 def test_the_key_of_openrouter_goes_before_that_of_openai():
@@ -106,7 +106,7 @@ def test_vectors_of_two_models_are_not_compared():
 
 
 def test_a_query_is_embedded_with_the_recorded_model_or_not_at_all():
-    embed = query_embedder(MockEmbedder("m-1"))
+    embed = make_query_embedder(MockEmbedder("m-1"))
     assert len(embed("tides", 3, "m-1")) == 3
     assert len(embed("tides", 3, None)) == 3
     with pytest.raises(BadRequest, match=r"'m-0'.*'m-1'"):

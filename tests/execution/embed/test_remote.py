@@ -9,8 +9,8 @@ import time
 import pytest
 
 from omnigraph.errors import BadRequest, EmbeddingFailed
-from omnigraph.execution.embed.model import TextRole
-from omnigraph.execution.embed.open import open_embedder
+from omnigraph.execution.embed.embedder import TextRole
+from omnigraph.execution.embed.open_embedder import open_embedder
 from omnigraph.settings import EmbedProvider
 
 WELL_WITHIN_S = 300.0

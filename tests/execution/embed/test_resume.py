@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import EmbeddingFailed
-from omnigraph.execution.embed.files import EmbedRequest, embed_file
+from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
+from omnigraph.execution.embed.embedder import TextRole
 from omnigraph.execution.embed.mock import MockEmbedder
-from omnigraph.execution.embed.model import TextRole
-from omnigraph.execution.embed.pace import PacedEmbedder
+from omnigraph.execution.embed.rate_limit import PacedEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
 
 SPEC = EmbedSpec(3, {"Album": EmbedTarget("vibe", ("title",))})

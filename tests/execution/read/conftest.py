@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from execution.read.reading import Reading, music_graph
-from omnigraph.execution.read.input import Traversal
+from execution.read.query_runner import Reading, music_graph
+from omnigraph.execution.read.input import TraversalMethod
 
 
 @pytest.fixture(scope="session")
@@ -13,7 +13,7 @@ def music_uri(tmp_path_factory) -> str:
     return str(path)
 
 
-@pytest.fixture(params=list(Traversal), ids=str)
+@pytest.fixture(params=list(TraversalMethod), ids=str)
 def music(music_uri, request) -> Reading:
     """The music graph, read once with every way of finding neighbours."""
     return Reading(music_uri, request.param)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import omnigraph
-from execution.states import append_tables
+from execution.physical_states import append_tables
 
 SCHEMA = """
 node Person { number: I64 @key  name: String  age: I32 }

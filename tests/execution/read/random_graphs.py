@@ -11,13 +11,13 @@ from pathlib import Path
 import lance
 from hypothesis import strategies as st
 
-from execution.read.naive import Edge, SmallGraph
-from execution.read.reading import Reading
-from omnigraph.execution.read.input import Traversal
+from execution.read.naive_traversal import Edge, SmallGraph
+from execution.read.query_runner import Reading
+from omnigraph.execution.read.input import TraversalMethod
 from omnigraph.execution.read.topology import Topology
 from omnigraph.graph.graph import init
-from omnigraph.storage.tables.handle import Table, open_newest
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.table import Table, open_newest
 
 SCHEMA = """
 node N { key: String @key  age: I32? }
@@ -67,7 +67,7 @@ def opened(graph: SmallGraph, gone: frozenset[str]) -> Iterator[list[Reading]]:
                 record = {"edge": type_name, "from": edge.source, "to": edge.target, "data": data}
                 records.append(record)
         stored.load(records, "append")
-        readings = [Reading(uri, traversal) for traversal in Traversal]
+        readings = [Reading(uri, traversal) for traversal in TraversalMethod]
         _remove(readings[0], gone)
         for reading in readings:
             reading.given = replace(reading.given, topology=NewestTables())
@@ -77,5 +77,5 @@ def opened(graph: SmallGraph, gone: frozenset[str]) -> Iterator[list[Reading]]:
 def _remove(reading: Reading, gone: frozenset[str]) -> None:
     """Delete nodes behind the graph's back, so that their edges dangle."""
     for name in gone:
-        table = reading.views.newest("main").snapshot.table("node:N")
+        table = reading.views.read_newest("main").snapshot.table("node:N")
         lance.dataset(table.location.native_uri).delete(f"id = '{name}'")

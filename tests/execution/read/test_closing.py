@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from execution.read.reading import Reading, make_graph
-from omnigraph.execution.read.input import Traversal
+from execution.read.query_runner import Reading, make_graph
+from omnigraph.execution.read.input import TraversalMethod
 
 SCHEMA = "node Dot { name: String @key  weight: F64? }\nedge To: Dot -> Dot"
 DOTS, EDGES, SEED = 120, 3_000, 5
@@ -33,7 +33,7 @@ def uri(edges, tmp_path_factory) -> str:
     return str(path)
 
 
-@pytest.fixture(params=list(Traversal), ids=str)
+@pytest.fixture(params=list(TraversalMethod), ids=str)
 def dots(uri, request) -> Reading:
     return Reading(uri, request.param)
 
@@ -56,5 +56,5 @@ def test_mutual_pairs_are_found_from_either_end(dots, edges):
 
 def test_a_sum_of_fractions_has_the_same_last_digit_by_every_way(uri):
     query = "match { $a to $b  $b to $c } return { sum($a.weight) as s, avg($c.weight) as m }"
-    found = {tuple(Reading(uri, way).tuples(query)[0]) for way in Traversal}
+    found = {tuple(Reading(uri, way).tuples(query)[0]) for way in TraversalMethod}
     assert len(found) == 1

@@ -7,11 +7,11 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execution.read.naive import SmallGraph
+from execution.read.naive_traversal import SmallGraph
+from execution.read.query_runner import Reading
 from execution.read.random_graphs import opened, small_graphs
-from execution.read.reading import Reading
 from omnigraph.plan.nodes import Expand
-from omnigraph.plan.walk import children_of
+from omnigraph.plan.walk import list_children
 
 WORDS = {("Likes",): "likes", ("Knows",): "knows", ("Likes", "Knows"): "likes|knows"}
 EXAMPLES = settings(max_examples=20)
@@ -37,7 +37,7 @@ def expansions(reading: Reading, query: str) -> list[Expand]:
     while waiting:
         node = waiting.pop()
         found += [node] if isinstance(node, Expand) else []
-        waiting += children_of(node)
+        waiting += list_children(node)
     return found
 
 

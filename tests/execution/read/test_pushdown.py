@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.model import NodeType
-from omnigraph.execution.predicates import Scope, keeps
+from omnigraph.catalog.catalog import NodeType
+from omnigraph.execution.predicates import RowScope, evaluate_mask
+from omnigraph.execution.read.fixed_operands import Given
 from omnigraph.execution.read.pushdown import split
-from omnigraph.execution.read.reader import ID, Reader
-from omnigraph.execution.read.resolve import Given
+from omnigraph.execution.read.table_reader import ID, Reader
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.plan.expressions import (
@@ -35,9 +35,9 @@ from omnigraph.plan.expressions import (
     ParameterValue,
     PropertyValue,
 )
-from omnigraph.storage.tables.handle import open_newest
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.types.arrow import arrow_type, entity_schema
+from omnigraph.storage.tables.table import open_newest
+from omnigraph.types.arrow import build_entity_schema, to_arrow_type
 from omnigraph.types.property import PropertyType, Scalar
 
 SCHEMA = """
@@ -107,7 +107,7 @@ def _values(type_: PropertyType, draw: random.Random) -> list:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory) -> Tables:
     type_ = compile_catalog(SourceText(SCHEMA, "s.pg")).nodes["Thing"]
-    schema, draw = entity_schema(type_.kind, type_.properties), random.Random(7)
+    schema, draw = build_entity_schema(type_.kind, type_.properties), random.Random(7)
     columns = {"id": [f"t{i:03d}" for i in range(ROWS)]}
     columns |= {p.name: _values(p.type, draw) for p in type_.properties}
     columns["key"] = columns["id"]
@@ -220,7 +220,7 @@ def in_memory(reader: Reader, predicate) -> list[str]:
     def column(_variable: str, name: str) -> pa.Array:
         return rows.column(name).combine_chunks()
 
-    mask = keeps(predicate, Scope(rows.num_rows, column, {}, GIVEN.now))
+    mask = evaluate_mask(predicate, RowScope(rows.num_rows, column, {}, GIVEN.now))
     return sorted(rows.column("id").filter(mask).to_pylist())
 
 
@@ -285,4 +285,4 @@ def test_text_is_quoted_and_never_read_as_a_condition(tables):
 
 def test_arrow_types_cover_every_property(tables):
     for name, type_ in TYPES.items():
-        assert tables.readers["none"].arrow_type(name) == arrow_type(type_)
+        assert tables.readers["none"].arrow_type(name) == to_arrow_type(type_)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.execution.read.ranking import Ranking, fused_rankings
+from omnigraph.execution.read.ranking import Ranking, merge_rankings
 
 few_keys = st.dictionaries(st.integers(0, 200), st.integers(0, 5), max_size=120)
 
@@ -47,6 +47,6 @@ def test_the_first_of_a_fusion_are_the_first_of_the_whole_fusion(
             expected[code] = expected.get(code, 0.0) + 1 / (constant + rank + 1)
     order = list(expected)
     best = sorted(expected, key=lambda code: (-expected[code], order.index(code)))
-    codes, scores = fused_rankings(ranking(first), ranking(second), constant, keep)
+    codes, scores = merge_rankings(ranking(first), ranking(second), constant, keep)
     assert codes.tolist() == best[:keep]
     assert scores.tolist() == [expected[code] for code in best[:keep]]

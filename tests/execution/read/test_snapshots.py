@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from execution.read.reading import Reading, make_graph
-from omnigraph.catalog.model import Catalog, NodeType, Property
+from execution.read.query_runner import Reading, make_graph
+from omnigraph.catalog.catalog import Catalog, NodeType, Property
 from omnigraph.errors import BadRequest, TypeNotFound
-from omnigraph.execution.read.input import Traversal
-from omnigraph.execution.read.run import execute
+from omnigraph.execution.read.executor import execute
+from omnigraph.execution.read.input import TraversalMethod
 from omnigraph.graph.graph import open as open_graph
-from omnigraph.identity import IncarnationId, PropertyId, TypeId
+from omnigraph.identity import PropertyId, TableIncarnationId, TypeId
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.types.property import PropertyType, Scalar
-from omnigraph.types.to_json import result_rows
+from omnigraph.types.to_json import encode_rows
 
 SCHEMA = "node Person { key: String @key  age: I32? }\nedge Knows: Person -> Person"
 
@@ -36,12 +36,12 @@ def test_an_old_version_is_read_as_it_was(uri):
     reading = Reading(uri)
     query = "match { $p: Person optional { $p knows $x } } return { $p, $x }"
     plan = reading.plan(query)
-    newest = reading.views.newest("main")
+    newest = reading.views.read_newest("main")
     loaded = reading.views.at_version(newest.snapshot.manifest_version - 1, "main")
 
     def rows(view):
         return [
-            tuple(row.values()) for row in result_rows(reading.run_plan(plan, view=view).to_arrow())
+            tuple(row.values()) for row in encode_rows(reading.run_plan(plan, view=view).to_arrow())
         ]
 
     # Twice each, so that what the first kept in memory cannot leak into the second.
@@ -51,7 +51,7 @@ def test_an_old_version_is_read_as_it_was(uri):
 
 
 def test_a_branch_shares_what_is_in_memory_until_it_differs(uri):
-    graph, reading = open_graph(uri), Reading(uri, Traversal.ADJACENCY)
+    graph, reading = open_graph(uri), Reading(uri, TraversalMethod.ADJACENCY)
     graph.create_branch("side")
     query = "match { $p: Person $p knows $x } return { $p, $x }"
     assert len(reading.rows(query)) == 2
@@ -75,8 +75,8 @@ def with_person(catalog: Catalog, **changes) -> Catalog:
 
 def read(reading: Reading, catalog: Catalog, body: str) -> list[dict[str, object]]:
     plan = compile_plan(SourceText(f"query q() {{ {body} }}", "q"), catalog)
-    view = reading.views.newest("main")
-    return result_rows(execute(plan, view.snapshot, catalog, reading.given).to_arrow())
+    view = reading.views.read_newest("main")
+    return encode_rows(execute(plan, view.snapshot, catalog, reading.given).to_arrow())
 
 
 def with_property(catalog: Catalog, name: str, type_: PropertyType) -> Catalog:
@@ -88,7 +88,9 @@ def with_property(catalog: Catalog, name: str, type_: PropertyType) -> Catalog:
 def test_a_property_that_did_not_exist_reads_as_null(uri):
     reading = Reading(uri)
     catalog = with_property(
-        reading.views.newest("main").catalog, "nick", PropertyType(Scalar.STRING, nullable=True)
+        reading.views.read_newest("main").catalog,
+        "nick",
+        PropertyType(Scalar.STRING, nullable=True),
     )
     rows = read(reading, catalog, "match { $p: Person } return { $p, $p.nick }")
     assert rows == [{"p": key, "p.nick": None} for key in "abc"]
@@ -101,7 +103,7 @@ def test_a_property_that_did_not_exist_reads_as_null(uri):
 def test_a_required_property_that_did_not_exist_is_an_error(uri):
     reading = Reading(uri)
     catalog = with_property(
-        reading.views.newest("main").catalog, "nick", PropertyType(Scalar.STRING)
+        reading.views.read_newest("main").catalog, "nick", PropertyType(Scalar.STRING)
     )
     with pytest.raises(BadRequest, match=r"Person\.nick does not exist at this snapshot"):
         read(reading, catalog, "match { $p: Person } return { $p.nick }")
@@ -110,7 +112,7 @@ def test_a_required_property_that_did_not_exist_is_an_error(uri):
 
 def test_a_renamed_property_is_found_under_its_old_name(uri):
     reading = Reading(uri)
-    known = reading.views.newest("main").catalog
+    known = reading.views.read_newest("main").catalog
     properties = [
         replace(p, name="years") if p.name == "age" else p for p in known.nodes["Person"].properties
     ]
@@ -121,7 +123,7 @@ def test_a_renamed_property_is_found_under_its_old_name(uri):
 
 def test_a_widened_property_is_read_in_its_wider_type(uri):
     reading = Reading(uri)
-    known = reading.views.newest("main").catalog
+    known = reading.views.read_newest("main").catalog
     wide = PropertyType(Scalar.I64, nullable=True)
     properties = [
         replace(p, type=wide) if p.name == "age" else p for p in known.nodes["Person"].properties
@@ -133,11 +135,11 @@ def test_a_widened_property_is_read_in_its_wider_type(uri):
 
 def test_a_type_the_snapshot_lacks_is_not_found(uri):
     reading = Reading(uri)
-    known = reading.views.newest("main").catalog
-    stranger = NodeType(TypeId(998), IncarnationId(1), "Pet", (), ())
+    known = reading.views.read_newest("main").catalog
+    stranger = NodeType(TypeId(998), TableIncarnationId(1), "Pet", (), ())
     catalog = replace(known, nodes={**known.nodes, "Pet": stranger})
     with pytest.raises(TypeNotFound, match="node:Pet does not exist at this snapshot"):
         read(reading, catalog, "match { $x: Pet } return { $x }")
-    again = with_person(known, incarnation=IncarnationId(997))
+    again = with_person(known, table_incarnation=TableIncarnationId(997))
     with pytest.raises(TypeNotFound, match="does not exist at this snapshot"):
         read(reading, again, "match { $p: Person } return { $p }")

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from execution.read.reading import Reading, make_graph
-from omnigraph.execution.read.input import Traversal
+from execution.read.query_runner import Reading, make_graph
+from omnigraph.execution.read.input import TraversalMethod
 from omnigraph.execution.read.topology import Topology
 from omnigraph.plan.nodes import Expand
-from omnigraph.plan.walk import children_of
+from omnigraph.plan.walk import list_children
 
 SCHEMA = "node P { key: String @key  age: I32? }\nedge Knows: P -> P { since: I32? }"
 
@@ -39,7 +39,7 @@ def ways(reading: Reading, query: str, params=None) -> tuple[list[str], list]:
     while True:
         if isinstance(node, Expand):
             found.append(str(result.profile.of(node).notes["traversal"]))
-        below = children_of(node)
+        below = list_children(node)
         if not below:
             return found, rows
         node = below[0]
@@ -72,10 +72,10 @@ def test_a_frontier_that_explodes_is_started_over(star_uri):
     query = 'match { $a: P {key: "start"} $a knows{1,3} $x } return { count($x) as n }'
     for _ in range(2):
         assert ways(Reading(star_uri), query) == (["adjacency"], [{"n": 3001}])
-    forced = Reading(star_uri, Traversal.INDEXED)
+    forced = Reading(star_uri, TraversalMethod.INDEXED)
     assert ways(forced, query) == (["indexed"], [{"n": 3001}])
     bound = 'match { $a: P {key: "hub"} $a $w:knows $x $w.since = 1 } return { count($x) as n }'
-    for traversal in Traversal:
+    for traversal in TraversalMethod:
         assert ways(Reading(star_uri, traversal), bound)[1] == [{"n": 3000}]
 
 
@@ -178,13 +178,13 @@ def test_indices_change_no_answer(star_uri):
         'match { $a: P {key: "hub"} $a $w:knows $x $x.age < 3 $w.since = 1 } return { $x, $x.age }',
         "match { $a: P $a.age > 97 $a knows $x } return { $a, $x }",
     ]
-    expected = [Reading(star_uri, Traversal.ADJACENCY).tuples(query) for query in queries]
-    snapshot = Reading(star_uri).views.newest("main").snapshot
+    expected = [Reading(star_uri, TraversalMethod.ADJACENCY).tuples(query) for query in queries]
+    snapshot = Reading(star_uri).views.read_newest("main").snapshot
     for key, columns in {"node:P": ["id", "key"], "edge:Knows": ["id", "src", "dst"]}.items():
         stored = lance.dataset(snapshot.table(key).location.native_uri)
         for column in columns:
             stored.create_scalar_index(column, "BTREE")
-    for traversal in Traversal:
+    for traversal in TraversalMethod:
         reading = Reading(star_uri, traversal)
         reading.given = replace(reading.given, topology=NewestTables())
         assert [reading.tuples(query) for query in queries] == expected
@@ -206,7 +206,7 @@ def test_rows_changed_and_deleted_are_read_as_they_are_now(tmp_path):
     there = {f"p{i}": 100 if i > 5 else i for i in range(9) if i != 3} | {"p10": 10}
     pairs = {(f"p{a}", f"p{b}") for a, b in ends} | {("p0", "p10")}
     expected = sorted((a, b, there[b]) for a, b in pairs if a in there and b in there)
-    for traversal in Traversal:
+    for traversal in TraversalMethod:
         reading = Reading(str(path), traversal)
         query = "match { $a: P $a knows $b } return { $a, $b, $b.age }"
         assert reading.tuples(query) == expected
@@ -218,7 +218,7 @@ def test_rows_changed_and_deleted_are_read_as_they_are_now(tmp_path):
 # --- nodes named by id ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("traversal", Traversal)
+@pytest.mark.parametrize("traversal", TraversalMethod)
 def test_nodes_named_by_id_are_found_however_often_they_are_asked_for(star_uri, traversal):
     reading = Reading(star_uri, traversal)
     one = "query q($id: String) { match { $a: P { id: $id } } return { $a, $a.age } }"
@@ -238,7 +238,7 @@ def test_nodes_named_by_id_are_found_however_often_they_are_asked_for(star_uri, 
 KEYED = "node U { number: U64 @key }\nnode I { number: I32 @key  @range(number, -9..9) }\n"
 
 
-@pytest.mark.parametrize("traversal", Traversal)
+@pytest.mark.parametrize("traversal", TraversalMethod)
 def test_a_key_names_its_node_whatever_the_type_of_the_value(tmp_path, traversal):
     numbers: dict[str, list[int]] = {"U": [0, 7, 2**64 - 1], "I": [-7, 0, 7]}
     records = [{"type": t, "data": {"number": n}} for t, ns in numbers.items() for n in ns]

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from execution.read.reading import Reading, make_graph
+from execution.read.query_runner import Reading, make_graph
 from omnigraph.plan.explain import describe_node
 from omnigraph.plan.nodes import CrossJoin, Expand, NodeScan
-from omnigraph.plan.walk import children_of
+from omnigraph.plan.walk import list_children
 
 SCHEMA = "node P { key: String @key  name: String  age: I32 }\nedge Knows: P -> P"
 PEOPLE = 2_000
@@ -37,7 +37,7 @@ def nodes_of(root, kind):
     while waiting:
         node = waiting.pop()
         found += [node] if isinstance(node, kind) else []
-        waiting += children_of(node)
+        waiting += list_children(node)
     return found
 
 

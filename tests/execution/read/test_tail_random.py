@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execution.read.reading import Reading, make_graph
+from execution.read.query_runner import Reading, make_graph
 
 SCHEMA = """
 node Thing {

@@ -12,20 +12,22 @@ import lance
 import numpy as np
 import pyarrow as pa
 
+from lance_maintenance import compact, optimize_indices
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import Table, open_table
-from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.schemas import with_primary_key
-from omnigraph.storage.tables.stage import stage_changes, stage_create
-from storage.tables.support import identity
-from substrate_upkeep import compact, optimize_indices
+from omnigraph.storage.tables.schemas import mark_primary_key
+from omnigraph.storage.tables.stage_table import stage_changes, stage_create
+from omnigraph.storage.tables.table import Table, open_table
+from storage.tables.table_fixtures import identity
 
-BY_ID = IndexSpec("by_id", "id", IndexKind.BTREE)
-BY_TEXT = IndexSpec("words", "text", IndexKind.INVERTED)
+BY_ID = IndexSpec("by_id", "id", LanceIndexKind.BTREE)
+BY_TEXT = IndexSpec("words", "text", LanceIndexKind.INVERTED)
 
 
-def by_vector(partitions: int = 1, kind: IndexKind = IndexKind.IVF_FLAT, **options) -> IndexSpec:
+def by_vector(
+    partitions: int = 1, kind: LanceIndexKind = LanceIndexKind.IVF_FLAT, **options
+) -> IndexSpec:
     return IndexSpec(
         "near", "vector", kind, {"num_partitions": partitions, "metric": "l2", **options}
     )
@@ -35,7 +37,7 @@ def by_vector(partitions: int = 1, kind: IndexKind = IndexKind.IVF_FLAT, **optio
 
 
 def text_rows(texts: Mapping[str, str | None]) -> pa.Table:
-    schema = with_primary_key(
+    schema = mark_primary_key(
         pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("text", pa.string())]),
         "id",
     )
@@ -44,7 +46,7 @@ def text_rows(texts: Mapping[str, str | None]) -> pa.Table:
 
 def vector_rows(vectors: Mapping[str, Sequence[float] | None], dimension: int) -> pa.Table:
     kind = pa.list_(pa.field("item", pa.float32(), nullable=True), dimension)
-    schema = with_primary_key(
+    schema = mark_primary_key(
         pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("vector", kind)]), "id"
     )
     values = [None if v is None else np.asarray(v, np.float32) for v in vectors.values()]

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.execution.search.fuse import UNRANKED, fused
+from omnigraph.execution.search.fuse import UNRANKED, fuse_scores
 
 
 def scored(first, second, constant=60):
     """The names in two rankings with their fused scores, best first."""
     names = sorted({*first, *second})
-    order, scores = fused(ranks(first, names), ranks(second, names), constant)
+    order, scores = fuse_scores(ranks(first, names), ranks(second, names), constant)
     return list(zip([names[place] for place in order], scores.tolist(), strict=True))
 
 

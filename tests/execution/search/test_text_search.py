@@ -28,14 +28,14 @@ from execution.search.corpora import (
     naive_search,
     text_rows,
 )
-from omnigraph.execution.search.bm25 import scores
-from omnigraph.execution.search.memory import SearchMemory
-from omnigraph.execution.search.text import matching_ids, matching_rows
+from omnigraph.execution.search.bm25 import score_rows
+from omnigraph.execution.search.search_memory import SearchMemory
+from omnigraph.execution.search.text import find_matching_rows, find_matching_text_ids
 from omnigraph.plan.expressions import TextMode
-from omnigraph.storage.tables.branches import create_branch
-from omnigraph.storage.tables.handle import open_table
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
-from storage.tables.support import ulids
+from omnigraph.storage.tables.table import open_table
+from storage.tables.table_fixtures import ulids
 
 ALBUMS = {
     "tides": "Slow Tides",
@@ -62,14 +62,14 @@ def fuzzy(table, query, distance=None):
 
 
 def matched(table, mode, query, distance=None):
-    ids = matching_ids(MEMORY, table, "text", mode, query, distance).to_pylist()
+    ids = find_matching_text_ids(MEMORY, table, "text", mode, query, distance).to_pylist()
     assert len(set(ids)) == len(ids), "an id twice"
-    assert ids_of(table, matching_rows(MEMORY, table, "text", mode, query, distance)) == ids
+    assert ids_of(table, find_matching_rows(MEMORY, table, "text", mode, query, distance)) == ids
     return set(ids)
 
 
 def scored(table, query):
-    found = scores(MEMORY, table, "text", query)
+    found = score_rows(MEMORY, table, "text", query)
     assert found.values.dtype == np.float64
     ids = ids_of(table, found.row_ids)
     assert len(set(ids)) == len(ids), "an id twice"

@@ -24,12 +24,12 @@ from execution.search.corpora import (
 )
 from omnigraph.errors import BadRequest
 from omnigraph.execution.search import vectors as search
-from omnigraph.execution.search.memory import SearchMemory
-from omnigraph.storage.tables.branches import create_branch
-from omnigraph.storage.tables.handle import open_table
-from omnigraph.storage.tables.indices import IndexKind
+from omnigraph.execution.search.search_memory import SearchMemory
+from omnigraph.storage.tables.indices import LanceIndexKind
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
-from storage.tables.support import ulids
+from omnigraph.storage.tables.table import open_table
+from storage.tables.table_fixtures import ulids
 
 VIBES = {"tides": [1, 0, 0], "embers": [0, 1, 0], "tidal": [0.9, 0.1, 0], "static": None}
 
@@ -71,7 +71,7 @@ def _memory(request):
 
 
 def nearest(table, column, query, among, keep):
-    return search.nearest(chosen[0], table, column, query, among, keep)
+    return search.find_nearest_rows(chosen[0], table, column, query, among, keep)
 
 
 @pytest.fixture(params=["no index", "full index", "partial index"])
@@ -234,8 +234,8 @@ def test_an_index_that_keeps_whole_vectors_is_exact(tmp_path, vectors, partition
 @pytest.mark.parametrize(
     "spec",
     [
-        by_vector(8, IndexKind.IVF_PQ, num_sub_vectors=8),
-        by_vector(1, IndexKind.IVF_HNSW_SQ),
+        by_vector(8, LanceIndexKind.IVF_PQ, num_sub_vectors=8),
+        by_vector(1, LanceIndexKind.IVF_HNSW_SQ),
     ],
     ids=["product quantised", "graph of quantised"],
 )

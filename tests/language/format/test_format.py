@@ -12,8 +12,8 @@ import pytest
 from omnigraph.errors import CompileError
 from omnigraph.language.format import format_queries, format_schema
 from omnigraph.language.lexer import find_comments, tokenize
-from omnigraph.language.query.parser import parse_query_file
-from omnigraph.language.schema.parser import parse_schema
+from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.schema.schema_parser import parse_schema
 from omnigraph.language.source import Problems, SourceText
 
 CASES = Path(__file__).parents[2] / "cases"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from language.query.case_files import ERRORS
-from omnigraph.language.query.parser import parse_query_file
+from language.query.query_case_files import ERRORS
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 
 ROOT = Path(__file__).parents[3]

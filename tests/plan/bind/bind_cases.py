@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.model import Catalog
 from omnigraph.language.source import SourceText
 
 FOLDER = Path(__file__).parents[2] / "cases" / "bind"

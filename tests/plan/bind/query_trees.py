@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from omnigraph.language.query import ast
+from omnigraph.language.query import query_ast
 from omnigraph.types.property import PropertyType, Scalar
 
-VARIABLES = st.sampled_from(["a", "b", "c", "w", "h", "p", "_1", ast.ANONYMOUS])
+VARIABLES = st.sampled_from(["a", "b", "c", "w", "h", "p", "_1", query_ast.ANONYMOUS])
 TYPES = st.sampled_from(["Artist", "Artist", "Album", "Album", "Label", "Take", "Titled", "Made"])
 PROPERTIES = st.sampled_from(
     [
@@ -18,7 +18,7 @@ PROPERTIES = st.sampled_from(
 EDGES = st.sampled_from(["made", "made", "influences", "signedTo", "sampled", "nope"])
 PARAMETERS = st.lists(
     st.builds(
-        ast.Parameter,
+        query_ast.Parameter,
         st.sampled_from(["p", "q", "v", "n"]),
         st.one_of(
             st.builds(
@@ -35,77 +35,83 @@ PARAMETERS = st.lists(
 ).map(tuple)
 
 
-def _literal(kind: ast.LiteralKind, values: st.SearchStrategy) -> st.SearchStrategy[ast.Literal]:
-    return st.builds(ast.Literal, st.just(kind), values)
+def _literal(
+    kind: query_ast.LiteralKind, values: st.SearchStrategy
+) -> st.SearchStrategy[query_ast.Literal]:
+    return st.builds(query_ast.Literal, st.just(kind), values)
 
 
 LITERALS = st.one_of(
-    _literal(ast.LiteralKind.STRING, st.sampled_from(["x", "uk", "lead", ""])),
-    _literal(ast.LiteralKind.INTEGER, st.integers(-(2**70), 2**70)),
-    _literal(ast.LiteralKind.INTEGER, st.integers(-3, 2000)),
-    _literal(ast.LiteralKind.FLOAT, st.floats()),
-    _literal(ast.LiteralKind.BOOL, st.booleans()),
-    _literal(ast.LiteralKind.NULL, st.none()),
-    _literal(ast.LiteralKind.DATE, st.sampled_from(["1999-05-04", "x"])),
-    _literal(ast.LiteralKind.DATETIME, st.sampled_from(["1999-05-04T01:02:03Z", "x"])),
+    _literal(query_ast.LiteralKind.STRING, st.sampled_from(["x", "uk", "lead", ""])),
+    _literal(query_ast.LiteralKind.INTEGER, st.integers(-(2**70), 2**70)),
+    _literal(query_ast.LiteralKind.INTEGER, st.integers(-3, 2000)),
+    _literal(query_ast.LiteralKind.FLOAT, st.floats()),
+    _literal(query_ast.LiteralKind.BOOL, st.booleans()),
+    _literal(query_ast.LiteralKind.NULL, st.none()),
+    _literal(query_ast.LiteralKind.DATE, st.sampled_from(["1999-05-04", "x"])),
+    _literal(query_ast.LiteralKind.DATETIME, st.sampled_from(["1999-05-04T01:02:03Z", "x"])),
 )
-LISTS = st.builds(ast.ListLiteral, st.lists(LITERALS, max_size=3).map(tuple))
+LISTS = st.builds(query_ast.ListLiteral, st.lists(LITERALS, max_size=3).map(tuple))
 NAMES = st.one_of(VARIABLES, st.sampled_from(["p", "q", "v", "n"]))
 SIMPLE = st.one_of(
-    st.builds(ast.PropertyRef, VARIABLES, PROPERTIES),
-    st.builds(ast.PropertyRef, VARIABLES, PROPERTIES),
-    st.builds(ast.VariableRef, NAMES),
+    st.builds(query_ast.PropertyRef, VARIABLES, PROPERTIES),
+    st.builds(query_ast.PropertyRef, VARIABLES, PROPERTIES),
+    st.builds(query_ast.VariableRef, NAMES),
     LITERALS,
     LISTS,
-    st.just(ast.NowCall()),
-    st.builds(ast.AliasRef, st.sampled_from(["name", "n", "a.name", "from", "id"])),
-    st.builds(ast.ObjectProjection, VARIABLES, st.none()),
-    st.builds(ast.ObjectProjection, VARIABLES, st.lists(PROPERTIES, max_size=3).map(tuple)),
+    st.just(query_ast.NowCall()),
+    st.builds(query_ast.AliasRef, st.sampled_from(["name", "n", "a.name", "from", "id"])),
+    st.builds(query_ast.ObjectProjection, VARIABLES, st.none()),
+    st.builds(query_ast.ObjectProjection, VARIABLES, st.lists(PROPERTIES, max_size=3).map(tuple)),
 )
 
 
-def _call(function: ast.FunctionName, *arguments: st.SearchStrategy) -> st.SearchStrategy:
-    return st.builds(ast.FunctionCall, st.just(function), st.tuples(*arguments))
+def _call(function: query_ast.FunctionName, *arguments: st.SearchStrategy) -> st.SearchStrategy:
+    return st.builds(query_ast.FunctionCall, st.just(function), st.tuples(*arguments))
 
 
 def _calls(inner: st.SearchStrategy) -> st.SearchStrategy:
     two = [
-        ast.FunctionName.NEAREST,
-        ast.FunctionName.SEARCH,
-        ast.FunctionName.MATCH_TEXT,
-        ast.FunctionName.BM25,
-        ast.FunctionName.FUZZY,
-        ast.FunctionName.RRF,
+        query_ast.FunctionName.NEAREST,
+        query_ast.FunctionName.SEARCH,
+        query_ast.FunctionName.MATCH_TEXT,
+        query_ast.FunctionName.BM25,
+        query_ast.FunctionName.FUZZY,
+        query_ast.FunctionName.RRF,
     ]
-    three = [ast.FunctionName.FUZZY, ast.FunctionName.RRF]
+    three = [query_ast.FunctionName.FUZZY, query_ast.FunctionName.RRF]
     return st.one_of(
         *(_call(function, inner, inner) for function in two),
         *(_call(function, inner, inner, inner) for function in three),
-        _call(ast.FunctionName.TYPE, inner),
-        st.builds(ast.AggregateCall, st.sampled_from(ast.AggregateName), inner, st.booleans()),
+        _call(query_ast.FunctionName.TYPE, inner),
+        st.builds(
+            query_ast.AggregateCall, st.sampled_from(query_ast.AggregateName), inner, st.booleans()
+        ),
     )
 
 
 EXPRESSIONS = st.recursive(SIMPLE, _calls, max_leaves=4)
-VALUES = st.one_of(LITERALS, LISTS, st.builds(ast.VariableRef, NAMES), EXPRESSIONS)
+VALUES = st.one_of(LITERALS, LISTS, st.builds(query_ast.VariableRef, NAMES), EXPRESSIONS)
 CONDITIONS = st.recursive(
     st.one_of(
-        st.builds(ast.Comparison, EXPRESSIONS, st.sampled_from(ast.CompareOp), EXPRESSIONS),
-        st.builds(ast.Membership, EXPRESSIONS, EXPRESSIONS, st.booleans()),
-        st.builds(ast.NullTest, EXPRESSIONS, st.booleans()),
-        st.builds(ast.Truth, EXPRESSIONS),
+        st.builds(
+            query_ast.Comparison, EXPRESSIONS, st.sampled_from(query_ast.CompareOp), EXPRESSIONS
+        ),
+        st.builds(query_ast.Membership, EXPRESSIONS, EXPRESSIONS, st.booleans()),
+        st.builds(query_ast.NullTest, EXPRESSIONS, st.booleans()),
+        st.builds(query_ast.Truth, EXPRESSIONS),
     ),
     lambda inner: st.one_of(
-        st.builds(ast.And, st.lists(inner, min_size=1, max_size=3).map(tuple)),
-        st.builds(ast.Or, st.lists(inner, min_size=1, max_size=3).map(tuple)),
-        st.builds(ast.Not, inner),
+        st.builds(query_ast.And, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+        st.builds(query_ast.Or, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+        st.builds(query_ast.Not, inner),
     ),
     max_leaves=4,
 )
-MATCHES = st.lists(st.builds(ast.PropertyMatch, PROPERTIES, VALUES), max_size=2).map(tuple)
-HOPS = st.none() | st.builds(ast.HopBounds, st.integers(0, 3), st.none() | st.integers(0, 3))
+MATCHES = st.lists(st.builds(query_ast.PropertyMatch, PROPERTIES, VALUES), max_size=2).map(tuple)
+HOPS = st.none() | st.builds(query_ast.HopBounds, st.integers(0, 3), st.none() | st.integers(0, 3))
 TRAVERSALS = st.builds(
-    ast.Traversal,
+    query_ast.Traversal,
     VARIABLES,
     st.lists(EDGES, min_size=1, max_size=2).map(tuple),
     VARIABLES,
@@ -115,50 +121,56 @@ TRAVERSALS = st.builds(
     st.none() | VARIABLES,
 )
 PLAIN_TRAVERSALS = st.builds(
-    ast.Traversal, VARIABLES, st.tuples(st.sampled_from(["made", "influences"])), VARIABLES
+    query_ast.Traversal, VARIABLES, st.tuples(st.sampled_from(["made", "influences"])), VARIABLES
 )
 CLAUSES = st.recursive(
     st.one_of(
-        st.builds(ast.Binding, VARIABLES, TYPES, MATCHES),
-        st.builds(ast.Binding, VARIABLES, TYPES),
+        st.builds(query_ast.Binding, VARIABLES, TYPES, MATCHES),
+        st.builds(query_ast.Binding, VARIABLES, TYPES),
         TRAVERSALS,
         PLAIN_TRAVERSALS,
-        st.builds(ast.Filter, CONDITIONS),
+        st.builds(query_ast.Filter, CONDITIONS),
     ),
     lambda inner: st.one_of(
-        st.builds(ast.Negation, st.lists(inner, min_size=1, max_size=3).map(tuple)),
-        st.builds(ast.Optional, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+        st.builds(query_ast.Negation, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+        st.builds(query_ast.Optional, st.lists(inner, min_size=1, max_size=3).map(tuple)),
     ),
     max_leaves=5,
 )
 READS = st.builds(
-    ast.ReadBody,
+    query_ast.ReadBody,
     clauses=st.lists(CLAUSES, min_size=1, max_size=5).map(tuple),
     projections=st.lists(
-        st.builds(ast.Projection, EXPRESSIONS, st.none() | st.sampled_from(["n", "m", "name"])),
+        st.builds(
+            query_ast.Projection, EXPRESSIONS, st.none() | st.sampled_from(["n", "m", "name"])
+        ),
         min_size=1,
         max_size=3,
     ).map(tuple),
     distinct=st.booleans(),
-    order=st.lists(st.builds(ast.Ordering, EXPRESSIONS, st.none() | st.booleans()), max_size=2).map(
-        tuple
-    ),
-    limit=st.none() | LITERALS | st.builds(ast.VariableRef, NAMES),
+    order=st.lists(
+        st.builds(query_ast.Ordering, EXPRESSIONS, st.none() | st.booleans()), max_size=2
+    ).map(tuple),
+    limit=st.none() | LITERALS | st.builds(query_ast.VariableRef, NAMES),
     offset=st.none() | LITERALS,
 )
 ASSIGNMENTS = st.lists(
     st.builds(
-        ast.PropertyMatch, PROPERTIES | st.sampled_from(["from", "to", "slug", "name"]), VALUES
+        query_ast.PropertyMatch,
+        PROPERTIES | st.sampled_from(["from", "to", "slug", "name"]),
+        VALUES,
     ),
     max_size=4,
 ).map(tuple)
 STATEMENTS = st.one_of(
-    st.builds(ast.Insert, TYPES, ASSIGNMENTS, st.booleans()),
-    st.builds(ast.Update, TYPES, ASSIGNMENTS, CONDITIONS),
-    st.builds(ast.Delete, TYPES, CONDITIONS),
+    st.builds(query_ast.Insert, TYPES, ASSIGNMENTS, st.booleans()),
+    st.builds(query_ast.Update, TYPES, ASSIGNMENTS, CONDITIONS),
+    st.builds(query_ast.Delete, TYPES, CONDITIONS),
 )
-MUTATIONS = st.builds(ast.MutationBody, st.lists(STATEMENTS, min_size=1, max_size=3).map(tuple))
-QUERIES = st.builds(ast.QueryDecl, st.just("q"), PARAMETERS, READS | MUTATIONS)
+MUTATIONS = st.builds(
+    query_ast.MutationBody, st.lists(STATEMENTS, min_size=1, max_size=3).map(tuple)
+)
+QUERIES = st.builds(query_ast.QueryDecl, st.just("q"), PARAMETERS, READS | MUTATIONS)
 
 # --- texts that often mean something --------------------------------------------------------------
 

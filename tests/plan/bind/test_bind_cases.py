@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import CompileError, Severity
-from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.plan.bind import bind_file
-from omnigraph.plan.codes import TYPE_CODES
+from omnigraph.plan.query_codes import TYPE_CODES
 from plan.bind.bind_cases import Case, catalog_of, read_cases
-from plan.bind.dump import dump
+from plan.bind.plan_dump import dump
 
 CASES = read_cases()
 REFUSED = [case for case in CASES if case.mistakes]

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from hypothesis import HealthCheck, event, given, settings
 
 from omnigraph.errors import CompileError, Diagnostic
-from omnigraph.language.query.ast import QueryDecl
-from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.query.query_ast import QueryDecl
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
-from omnigraph.plan.codes import TYPE_CODES
 from omnigraph.plan.expressions import OutputValue
 from omnigraph.plan.nodes import Match, Node, Pattern, Plan, Rank, ReadPlan, Sort
-from omnigraph.plan.walk import children_of, operands_of, variables_of
+from omnigraph.plan.query_codes import TYPE_CODES
+from omnigraph.plan.walk import list_children, list_operands_of, list_variables
 from plan.bind.bind_cases import catalog_of
 from plan.bind.query_trees import QUERIES, likely_texts
 
@@ -58,11 +58,11 @@ def check_variables(plan: ReadPlan) -> None:
     pattern = next(n.pattern for n in below(plan.root) if isinstance(n, Match))
     visible = check_pattern(pattern, frozenset())
     for column in plan.columns:
-        assert variables_of(column.value) <= visible
+        assert list_variables(column.value) <= visible
     for node in below(plan.root):
         if isinstance(node, Sort | Rank):
             keys = [k.value for k in node.keys if not isinstance(k.value, OutputValue)]
-            assert all(variables_of(key) <= visible for key in keys)
+            assert all(list_variables(key) <= visible for key in keys)
             assert set(node.tie_break) <= visible
 
 
@@ -79,8 +79,8 @@ def check_pattern(pattern: Pattern, around: frozenset[str]) -> frozenset[str]:
     for edge in pattern.edges:
         assert {edge.source, edge.target} <= visible
     for predicate in pattern.filters:
-        for operand in operands_of(predicate):
-            assert variables_of(operand) <= visible
+        for operand in list_operands_of(predicate):
+            assert list_variables(operand) <= visible
     for negation in pattern.negations:
         check_pattern(negation, visible | around)
     return visible
@@ -88,5 +88,5 @@ def check_pattern(pattern: Pattern, around: frozenset[str]) -> frozenset[str]:
 
 def below(node: Node) -> Iterator[Node]:
     yield node
-    for child in children_of(node):
+    for child in list_children(node):
         yield from below(child)

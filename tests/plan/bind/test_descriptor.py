@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
-from omnigraph.plan.descriptor import catalog_entry, describe_operation
+from omnigraph.plan.descriptor import describe_operation, describe_query
 from plan.bind.bind_cases import catalog_of
 
 
@@ -91,7 +91,7 @@ def test_a_catalog_entry_describes_parameters_of_every_kind():
         { match { $p: Person { name: $s } } return { $p } }
         """
     )
-    assert catalog_entry(decl, plan) == {
+    assert describe_query(decl, plan) == {
         "name": "find",
         "tool_name": "find",
         "description": "Find people.",
@@ -115,7 +115,7 @@ def test_a_catalog_entry_describes_parameters_of_every_kind():
 
 def test_an_entry_without_notes_leaves_them_out():
     decl, plan = bound("query drop($a: I32) { delete Person where age = $a }")
-    entry = catalog_entry(decl, plan)
+    entry = describe_query(decl, plan)
     assert entry["mutation"] is True
     assert "description" not in entry
     assert "instruction" not in entry

@@ -9,11 +9,11 @@ import pytest
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.identify import identify_first
-from omnigraph.language.query.parser import parse_query_file
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_file
-from omnigraph.plan.codes import LINT_CODES, TYPE_CODES
-from omnigraph.plan.lint import lint_queries
+from omnigraph.plan.query_codes import LINT_CODES, TYPE_CODES
+from omnigraph.plan.query_lint import lint_queries
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "query-language.md").read_text()
 ROWS = dict(re.findall(r"^\| ([A-Z]\d+) \|(?: \w+ \|)? (.*) \|$", PAGE, re.MULTILINE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from omnigraph.language.source import SourceText
-from omnigraph.plan.lint import LintReport, lint_queries
+from omnigraph.plan.query_lint import LintReport, lint_queries
 from plan.bind.bind_cases import catalog_of
 
 SCHEMA = {"kind": "file", "path": "music.pg"}

@@ -15,7 +15,7 @@ from omnigraph.plan.compile import compile_catalog, compile_plan
 from omnigraph.plan.explain import explain_json, explain_text
 from omnigraph.plan.nodes import Match
 from omnigraph.plan.statistics import Statistics
-from omnigraph.plan.walk import children_of
+from omnigraph.plan.walk import list_children
 
 CASES = Path(__file__).parents[2] / "cases"
 FILES = sorted((CASES / "plan").glob("*.txt"))
@@ -56,7 +56,7 @@ def test_the_rules_give_the_expected_plans(file: Path, request: pytest.FixtureRe
 def test_no_pattern_is_left_for_an_executor(file: Path) -> None:
     def nodes(node):
         yield node
-        for child in children_of(node):
+        for child in list_children(node):
             yield from nodes(child)
 
     for _, query, _ in split_cases(file.read_text()):
@@ -67,7 +67,7 @@ def test_no_pattern_is_left_for_an_executor(file: Path) -> None:
 
 def test_every_rule_has_a_file_of_cases() -> None:
     rules = {p.stem for p in (CASES.parents[1] / "src/omnigraph/plan/rewrite").glob("*.py")}
-    assert rules - {"__init__", "rules"} <= {file.stem for file in FILES}
+    assert rules - {"__init__", "rewrite_rules"} <= {file.stem for file in FILES}
 
 
 def test_the_json_form_says_what_the_text_says() -> None:

@@ -20,8 +20,8 @@ from pathlib import Path
 from omnigraph.errors import ReadSetChanged, WriterBusy
 from omnigraph.settings import Settings
 from omnigraph.storage.fence.lease import LeaseFence, LeaseTerms
-from omnigraph.storage.fence.local import LocalFence
-from omnigraph.storage.objects.open import open_store
+from omnigraph.storage.fence.local_fence import LocalFence
+from omnigraph.storage.objects.open_store import open_store
 
 
 def make_fence(kind, root, term_s):

@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.errors import ReadSetChanged, StorageFailure, StorageKind, WriterBusy
 from omnigraph.storage.fence.hold import Holder
-from omnigraph.storage.fence.local import LocalFence, find_exclusion_problem
+from omnigraph.storage.fence.local_fence import LocalFence, find_exclusion_problem
 from omnigraph.storage.layout import WRITER_LOCK, WRITER_QUEUE_LOCK
 
 

@@ -8,8 +8,8 @@ from omnigraph.errors import (
     ManifestCorrupt,
     ReadSetChanged,
 )
-from omnigraph.identity import CommitId, IncarnationId, TableIdentity, TableKey, TypeId
-from omnigraph.storage.manifest.changes import (
+from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
+from omnigraph.storage.manifest.manifest_changes import (
     Change,
     ExactHead,
     NewCommit,
@@ -24,8 +24,8 @@ from omnigraph.storage.manifest.changes import (
 from omnigraph.storage.manifest.state import ManifestState
 
 PERSON, PET = TableKey("node:Person"), TableKey("node:Pet")
-ONE = TableIdentity(TypeId(1), IncarnationId(10))
-TWO = TableIdentity(TypeId(2), IncarnationId(11))
+ONE = TableIdentity(TypeId(1), TableIncarnationId(10))
+TWO = TableIdentity(TypeId(2), TableIncarnationId(11))
 
 
 def path(identity: TableIdentity) -> str:

@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import ManifestCorrupt
-from omnigraph.identity import CommitId, IncarnationId, TableIdentity, TableKey, TypeId
-from omnigraph.storage.manifest.rows import Row, RowKind, row, table_id, to_arrow, version_id
+from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
+from omnigraph.storage.manifest.manifest_rows import (
+    Row,
+    RowKind,
+    make_row,
+    make_table_row_id,
+    make_version_row_id,
+    to_arrow,
+)
 from omnigraph.storage.manifest.state import (
     Head,
     ManifestState,
@@ -19,7 +26,7 @@ from omnigraph.storage.manifest.state import (
 
 
 def identity(number: int, incarnation: int = 1) -> TableIdentity:
-    return TableIdentity(TypeId(number), IncarnationId(incarnation))
+    return TableIdentity(TypeId(number), TableIncarnationId(incarnation))
 
 
 def registration(number: int, name: str = "node:Person") -> Registration:
@@ -29,8 +36,8 @@ def registration(number: int, name: str = "node:Person") -> Registration:
 
 def table_row(number: int = 1, name: str = "node:Person", **changes: object) -> Row:
     known = registration(number, name)
-    made = row(
-        table_id(known.identity),
+    made = make_row(
+        make_table_row_id(known.identity),
         RowKind.TABLE,
         table_key=name,
         identity=known.identity,
@@ -40,8 +47,8 @@ def table_row(number: int = 1, name: str = "node:Person", **changes: object) -> 
 
 
 def version_row(number: int = 1, version: int = 3, **changes: object) -> Row:
-    made = row(
-        version_id(identity(number), version),
+    made = make_row(
+        make_version_row_id(identity(number), version),
         RowKind.TABLE_VERSION,
         table_key="node:Person",
         identity=identity(number),
@@ -100,7 +107,7 @@ def test_the_greatest_version_wins_whatever_the_order_of_rows() -> None:
 
 
 def test_rows_of_unknown_kinds_are_carried_along() -> None:
-    strange = row("future:1", RowKind.TABLE, metadata="kept")
+    strange = make_row("future:1", RowKind.TABLE, metadata="kept")
     strange["object_type"] = "from_the_future"
     state = decode_state([table_row(), version_row(), strange])
     assert strange in encode_state(state)
@@ -129,10 +136,10 @@ def test_a_head_of_an_earlier_branch_of_the_same_name_does_not_count() -> None:
         ([table_row(), version_row(table_version=None)], "no version"),
         ([version_row()], "no registration"),
         ([table_row(1), table_row(2), version_row(1), version_row(2)], "share the name"),
-        ([row("graph_head:main", RowKind.GRAPH_HEAD, metadata="{")], "no JSON"),
-        ([row("graph_head:main", RowKind.GRAPH_HEAD, metadata="{}")], "head_commit_id"),
+        ([make_row("graph_head:main", RowKind.GRAPH_HEAD, metadata="{")], "no JSON"),
+        ([make_row("graph_head:main", RowKind.GRAPH_HEAD, metadata="{}")], "head_commit_id"),
         (
-            [row("graph_head:m", RowKind.GRAPH_HEAD, identity=identity(1), metadata="{}")],
+            [make_row("graph_head:m", RowKind.GRAPH_HEAD, identity=identity(1), metadata="{}")],
             "must not",
         ),
     ],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.storage.objects.local import LocalObjectStore
-from omnigraph.storage.objects.memory import MemoryObjectStore
-from omnigraph.storage.objects.open import open_store
+from omnigraph.storage.objects.local_store import LocalObjectStore
+from omnigraph.storage.objects.memory_store import MemoryObjectStore
+from omnigraph.storage.objects.open_store import open_store
 from s3_server import running_s3_server
 
 

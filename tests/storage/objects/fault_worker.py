@@ -12,7 +12,7 @@ import resource
 from pathlib import Path
 
 from omnigraph.errors import StorageFailure
-from omnigraph.storage.objects.local import LocalObjectStore
+from omnigraph.storage.objects.local_store import LocalObjectStore
 
 BIG = b"x" * 1_000_000
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 from omnigraph.settings import Settings
-from omnigraph.storage.objects.open import open_store
+from omnigraph.storage.objects.open_store import open_store
 
 _STEP_S = 0.01
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.objects.counting import (
+from omnigraph.storage.objects.memory_store import MemoryObjectStore
+from omnigraph.storage.objects.open_store import open_store
+from omnigraph.storage.objects.write_observer import (
     KILL_AFTER_VARIABLE,
     CountingStore,
+    get_observer,
     install_kill_switch,
     install_observer,
-    observer,
 )
-from omnigraph.storage.objects.memory import MemoryObjectStore
-from omnigraph.storage.objects.open import open_store
 
-WORKER = Path(__file__).with_name("kill_worker.py")
+WORKER = Path(__file__).with_name("store_kill_worker.py")
 
 
 class Recorder:
@@ -71,7 +71,7 @@ def test_a_store_is_observed_only_while_somebody_asks(tmp_path):
 
 def test_the_kill_switch_is_off_without_its_variable():
     install_kill_switch({})
-    assert observer() is None
+    assert get_observer() is None
     with pytest.raises(BadRequest, match=KILL_AFTER_VARIABLE):
         install_kill_switch({KILL_AFTER_VARIABLE: "soon"})
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.settings import Settings
-from omnigraph.storage.objects.open import open_store
+from omnigraph.storage.objects.open_store import open_store
 
 WORKER = Path(__file__).with_name("race_worker.py")
 PROCESSES = 5

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import pytest
 
-from omnigraph.environment import declared_settings, unknown_variables
+from omnigraph.environment import find_unknown_variables, list_settings
 from omnigraph.errors import BadRequest
 from omnigraph.settings import SETTINGS, AwsSettings, CommandLineSettings, FenceMode, Settings
 
@@ -89,7 +89,7 @@ def test_every_setting_is_listed_once_with_a_default_it_accepts():
 
 def test_every_variable_reaches_the_field_it_is_declared_for():
     for group in (Settings, CommandLineSettings):
-        for setting in declared_settings(group):
+        for setting in list_settings(group):
             given = _another_value(setting)
             read = group.from_environment({setting.name: setting.show(given)})
             changed = [v for v, d in zip(_values(read), _values(group()), strict=True) if v != d]
@@ -144,7 +144,7 @@ def test_variables_that_look_like_settings_are_found_with_what_was_meant():
         "OMNIGRAPH_TOKEN_LAB": "x",
         "PATH": "x",
     }
-    assert unknown_variables(environment, SETTINGS) == [
+    assert find_unknown_variables(environment, SETTINGS) == [
         ("OMNIGRAPH_WRITER_WAITS", "OMNIGRAPH_WRITER_WAIT"),
         ("OMNIGRAPH_ZZZZ", None),
     ]

@@ -9,7 +9,10 @@ import pytest
 
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
-from omnigraph.storage.objects.probe import require_create_if_absent, supports_put_if_match
+from omnigraph.storage.objects.conditional_put_probe import (
+    require_create_if_absent,
+    supports_put_if_match,
+)
 from omnigraph.storage.objects.store import CHUNK_BYTES
 
 

@@ -6,16 +6,16 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from omnigraph.identity import IncarnationId, TableIdentity, TableKey, TypeId
-from omnigraph.storage.recovery.decide import (
+from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
+from omnigraph.storage.recovery.intent import TableIntent
+from omnigraph.storage.recovery.recovery_decision import (
     Decision,
     Outlook,
     TableClass,
     classify,
     decide,
 )
-from omnigraph.storage.recovery.intent import TableIntent
-from omnigraph.storage.recovery.observe import ObservedTable, Ownership
+from omnigraph.storage.recovery.recovery_observation import ObservedTable, Ownership
 
 BASE = 4
 ALIVE = Outlook(is_branch_alive=True)
@@ -28,7 +28,7 @@ BROKEN = {C.INVARIANT_BROKEN, C.UNVERIFIABLE, C.BURIED}
 def observed(
     ownership: Ownership, head: int | None, pin: int | None = BASE, *, is_fork: bool = False
 ) -> ObservedTable:
-    identity = TableIdentity(TypeId(1), IncarnationId(1))
+    identity = TableIdentity(TypeId(1), TableIncarnationId(1))
     branch = "01ARZ3NDEKTSV4RRFFQ69G5FAV" if is_fork else None
     table = TableIntent(identity, TableKey("node:A"), "nodes/a", branch, BASE, "ours", is_fork)
     return ObservedTable(table, head, ownership, pin)

@@ -15,15 +15,15 @@ from omnigraph.identity import (
     BranchName,
     CommitId,
     EntityKind,
-    IncarnationId,
     OperationId,
     TableIdentity,
+    TableIncarnationId,
     TableKey,
     TypeId,
 )
-from omnigraph.storage.layout import RECOVERY, intent_path, table_path
-from omnigraph.storage.manifest.changes import SetVersion
-from omnigraph.storage.objects.memory import MemoryObjectStore
+from omnigraph.storage.layout import RECOVERY, make_intent_path, make_table_path
+from omnigraph.storage.manifest.manifest_changes import SetVersion
+from omnigraph.storage.objects.memory_store import MemoryObjectStore
 from omnigraph.storage.recovery.intent import (
     Intent,
     TableIntent,
@@ -32,7 +32,7 @@ from omnigraph.storage.recovery.intent import (
     delete_intent,
     encode_intent,
     list_operations,
-    pending_intents,
+    list_pending_intents,
     write_intent,
 )
 
@@ -45,12 +45,12 @@ NAMES = st.text(min_size=1, max_size=20)
 @st.composite
 def table_intents(draw):
     kind = draw(st.sampled_from(EntityKind))
-    identity = TableIdentity(TypeId(draw(NUMBERS)), IncarnationId(draw(NUMBERS)))
+    identity = TableIdentity(TypeId(draw(NUMBERS)), TableIncarnationId(draw(NUMBERS)))
     is_fork = draw(st.booleans())
     return TableIntent(
         identity=identity,
         table_key=TableKey(f"{kind}:{draw(NAMES)}"),
-        path=table_path(kind, identity),
+        path=make_table_path(kind, identity),
         branch=draw(ULIDS) if is_fork else draw(st.none() | ULIDS),
         base_version=draw(NUMBERS),
         transaction=draw(NAMES),
@@ -89,13 +89,13 @@ def intents(draw):
 
 @given(intents())
 def test_an_intent_is_read_as_it_was_written(intent):
-    found = decode_intent(encode_intent(intent), intent_path(intent.operation_id))
+    found = decode_intent(encode_intent(intent), make_intent_path(intent.operation_id))
     assert found == intent
     assert found.table_keys == tuple(table.table_key for table in intent.tables)
     assert all(table.target_version == table.base_version + 1 for table in found.tables)
 
 
-IDENTITY = TableIdentity(TypeId(1), IncarnationId(2))
+IDENTITY = TableIdentity(TypeId(1), TableIncarnationId(2))
 INTENT = Intent(
     operation_id=OperationId("01ARZ3NDEKTSV4RRFFQ69G5FA1"),
     root=ROOT,
@@ -106,7 +106,7 @@ INTENT = Intent(
         TableIntent(
             identity=IDENTITY,
             table_key=TableKey("node:A"),
-            path=table_path(EntityKind.NODE, IDENTITY),
+            path=make_table_path(EntityKind.NODE, IDENTITY),
             branch=None,
             base_version=4,
             transaction="uuid",
@@ -120,7 +120,7 @@ INTENT = Intent(
     own_head=None,
     contract_hash="hash",
 )
-PATH = intent_path(INTENT.operation_id)
+PATH = make_intent_path(INTENT.operation_id)
 
 
 def body() -> dict:
@@ -267,14 +267,14 @@ def store_of_intents(*numbers: int) -> MemoryObjectStore:
 def test_intents_come_in_the_order_of_their_operations():
     store = store_of_intents(3, 1, 2)
     assert list_operations(store) == [named(number).operation_id for number in (1, 2, 3)]
-    found = [intent.operation_id for intent in pending_intents(store)]
+    found = [intent.operation_id for intent in list_pending_intents(store)]
     assert found == list_operations(store)
 
 
 def test_an_intent_that_vanishes_while_we_look_is_settled_already():
     store = store_of_intents(1, 2, 3)
     found = []
-    for intent in pending_intents(store):
+    for intent in list_pending_intents(store):
         found.append(intent.operation_id)
         delete_intent(store, named(2).operation_id)
     assert found == [named(1).operation_id, named(3).operation_id]

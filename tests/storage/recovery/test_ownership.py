@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.identity import IncarnationId, TableIdentity, TableKey, TypeId
+from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
 from omnigraph.storage.recovery.intent import TableIntent
-from omnigraph.storage.recovery.observe import Ownership, ownership_in
-from omnigraph.storage.tables.history import VersionRecord
+from omnigraph.storage.recovery.recovery_observation import Ownership, find_ownership
+from omnigraph.storage.tables.history import TableVersionRecord
 
 BASE = 4
 TABLE = TableIntent(
-    TableIdentity(TypeId(1), IncarnationId(1)),
+    TableIdentity(TypeId(1), TableIncarnationId(1)),
     TableKey("node:A"),
     "nodes/a",
     None,
@@ -21,20 +21,20 @@ TABLE = TableIntent(
 )
 
 
-def ours(version: int) -> VersionRecord:
-    return VersionRecord(version, "Update", "ours", BASE)
+def ours(version: int) -> TableVersionRecord:
+    return TableVersionRecord(version, "Update", "ours", BASE)
 
 
-def theirs(version: int) -> VersionRecord:
-    return VersionRecord(version, "Append", f"theirs-{version}", version - 1)
+def theirs(version: int) -> TableVersionRecord:
+    return TableVersionRecord(version, "Append", f"theirs-{version}", version - 1)
 
 
-def restore(version: int, to: int) -> VersionRecord:
-    return VersionRecord(version, "Restore", f"restore-{version}", version - 1, {}, to)
+def restore(version: int, to: int) -> TableVersionRecord:
+    return TableVersionRecord(version, "Restore", f"restore-{version}", version - 1, {}, to)
 
 
-def gap(version: int) -> VersionRecord:
-    return VersionRecord(version, None)
+def gap(version: int) -> TableVersionRecord:
+    return TableVersionRecord(version, None)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def gap(version: int) -> VersionRecord:
     ],
 )
 def test_where_the_planned_transaction_stands(history, pin, expected):
-    assert ownership_in(history, TABLE, pin) is expected
+    assert find_ownership(history, TABLE, pin) is expected

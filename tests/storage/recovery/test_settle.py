@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from crash.checks import check_order, content_of
-from crash.town import create
+from crash.crash_checks import check_order, content_of
+from crash.crash_scenario import create
 from omnigraph.errors import RecoveryRequired
 from omnigraph.identity import CommitId, OperationId
-from omnigraph.storage.manifest.changes import SetVersion
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
+from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.read import History, read_newest
-from omnigraph.storage.recovery.decide import Decision
 from omnigraph.storage.recovery.intent import (
     OPERATION_PROPERTY,
     Intent,
@@ -25,14 +24,15 @@ from omnigraph.storage.recovery.intent import (
     list_operations,
     write_intent,
 )
-from omnigraph.storage.recovery.settle import contract_hash, examine, settle, settle_all
+from omnigraph.storage.recovery.recovery_decision import Decision
+from omnigraph.storage.recovery.resolve_intents import examine, hash_contract, settle, settle_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import open_writable
 from omnigraph.storage.tables.commit import commit_exact, restore
-from omnigraph.storage.tables.handle import latest_version, open_table
-from omnigraph.storage.tables.stage import StagedTransaction, stage_changes
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes
+from omnigraph.storage.tables.table import find_latest_version, open_table
 
 PERSON, CITY = "node:Person", "node:City"
 
@@ -49,7 +49,7 @@ class Written:
             commit_exact(self.staged[key])
 
 
-class Town:
+class InterruptedGraph:
     """A graph below the level of the graph, to interrupt at will."""
 
     def __init__(self, place) -> None:
@@ -100,7 +100,7 @@ class Town:
             actor_id="victim",
             created_at=self.root.now_us(),
             own_head=snapshot.own_head,
-            contract_hash=contract_hash(snapshot.state),
+            contract_hash=hash_contract(snapshot.state),
         )
         write_intent(self.root.store, intent)
         return Written(intent, staged)
@@ -124,232 +124,236 @@ class Town:
 
 
 @pytest.fixture
-def town(tmp_path):
-    return Town(tmp_path / "town")
+def interrupted(tmp_path):
+    return InterruptedGraph(tmp_path / "town")
 
 
-def assert_settled_for_good(town, written, decision):
+def assert_settled_for_good(interrupted, written, decision):
     """Settling again finds it done, and changes nothing that can be seen."""
-    before, version = content_of(town.graph), town.snapshot().manifest_version
-    assert town.again(written) is decision
-    assert town.snapshot().manifest_version == version
-    assert content_of(town.graph) == before
-    assert list_operations(town.root.store) == []
-    check_order(town.place, omnigraph.open(town.place))
+    before, version = content_of(interrupted.graph), interrupted.snapshot().manifest_version
+    assert interrupted.again(written) is decision
+    assert interrupted.snapshot().manifest_version == version
+    assert content_of(interrupted.graph) == before
+    assert list_operations(interrupted.root.store) == []
+    check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
-def test_an_announcement_without_effects_is_abandoned(town):
-    written = town.announce(PERSON, CITY)
-    assert town.settle_all() == [Decision.ABANDON]
-    assert town.kinds() == [RecoveryKind.ABANDONED]
-    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+def test_an_announcement_without_effects_is_abandoned(interrupted):
+    written = interrupted.announce(PERSON, CITY)
+    assert interrupted.settle_all() == [Decision.ABANDON]
+    assert interrupted.kinds() == [RecoveryKind.ABANDONED]
+    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
 
 
-def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(town):
-    written = town.announce(PERSON, CITY)
+def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(interrupted):
+    written = interrupted.announce(PERSON, CITY)
     written.move(PERSON, CITY)
-    assert "eve" not in town.people()
-    assert town.settle_all() == [Decision.ROLL_FORWARD]
-    commit = town.graph.commits()[0]
+    assert "eve" not in interrupted.people()
+    assert interrupted.settle_all() == [Decision.ROLL_FORWARD]
+    commit = interrupted.graph.commits()[0]
     intent = written.intent
     assert (commit.commit_id, commit.actor_id) == (intent.commit_id, "victim")
     assert commit.created_at == intent.created_at
-    assert "eve" in town.people()
-    assert town.kinds() == [RecoveryKind.ROLLED_FORWARD]
-    assert_settled_for_good(town, written, Decision.FINISH_PUBLISHED)
+    assert "eve" in interrupted.people()
+    assert interrupted.kinds() == [RecoveryKind.ROLLED_FORWARD]
+    assert_settled_for_good(interrupted, written, Decision.FINISH_PUBLISHED)
 
 
-def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_versions(town):
+def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_versions(interrupted):
     """What a merge says about itself: one table is moved, another one is shown as it is."""
-    town.graph.mutate('query q() { insert City { slug: "rome", name: "Rome" } }')
-    entry = town.snapshot().entries[CITY]
-    earlier = open_table(town.root.location(entry.path, entry.owner_branch), entry.version - 1)
+    interrupted.graph.mutate('query q() { insert City { slug: "rome", name: "Rome" } }')
+    entry = interrupted.snapshot().entries[CITY]
+    earlier = open_table(
+        interrupted.root.location(entry.path, entry.owner_branch), entry.version - 1
+    )
     adopted = SetVersion(
         entry.identity, CITY, earlier.version, entry.owner_branch, earlier.count_rows(), entry.owner
     )
-    written = town.announce(PERSON)
-    parent = town.graph.commits()[-1].commit_id
+    written = interrupted.announce(PERSON)
+    parent = interrupted.graph.commits()[-1].commit_id
     intent = replace(
         written.intent,
         merged_parent_commit_id=parent,
         details={"message": "both", "rules": ["ours"]},
         adopted=(adopted,),
     )
-    write_intent(town.root.store, intent)
+    write_intent(interrupted.root.store, intent)
     written.move(PERSON)
-    assert town.settle_all() == [Decision.ROLL_FORWARD]
-    commit = town.graph.commits()[0]
+    assert interrupted.settle_all() == [Decision.ROLL_FORWARD]
+    commit = interrupted.graph.commits()[0]
     assert commit.merged_parent_commit_id == parent
     assert commit.details == {"message": "both", "rules": ["ours"]}
     assert commit.wire()["details"] == commit.details
-    assert "eve" in town.people()
-    assert town.snapshot().entries[CITY].version == earlier.version
+    assert "eve" in interrupted.people()
+    assert interrupted.snapshot().entries[CITY].version == earlier.version
 
 
-def test_a_write_whose_effects_are_partly_there_is_undone(town):
-    before = content_of(town.graph)
-    written = town.announce(PERSON, CITY)
+def test_a_write_whose_effects_are_partly_there_is_undone(interrupted):
+    before = content_of(interrupted.graph)
+    written = interrupted.announce(PERSON, CITY)
     written.move(PERSON)
-    assert town.settle_all() == [Decision.ROLL_BACK]
-    commit = town.graph.commits()[0]
+    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    commit = interrupted.graph.commits()[0]
     assert (commit.commit_id, commit.actor_id) == (
         written.intent.rollback_commit_id,
         RECOVERY_ACTOR,
     )
-    assert content_of(town.graph) == before
-    assert town.kinds() == [RecoveryKind.ROLLED_BACK]
-    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+    assert content_of(interrupted.graph) == before
+    assert interrupted.kinds() == [RecoveryKind.ROLLED_BACK]
+    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
 
 
-def test_a_whole_write_whose_branch_moved_on_is_undone(town):
+def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
     """The fence keeps this from happening: somebody published while the write was announced."""
-    written = town.announce(CITY)
+    written = interrupted.announce(CITY)
     written.move(CITY)
-    other = town.announce(PERSON, slug="fay")
+    other = interrupted.announce(PERSON, slug="fay")
     other.move(PERSON)
-    with town.root.hold() as hold:
-        assert settle(town.root, hold, other.intent).decision is Decision.ROLL_FORWARD
-    assert town.settle_all() == [Decision.ROLL_BACK]
-    assert "fay" in town.people()
-    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+    with interrupted.root.hold() as hold:
+        assert settle(interrupted.root, hold, other.intent).decision is Decision.ROLL_FORWARD
+    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    assert "fay" in interrupted.people()
+    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
 
 
-def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(town):
-    written = town.announce(PERSON, CITY)
+def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(interrupted):
+    written = interrupted.announce(PERSON, CITY)
     written.move(PERSON)
     (table, _) = written.intent.tables
-    location = town.root.location(table.path, table.branch)
+    location = interrupted.root.location(table.path, table.branch)
     properties = {OPERATION_PROPERTY: written.intent.operation_id}
     restored = restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
-    assert town.settle_all() == [Decision.ROLL_BACK]
-    assert latest_version(location) == restored
-    assert town.snapshot().entries[PERSON].version == restored
-    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    assert find_latest_version(location) == restored
+    assert interrupted.snapshot().entries[PERSON].version == restored
+    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
 
 
-def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(town):
+def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(interrupted):
     """As if Lance had rebased the write: it stands on what another one published meanwhile."""
-    town.graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append")
-    before = content_of(town.graph)
-    written = town.announce(PERSON)
+    interrupted.graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append")
+    before = content_of(interrupted.graph)
+    written = interrupted.announce(PERSON)
     written.move(PERSON)
     (table,) = written.intent.tables
     earlier = replace(table, base_version=table.base_version - 1)
     written.intent = replace(written.intent, tables=(earlier,))
-    write_intent(town.root.store, written.intent)
-    assert examine(town.root, written.intent).classes == ("misplaced",)
-    assert town.settle_all() == [Decision.ROLL_BACK]
-    assert content_of(town.graph) == before
-    assert "fay" in town.people()
-    assert_settled_for_good(town, written, Decision.FINISH_ROLLED_BACK)
+    write_intent(interrupted.root.store, written.intent)
+    assert examine(interrupted.root, written.intent).classes == ("misplaced",)
+    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    assert content_of(interrupted.graph) == before
+    assert "fay" in interrupted.people()
+    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
 
 
-def test_forks_of_a_write_that_was_undone_are_removed(town):
-    town.graph.create_branch("dev")
-    before = content_of(town.graph)
-    written = town.announce(PERSON, CITY, branch="dev")
+def test_forks_of_a_write_that_was_undone_are_removed(interrupted):
+    interrupted.graph.create_branch("dev")
+    before = content_of(interrupted.graph)
+    written = interrupted.announce(PERSON, CITY, branch="dev")
     written.move(CITY)
-    assert town.settle_all() == [Decision.ROLL_BACK]
-    assert content_of(town.graph) == before
-    assert town.kinds("dev") == [RecoveryKind.ROLLED_BACK]
-    assert town.kinds() == []
-    assert not list(town.place.glob("nodes/*/tree/*"))
-    assert town.again(written) is Decision.FINISH_ROLLED_BACK
+    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    assert content_of(interrupted.graph) == before
+    assert interrupted.kinds("dev") == [RecoveryKind.ROLLED_BACK]
+    assert interrupted.kinds() == []
+    assert not list(interrupted.place.glob("nodes/*/tree/*"))
+    assert interrupted.again(written) is Decision.FINISH_ROLLED_BACK
 
 
-def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(town):
-    town.graph.create_branch("dev")
-    written = town.announce(PERSON, CITY, branch="dev")
+def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(interrupted):
+    interrupted.graph.create_branch("dev")
+    written = interrupted.announce(PERSON, CITY, branch="dev")
     written.move(PERSON, CITY)
-    assert town.settle_all() == [Decision.ROLL_FORWARD]
-    assert "eve" in town.people("dev")
-    assert "eve" not in town.people()
-    shown = {entry.owner_branch for entry in town.snapshot("dev").entries.values()}
+    assert interrupted.settle_all() == [Decision.ROLL_FORWARD]
+    assert "eve" in interrupted.people("dev")
+    assert "eve" not in interrupted.people()
+    shown = {entry.owner_branch for entry in interrupted.snapshot("dev").entries.values()}
     assert {table.branch for table in written.intent.tables} <= shown
-    assert_settled_for_good(town, written, Decision.FINISH_PUBLISHED)
+    assert_settled_for_good(interrupted, written, Decision.FINISH_PUBLISHED)
 
 
-def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(town):
-    town.graph.create_branch("dev")
-    written = town.announce(PERSON, branch="dev")
+def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(interrupted):
+    interrupted.graph.create_branch("dev")
+    written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
-    (town.place / "_refs/branches/dev.json").unlink()
-    assert town.settle_all() == [Decision.DISCARD_BRANCH]
-    assert town.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
-    assert_settled_for_good(town, written, Decision.DISCARD_BRANCH)
-    assert town.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
+    (interrupted.place / "_refs/branches/dev.json").unlink()
+    assert interrupted.settle_all() == [Decision.DISCARD_BRANCH]
+    assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
+    assert_settled_for_good(interrupted, written, Decision.DISCARD_BRANCH)
+    assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
 
 
-def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(town):
-    town.graph.create_branch("dev")
-    written = town.announce(PERSON, branch="dev")
+def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(interrupted):
+    interrupted.graph.create_branch("dev")
+    written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
-    (town.place / "_refs/branches/dev.json").unlink()
-    with town.root.hold() as hold:
-        assert examine(town.root, written.intent).verdict.decision is Decision.DISCARD_BRANCH
+    (interrupted.place / "_refs/branches/dev.json").unlink()
+    with interrupted.root.hold() as hold:
+        assert examine(interrupted.root, written.intent).verdict.decision is Decision.DISCARD_BRANCH
         assert hold.epoch
-    omnigraph.open(town.place).create_branch("dev")
-    assert "eve" not in town.people("dev")
-    assert town.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
+    omnigraph.open(interrupted.place).create_branch("dev")
+    assert "eve" not in interrupted.people("dev")
+    assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
 
 
-def test_several_writes_are_settled_in_the_order_they_were_announced(town):
+def test_several_writes_are_settled_in_the_order_they_were_announced(interrupted):
     """Each is looked at when its turn comes: what the ones before did is seen."""
-    written = [town.announce(PERSON, CITY) for _ in range(3)]
+    written = [interrupted.announce(PERSON, CITY) for _ in range(3)]
     written[1].move(PERSON)
-    assert town.settle_all() == [Decision.ABANDON, Decision.ROLL_BACK, Decision.ABANDON]
-    audits = History().audits(town.snapshot().manifest)
+    assert interrupted.settle_all() == [Decision.ABANDON, Decision.ROLL_BACK, Decision.ABANDON]
+    audits = History().audits(interrupted.snapshot().manifest)
     assert [a.operation_id for a in audits] == [w.intent.operation_id for w in written]
     for one in written:
-        assert_settled_for_good(town, one, Decision.FINISH_ROLLED_BACK)
+        assert_settled_for_good(interrupted, one, Decision.FINISH_ROLLED_BACK)
 
 
-def test_a_write_without_effects_does_not_stop_one_that_is_whole(town):
+def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
     """Two first writes of one table on a branch, each with a fork of its own."""
-    town.graph.create_branch("dev")
-    idle = town.announce(PERSON, branch="dev")
-    whole = town.announce(PERSON, slug="fay", branch="dev")
+    interrupted.graph.create_branch("dev")
+    idle = interrupted.announce(PERSON, branch="dev")
+    whole = interrupted.announce(PERSON, slug="fay", branch="dev")
     whole.move(PERSON)
-    assert town.settle_all() == [Decision.ABANDON, Decision.ROLL_FORWARD]
-    assert town.kinds("dev") == [RecoveryKind.ABANDONED, RecoveryKind.ROLLED_FORWARD]
-    assert town.people("dev") - town.people() == {"fay"}
-    forks = {path.name for path in town.place.glob("nodes/*/tree/*")}
+    assert interrupted.settle_all() == [Decision.ABANDON, Decision.ROLL_FORWARD]
+    assert interrupted.kinds("dev") == [RecoveryKind.ABANDONED, RecoveryKind.ROLLED_FORWARD]
+    assert interrupted.people("dev") - interrupted.people() == {"fay"}
+    forks = {path.name for path in interrupted.place.glob("nodes/*/tree/*")}
     assert forks == {whole.intent.tables[0].branch}
-    assert town.graph.commits("dev")[0].commit_id == whole.intent.commit_id
-    assert_settled_for_good(town, whole, Decision.FINISH_PUBLISHED)
-    assert_settled_for_good(town, idle, Decision.FINISH_ROLLED_BACK)
+    assert interrupted.graph.commits("dev")[0].commit_id == whole.intent.commit_id
+    assert_settled_for_good(interrupted, whole, Decision.FINISH_PUBLISHED)
+    assert_settled_for_good(interrupted, idle, Decision.FINISH_ROLLED_BACK)
 
 
-def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(town):
-    first, second = town.announce(PERSON), town.announce(CITY)
+def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(interrupted):
+    first, second = interrupted.announce(PERSON), interrupted.announce(CITY)
     first.move(PERSON)
-    location = town.root.location(first.intent.tables[0].path)
+    location = interrupted.root.location(first.intent.tables[0].path)
     restore(location, 1, uuid=str(uuid4()), properties={})
     with pytest.raises(RecoveryRequired, match="buried"):
-        town.settle_all()
+        interrupted.settle_all()
     operations = [first.intent.operation_id, second.intent.operation_id]
-    assert list_operations(town.root.store) == operations
+    assert list_operations(interrupted.root.store) == operations
 
 
-def test_one_that_cannot_be_settled_concerns_its_own_branch_alone(town):
-    town.graph.create_branch("dev")
-    first = town.announce(PERSON)
+def test_one_that_cannot_be_settled_concerns_its_own_branch_alone(interrupted):
+    interrupted.graph.create_branch("dev")
+    first = interrupted.announce(PERSON)
     first.move(PERSON)
-    restore(town.root.location(first.intent.tables[0].path), 1, uuid=str(uuid4()), properties={})
-    dev = read_ref(town.root.store, "dev")
-    with town.root.hold() as hold:
-        assert settle_all(town.root, hold, dev) == []
+    restore(
+        interrupted.root.location(first.intent.tables[0].path), 1, uuid=str(uuid4()), properties={}
+    )
+    dev = read_ref(interrupted.root.store, "dev")
+    with interrupted.root.hold() as hold:
+        assert settle_all(interrupted.root, hold, dev) == []
         with pytest.raises(RecoveryRequired):
-            settle_all(town.root, hold, read_ref(town.root.store, "main"))
+            settle_all(interrupted.root, hold, read_ref(interrupted.root.store, "main"))
 
 
-def test_looking_at_an_interrupted_write_changes_nothing(town):
-    written = town.announce(PERSON, CITY)
+def test_looking_at_an_interrupted_write_changes_nothing(interrupted):
+    written = interrupted.announce(PERSON, CITY)
     written.move(PERSON)
-    version = town.snapshot().manifest_version
+    version = interrupted.snapshot().manifest_version
     for _ in range(2):
-        found = examine(town.root, written.intent)
+        found = examine(interrupted.root, written.intent)
         assert found.verdict.decision is Decision.ROLL_BACK
         assert found.classes == ("complete", "no_movement")
-    assert town.snapshot().manifest_version == version
-    assert list_operations(town.root.store) == [written.intent.operation_id]
+    assert interrupted.snapshot().manifest_version == version
+    assert list_operations(interrupted.root.store) == [written.intent.operation_id]

@@ -5,7 +5,7 @@ import multiprocessing
 import pytest
 
 from omnigraph.storage.tables.location import TableLocation
-from storage.tables.workers import PROCESSES, join_race
+from storage.tables.race_workers import PROCESSES, join_race
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.tables.branches import create_branch
-from omnigraph.storage.tables.deletions import bitmap_members
-from omnigraph.storage.tables.delta import changed_keys, rows_at
-from omnigraph.storage.tables.handle import ROW_ADDRESS, Table, open_newest
-from omnigraph.storage.tables.stage import stage_changes, stage_overwrite
-from storage.tables.support import change, commit, content, create, identity, rows, ulids
-from substrate_upkeep import compact as compact_in_place
+from lance_maintenance import compact as compact_in_place
+from omnigraph.storage.tables.deletions import decode_bitmap
+from omnigraph.storage.tables.delta import find_changed_keys, read_rows_at_addresses
+from omnigraph.storage.tables.lance_branches import create_branch
+from omnigraph.storage.tables.stage_table import stage_changes, stage_overwrite
+from omnigraph.storage.tables.table import ROW_ADDRESS, Table, open_newest
+from storage.tables.table_fixtures import change, commit, content, create, identity, rows, ulids
 
 
 def differing(before: Table | None, after: Table | None) -> set[str]:
@@ -26,7 +26,7 @@ def differing(before: Table | None, after: Table | None) -> set[str]:
 
 def check(before: Table | None, after: Table | None) -> list[str]:
     """The ids found, after a look whether they are right and where they say they are."""
-    found = changed_keys(before, after)
+    found = find_changed_keys(before, after)
     ids = found.ids.to_pylist()
     assert ids == sorted(set(ids))
     assert differing(before, after) <= set(ids)
@@ -118,7 +118,9 @@ def test_rows_come_in_the_order_they_are_asked_for(location):
     places = _addresses(table)
     asked = ["new", "id2999", "id0000", "id1500"]
     batches = list(
-        rows_at(table, pa.array([places[id] for id in asked], pa.uint64()), ["id"], batch_rows=3)
+        read_rows_at_addresses(
+            table, pa.array([places[id] for id in asked], pa.uint64()), ["id"], batch_rows=3
+        )
     )
     assert [batch.num_rows for batch in batches] == [3, 1]
     assert pa.concat_tables(batches).column("id").to_pylist() == asked
@@ -126,7 +128,7 @@ def test_rows_come_in_the_order_they_are_asked_for(location):
 
 def test_no_rows_have_columns_all_the_same(location):
     table = create(location, NUMBERED)
-    (none,) = rows_at(table, pa.array([], pa.uint64()), ["value", "id"])
+    (none,) = read_rows_at_addresses(table, pa.array([], pa.uint64()), ["value", "id"])
     assert none.schema.names == ["value", "id"]
     assert none.num_rows == 0
 
@@ -147,12 +149,12 @@ def test_a_bitmap_is_read_as_it_was_written(location, members):
     table = create(location, {f"{number:07d}": None for number in range(size)})
     doomed = pa.array([f"{number:07d}" for number in members])
     later = commit(stage_changes(table, None, doomed, **identity())).table
-    found = changed_keys(table, later)
+    found = find_changed_keys(table, later)
     assert found.ids.to_pylist() == doomed.to_pylist()
 
 
 def test_an_empty_bitmap_has_no_members():
-    assert len(bitmap_members((12346).to_bytes(4, "little") + bytes(4))) == 0
+    assert len(decode_bitmap((12346).to_bytes(4, "little") + bytes(4))) == 0
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -185,6 +187,6 @@ def _moved(chance: random.Random, table: Table, *, overwrites: bool) -> Table:
 
 
 def test_addresses_are_whole_numbers_of_the_widest_kind(location):
-    found = changed_keys(None, create(location, {"a": 1}))
+    found = find_changed_keys(None, create(location, {"a": 1}))
     assert (found.before.type, found.after.type) == (pa.uint64(), pa.uint64())
     assert found.after.to_numpy(zero_copy_only=False).dtype == np.uint64

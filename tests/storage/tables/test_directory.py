@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.storage.tables import directory as directories
-from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.counters import io_counters
+from omnigraph.storage.tables.counters import read_io_counters
 from omnigraph.storage.tables.directory import MOST_KEYS, RowDirectory
 from omnigraph.storage.tables.fragments import write_uncommitted
-from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table, open_newest, open_table
-from omnigraph.storage.tables.handles import KEPT_DIRECTORIES, TableHandles
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage import stage_changes, stage_insert, stage_overwrite
-from storage.tables.support import change, create, identity, rows, ulids
+from omnigraph.storage.tables.open_tables import KEPT_DIRECTORIES, TableHandles
+from omnigraph.storage.tables.stage_table import stage_changes, stage_insert, stage_overwrite
+from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, open_newest, open_table
+from storage.tables.table_fixtures import change, create, identity, rows, ulids
 
 PLACES = ["id", ROW_ID, ROW_ADDRESS]
 
@@ -68,9 +68,9 @@ def check(table: Table, keys) -> None:
 
 
 def reads_of(table: Table, keys) -> int:
-    before = io_counters()
+    before = read_io_counters()
     found(table, keys, PLACES)
-    return (io_counters() - before).reads
+    return (read_io_counters() - before).reads
 
 
 def test_a_row_is_found_without_reading_once_the_directory_was_read(location, process):

@@ -20,14 +20,14 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact, restore
-from omnigraph.storage.tables.failures import storage_kind, translate
-from omnigraph.storage.tables.handle import latest_version, open_newest, open_table
+from omnigraph.storage.tables.lance_branches import create_branch
+from omnigraph.storage.tables.lance_errors import classify_storage_error, translate
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage import stage_changes, stage_create, stage_overwrite
-from storage.tables import workers
-from storage.tables.support import SCHEMA, change, content, create, identity, rows, ulids
+from omnigraph.storage.tables.stage_table import stage_changes, stage_create, stage_overwrite
+from omnigraph.storage.tables.table import find_latest_version, open_newest, open_table
+from storage.tables import race_workers
+from storage.tables.table_fixtures import SCHEMA, change, content, create, identity, rows, ulids
 
 
 def test_a_missing_table_is_told_by_looking(location):
@@ -53,7 +53,7 @@ def test_a_version_that_never_was_differs_from_one_that_cleanup_removed(location
     assert reclaimed.value.version == 1
     with pytest.raises(HistoricalVersionReclaimed):
         restore(location, 1, **identity())
-    assert latest_version(location) == 3
+    assert find_latest_version(location) == 3
 
 
 def test_reading_an_open_table_whose_version_was_reclaimed_says_so(location):
@@ -85,7 +85,7 @@ def test_a_directory_that_cannot_be_written_is_a_matter_of_configuration():
         Path(folder).chmod(0o755)
         table = create(TableLocation(f"{folder}/table"), {"a": 1})
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            kind = pool.apply(workers.change_without_permission, (table,))
+            kind = pool.apply(race_workers.change_without_permission, (table,))
         assert kind == "configuration"
         assert content(open_newest(table.location)) == {"a": 1}
 
@@ -105,7 +105,7 @@ def test_a_directory_that_cannot_be_written_is_a_matter_of_configuration():
     ids=lambda value: str(value),
 )
 def test_failures_are_sorted_by_who_can_help(error, kind):
-    assert storage_kind(error) is kind
+    assert classify_storage_error(error) is kind
     translated = translate(error, "doing this")
     assert isinstance(translated, StorageFailure)
     assert translated.kind is kind
@@ -182,7 +182,7 @@ def test_a_history_with_a_gap_leaves_the_outcome_unknown(location):
     newer.native.cleanup_old_versions(versions=[2])
     with pytest.raises(OutcomeUnknown, match="gap at version 2"):
         commit_exact(staged)
-    assert latest_version(location) == 3
+    assert find_latest_version(location) == 3
 
 
 def test_losing_the_race_to_create_is_told_from_failing(location, failing_commits):

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from lance_maintenance import compact, compaction_tasks, optimize_indices
 from omnigraph.errors import RetryableCommitConflict
-from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import open_table
 from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, read_history
 from omnigraph.storage.tables.indices import (
-    IndexKind,
     IndexSpec,
+    LanceIndexKind,
     describe_indices,
     stage_indices,
 )
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.schemas import with_primary_key
-from omnigraph.storage.tables.stage import stage_create
-from storage.tables.support import change, content, create, identity, row_facts, ulids
-from substrate_upkeep import compact, compaction_tasks, optimize_indices
+from omnigraph.storage.tables.schemas import mark_primary_key
+from omnigraph.storage.tables.stage_table import stage_create
+from omnigraph.storage.tables.table import open_table
+from storage.tables.table_fixtures import change, content, create, identity, row_facts, ulids
 
-BY_ID = IndexSpec("by_id", "id", IndexKind.BTREE)
+BY_ID = IndexSpec("by_id", "id", LanceIndexKind.BTREE)
 
 
 def index(table, *specs):
@@ -43,7 +43,7 @@ def documents(tmp_path):
             "vector": vectors,
         }
     )
-    schema = with_primary_key(data.schema, "id")
+    schema = mark_primary_key(data.schema, "id")
     location = TableLocation(str(tmp_path / "documents"))
     return commit_exact(stage_create(location, schema, data.cast(schema), **identity())).table
 
@@ -52,9 +52,9 @@ def test_every_kind_of_index_is_built_in_one_version(documents):
     table = index(
         documents,
         BY_ID,
-        IndexSpec("by_kind", "kind", IndexKind.BITMAP),
-        IndexSpec("words", "text", IndexKind.INVERTED),
-        IndexSpec("near", "vector", IndexKind.IVF_FLAT, {"num_partitions": 2, "metric": "l2"}),
+        IndexSpec("by_kind", "kind", LanceIndexKind.BITMAP),
+        IndexSpec("words", "text", LanceIndexKind.INVERTED),
+        IndexSpec("near", "vector", LanceIndexKind.IVF_FLAT, {"num_partitions": 2, "metric": "l2"}),
     )
     assert table.version == documents.version + 1
     found = {i.name: (i.columns, i.indexed_rows, i.is_complete) for i in describe_indices(table)}

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import AlreadyExists, RetryableCommitConflict
-from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.compaction import write_groups
-from omnigraph.storage.tables.handle import Table, open_newest, open_table
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.ledger import (
     STATE_MARK,
     compact_lineage,
@@ -19,8 +18,9 @@ from omnigraph.storage.tables.ledger import (
     stage_ledger,
     stage_manifest,
 )
-from omnigraph.storage.tables.schemas import with_primary_key
-from storage.tables.support import SCHEMA, change, create, identity, rows, ulids
+from omnigraph.storage.tables.schemas import mark_primary_key
+from omnigraph.storage.tables.table import Table, open_newest, open_table
+from storage.tables.table_fixtures import SCHEMA, change, create, identity, rows, ulids
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_branches_of_a_ledger_go_their_own_ways(ledger):
 
 
 def test_rows_of_a_manifest_fit(tmp_path, location):
-    schema = with_primary_key(
+    schema = mark_primary_key(
         pa.schema(
             [
                 pa.field("id", pa.string()),

@@ -10,14 +10,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from omnigraph.storage.tables.branches import create_branch
+from lance_maintenance import compact, optimize_indices
 from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, Table, open_table
-from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage import stage_changes, stage_fragments, stage_overwrite
-from storage.tables.support import commit, content, create, identity, row_facts, rows, ulids
-from substrate_upkeep import compact, optimize_indices
+from omnigraph.storage.tables.stage_table import stage_changes, stage_fragments, stage_overwrite
+from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, open_table
+from storage.tables.table_fixtures import commit, content, create, identity, row_facts, rows, ulids
 
 IDS = st.sampled_from([f"id{number}" for number in range(12)] + ["it's", "back\\slash", "é"])
 VALUES = st.one_of(st.none(), st.integers(-3, 3))
@@ -132,7 +132,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule()
     def index(self):
-        specs = [IndexSpec("by_id", "id", IndexKind.BTREE)]
+        specs = [IndexSpec("by_id", "id", LanceIndexKind.BTREE)]
         staged = stage_indices(self.current.table, specs, **identity())
         if staged is not None:
             self.current.table = commit(staged).table

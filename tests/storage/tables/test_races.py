@@ -8,20 +8,20 @@ import pytest
 
 from omnigraph.errors import RetryableCommitConflict
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import latest_version, open_newest
 from omnigraph.storage.tables.history import read_history
 from omnigraph.storage.tables.ledger import read_lineage, read_state, stage_ledger
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage import stage_changes
-from storage.tables import workers
-from storage.tables.support import SCHEMA, change, content, create, identity, rows
+from omnigraph.storage.tables.stage_table import stage_changes
+from omnigraph.storage.tables.table import find_latest_version, open_newest
+from storage.tables import race_workers
+from storage.tables.table_fixtures import SCHEMA, change, content, create, identity, rows
 
 ROUNDS = 25
-EVERYONE = range(workers.PROCESSES)
+EVERYONE = range(race_workers.PROCESSES)
 
 
 def assert_one_winner(outcomes: list[str], loser: str) -> None:
-    assert Counter(outcomes) == {"won": 1, loser: workers.PROCESSES - 1}
+    assert Counter(outcomes) == {"won": 1, loser: race_workers.PROCESSES - 1}
 
 
 def create_ledger(location: TableLocation) -> None:
@@ -37,7 +37,7 @@ def content_of_state(table) -> dict:
 def test_exactly_one_process_creates_a_table(racers, tmp_path):
     for round in range(ROUNDS):
         location = TableLocation(str(tmp_path / f"table-{round}"))
-        outcomes = racers(workers.create_table, *((location, racer) for racer in EVERYONE))
+        outcomes = racers(race_workers.create_table, *((location, racer) for racer in EVERYONE))
         assert_one_winner(outcomes, "AlreadyExists")
         table = open_newest(location)
         assert table.version == 1
@@ -49,7 +49,7 @@ def test_writers_of_different_rows_on_one_base_collide(racers, location, start):
     table = create(location, start)
     for _ in range(ROUNDS):
         base = table.version
-        outcomes = racers(workers.change_table, *((location, base, r) for r in EVERYONE))
+        outcomes = racers(race_workers.change_table, *((location, base, r) for r in EVERYONE))
         assert_one_winner(outcomes, "RetryableCommitConflict")
         table = open_newest(location)
         assert table.version == base + 1
@@ -60,8 +60,8 @@ def test_writers_of_different_rows_on_one_base_collide(racers, location, start):
 def test_exactly_one_process_publishes(racers, location):
     create_ledger(location)
     for _ in range(ROUNDS):
-        base = latest_version(location)
-        outcomes = racers(workers.publish, *((location, base, racer) for racer in EVERYONE))
+        base = find_latest_version(location)
+        outcomes = racers(race_workers.publish, *((location, base, racer) for racer in EVERYONE))
         assert_one_winner(outcomes, "RetryableCommitConflict")
         table = open_newest(location)
         assert table.version == base + 1
@@ -73,23 +73,23 @@ def test_merging_the_lineage_collides_with_publishing(racers, location):
     create_ledger(location)
     published = 0
     for _ in range(ROUNDS):
-        base = latest_version(location)
+        base = find_latest_version(location)
         arguments = ((location, base, racer) for racer in EVERYONE)
-        outcomes = racers(workers.publish_or_compact, *arguments)
+        outcomes = racers(race_workers.publish_or_compact, *arguments)
         assert set(outcomes) <= {"won", "RetryableCommitConflict"}
         # With too little to merge the merging racer has nothing to commit and wins beside others.
         assert outcomes[1:].count("won") <= 1
         published += outcomes[1:].count("won")
-        assert latest_version(location) == base + 1
+        assert find_latest_version(location) == base + 1
     lineage = read_lineage(open_newest(location), ["id"]).column("id").to_pylist()
     assert len(lineage) == len(set(lineage)) == published + 1
 
 
 def test_contended_publishing_loses_no_update(racers, location):
     create_ledger(location)
-    racers(workers.count_up, *((location, 20) for _ in EVERYONE))
+    racers(race_workers.count_up, *((location, 20) for _ in EVERYONE))
     table = open_newest(location)
-    total = 20 * workers.PROCESSES
+    total = 20 * race_workers.PROCESSES
     assert content_of_state(table) == {"state": total}
     assert table.version == total + 1
     steps = read_lineage(table, ["value"]).column("value").to_pylist()
@@ -103,5 +103,5 @@ def test_a_change_staged_before_another_commit_is_refused(location):
     newer = change(table, {"c": 3})
     with pytest.raises(RetryableCommitConflict):
         commit_exact(late)
-    assert latest_version(location) == newer.version
+    assert find_latest_version(location) == newer.version
     assert content(newer) == {"a": 1, "c": 3}

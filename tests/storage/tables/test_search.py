@@ -7,26 +7,26 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.tables.branches import create_branch
+from lance_maintenance import compact
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import ROW_ID, open_table
-from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
-from omnigraph.storage.tables.schemas import with_primary_key
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.lance_branches import create_branch
+from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.search import (
     DELETED,
     DISTANCE,
-    column_pieces,
+    drop_stop_words,
+    find_nearest,
     has_lossy_index,
-    nearest_rows,
     read_piece,
-    row_ids,
+    read_row_ids,
+    split_column,
     split_words,
-    stems,
-    without_stop_words,
+    stem_words,
 )
-from omnigraph.storage.tables.stage import stage_create
-from storage.tables.support import change, create, identity, ulids
-from substrate_upkeep import compact
+from omnigraph.storage.tables.stage_table import stage_create
+from omnigraph.storage.tables.table import ROW_ID, open_table
+from storage.tables.table_fixtures import change, create, identity, ulids
 
 COLUMNS = ["id", "value"]
 
@@ -34,9 +34,9 @@ COLUMNS = ["id", "value"]
 def live_content(table):
     """What the live rows of all pieces hold."""
     found = {}
-    for piece in column_pieces(table, COLUMNS):
+    for piece in split_column(table, COLUMNS):
         rows = read_piece(table, piece, COLUMNS).to_pylist()
-        for row, row_id in zip(rows, row_ids(table, piece), strict=True):
+        for row, row_id in zip(rows, read_row_ids(table, piece), strict=True):
             if row_id != DELETED:
                 found[row["id"]] = row["value"]
     return found
@@ -50,9 +50,9 @@ def test_the_live_rows_of_the_pieces_are_the_table(location):
 
 def test_a_piece_holds_deleted_rows_too(location):
     table = change(create(location, {"a": 1, "b": 2}), {}, ("a",))
-    (piece,) = column_pieces(table, COLUMNS)
+    (piece,) = split_column(table, COLUMNS)
     assert read_piece(table, piece, COLUMNS).to_pydict() == {"id": ["a", "b"], "value": [1, 2]}
-    assert row_ids(table, piece).tolist() == [DELETED, 1]
+    assert read_row_ids(table, piece).tolist() == [DELETED, 1]
 
 
 def test_an_unchanged_file_keeps_its_name_in_later_versions_and_on_branches(location):
@@ -61,32 +61,32 @@ def test_an_unchanged_file_keeps_its_name_in_later_versions_and_on_branches(loca
     name = ulids.next()
     create_branch(location, name, None, first.version)
     forked = open_table(location.on_branch(name), first.version)
-    (piece,) = column_pieces(first, COLUMNS)
-    assert piece.content == column_pieces(later, COLUMNS)[0].content
-    assert piece.content == column_pieces(forked, COLUMNS)[0].content
+    (piece,) = split_column(first, COLUMNS)
+    assert piece.content == split_column(later, COLUMNS)[0].content
+    assert piece.content == split_column(forked, COLUMNS)[0].content
     assert piece.deletions is None
-    assert column_pieces(later, COLUMNS)[0].deletions is not None
+    assert split_column(later, COLUMNS)[0].deletions is not None
 
 
 def test_other_deletions_have_another_name(location):
     first = change(create(location, {"a": 1, "b": 2, "c": 3}), {}, ("a",))
     second = change(first, {}, ("b",))
-    names = [column_pieces(table, COLUMNS)[0].deletions for table in (first, second)]
+    names = [split_column(table, COLUMNS)[0].deletions for table in (first, second)]
     assert len(set(names)) == 2
 
 
 def test_a_rewritten_file_has_another_name(location):
     table = change(create(location, {"a": 1, "b": 2}), {"c": 3})
     rewritten = open_table(location, compact(table).version)
-    before = {piece.content for piece in column_pieces(table, COLUMNS)}
-    after = {piece.content for piece in column_pieces(rewritten, COLUMNS)}
+    before = {piece.content for piece in split_column(table, COLUMNS)}
+    after = {piece.content for piece in split_column(rewritten, COLUMNS)}
     assert before.isdisjoint(after)
 
 
 def test_long_fragments_are_cut(location, monkeypatch):
     monkeypatch.setattr("omnigraph.storage.tables.search.ROWS_PER_PIECE", 4)
     table = change(create(location, {f"r{n}": n for n in range(10)}), {}, ("r4", "r9"))
-    pieces = column_pieces(table, COLUMNS)
+    pieces = split_column(table, COLUMNS)
     assert [(piece.start, piece.rows) for piece in pieces] == [(0, 4), (4, 4), (8, 2)]
     assert len({piece.content for piece in pieces}) == 3
     assert live_content(table) == {f"r{n}": n for n in range(10) if n not in (4, 9)}
@@ -106,18 +106,18 @@ def test_long_words_stay():
 
 
 def test_each_word_has_one_stem():
-    assert stems(["tides", "running", "skies", "日本", "the"]) == [
+    assert stem_words(["tides", "running", "skies", "日本", "the"]) == [
         "tide",
         "run",
         "sky",
         "日本",
         "the",
     ]
-    assert stems([]) == []
+    assert stem_words([]) == []
 
 
 def test_stop_words_are_told_apart():
-    assert without_stop_words(["the", "night", "of", "above"]) == {"night"}
+    assert drop_stop_words(["the", "night", "of", "above"]) == {"night"}
 
 
 def test_what_the_table_format_says_a_text_is_made_of_is_what_its_index_holds(tmp_path):
@@ -140,7 +140,7 @@ def test_what_the_table_format_says_a_text_is_made_of_is_what_its_index_holds(tm
 @pytest.fixture
 def vectors(location):
     kind = pa.list_(pa.float32(), 2)
-    schema = with_primary_key(
+    schema = mark_primary_key(
         pa.schema([pa.field("id", pa.string()), pa.field("vector", kind)]), "id"
     )
     values = [None if n == 3 else [float(n), 0.0] for n in range(400)]
@@ -155,8 +155,8 @@ def indexed(table, kind, **options):
 
 @pytest.mark.parametrize("is_indexed", [False, True])
 def test_the_nearest_rows_come_with_vector_and_squared_distance(vectors, is_indexed):
-    table = indexed(vectors, IndexKind.IVF_FLAT) if is_indexed else vectors
-    found = nearest_rows(table, "vector", np.array([2, 0], np.float32), 4)
+    table = indexed(vectors, LanceIndexKind.IVF_FLAT) if is_indexed else vectors
+    found = find_nearest(table, "vector", np.array([2, 0], np.float32), 4)
     nearest = table.take_row_ids(found.column(ROW_ID), ["id"])
     assert nearest.column("id").to_pylist()[0] == "r002"
     assert found.column(DISTANCE).to_pylist() == [0, 1, 4, 4]
@@ -165,9 +165,9 @@ def test_the_nearest_rows_come_with_vector_and_squared_distance(vectors, is_inde
 
 def test_only_some_kinds_of_index_drop_detail(vectors):
     assert not has_lossy_index(vectors, "vector")
-    table = indexed(vectors, IndexKind.IVF_FLAT)
+    table = indexed(vectors, LanceIndexKind.IVF_FLAT)
     assert not has_lossy_index(table, "vector")
-    table = indexed(table, IndexKind.IVF_PQ, num_sub_vectors=1)
+    table = indexed(table, LanceIndexKind.IVF_PQ, num_sub_vectors=1)
     assert has_lossy_index(table, "vector")
-    found = nearest_rows(table, "vector", np.array([2, 0], np.float32), 4)
+    found = find_nearest(table, "vector", np.array([2, 0], np.float32), 4)
     assert found.column(DISTANCE).to_pylist() == [0, 1, 4, 4]

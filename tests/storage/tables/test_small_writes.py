@@ -12,17 +12,17 @@ import pytest
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import StorageFailure
-from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.fragments import SMALL_WRITE_ROWS, write_uncommitted
-from omnigraph.storage.tables.handle import open_newest
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.schemas import with_primary_key
+from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.small_writes import MOST_BYTES, STORAGE_VERSION, write_small
-from omnigraph.storage.tables.stage import stage_changes, stage_create
-from storage.tables.support import change, content, create, identity, rows, ulids
+from omnigraph.storage.tables.stage_table import stage_changes, stage_create
+from omnigraph.storage.tables.table import open_newest
+from storage.tables.table_fixtures import change, content, create, identity, rows, ulids
 
-WIDE = with_primary_key(
+WIDE = mark_primary_key(
     pa.schema(
         [
             pa.field("id", pa.string()),
@@ -110,7 +110,7 @@ def test_what_is_large_nested_or_unfit_goes_the_general_way(location):
     for given in (rows({}), rows({"a": 1, "b": 2, "c": 3}), huge, unfit, stranger, headless):
         assert write_small(table, given, 2) is None
     nested = TableLocation(f"{location.uri}-nested")
-    schema = with_primary_key(
+    schema = mark_primary_key(
         pa.schema([pa.field("id", pa.string()), pa.field("tags", pa.list_(pa.string()))]), "id"
     )
     table = commit_exact(stage_create(nested, schema, **identity())).table

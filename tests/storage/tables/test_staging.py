@@ -9,21 +9,21 @@ import pytest
 from lance import LanceDataset
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict, RecoveryRequired
-from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact, find_transaction, restore
 from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.handle import ROW_ADDRESS, latest_version, open_newest
 from omnigraph.storage.tables.history import read_history
-from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
-from omnigraph.storage.tables.schemas import primary_key, with_primary_key
-from omnigraph.storage.tables.stage import (
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.lance_branches import create_branch
+from omnigraph.storage.tables.schemas import find_primary_key, mark_primary_key
+from omnigraph.storage.tables.stage_table import (
     stage_changes,
     stage_create,
     stage_fragments,
     stage_insert,
     stage_overwrite,
 )
-from storage.tables.support import (
+from omnigraph.storage.tables.table import ROW_ADDRESS, find_latest_version, open_newest
+from storage.tables.table_fixtures import (
     PROPERTIES,
     SCHEMA,
     change,
@@ -40,7 +40,7 @@ from storage.tables.support import (
 def test_staging_changes_nothing_until_it_is_committed(location):
     table = create(location, {"a": 1})
     staged = stage_changes(table, rows({"a": 2}), **identity())
-    assert latest_version(location) == 1
+    assert find_latest_version(location) == 1
     assert content(open_newest(location)) == {"a": 1}
     assert commit(staged).version == 2
 
@@ -70,7 +70,7 @@ def test_every_row_can_be_deleted_and_the_table_filled_again(location):
     again = change(empty, {"a": 5})
     assert content(again) == {"a": 5}
     assert row_facts(again)["a"][0] not in used
-    assert primary_key(again.schema) == "id"
+    assert find_primary_key(again.schema) == "id"
     assert again.schema_metadata == {"stamp": "1"}
 
 
@@ -176,7 +176,7 @@ def test_committing_twice_gives_the_same_version(location):
 def test_a_commit_that_landed_elsewhere_is_never_called_a_success(location):
     """The substrate rebases an index build over a change of rows; we must notice."""
     table = create(location, {"a": 1})
-    specs = [IndexSpec("by_id", "id", IndexKind.BTREE)]
+    specs = [IndexSpec("by_id", "id", LanceIndexKind.BTREE)]
     staged = stage_indices(table, specs, **identity())
     change(table, {"b": 2})
     assert LanceDataset.commit(table.native, staged.native, max_retries=0).version == 3
@@ -209,7 +209,7 @@ def test_an_overwrite_replaces_everything_and_keeps_the_marks(location):
 
 def test_an_overwrite_may_change_the_columns(location):
     table = create(location, {"a": 1})
-    wider = with_primary_key(
+    wider = mark_primary_key(
         pa.schema([("id", pa.string()), ("note", pa.string()), ("value", pa.int64())]), "id"
     )
     data = pa.table({"id": ["a"], "note": ["hi"], "value": [5]}, schema=wider)
@@ -285,4 +285,4 @@ def test_restore_works_on_a_branch(location):
     assert restore(branch.location, 1, **identity()) == 3
     assert content(open_newest(branch.location)) == {"a": 1}
     assert content(open_newest(location)) == {"a": 1}
-    assert latest_version(location) == 1
+    assert find_latest_version(location) == 1

@@ -16,20 +16,20 @@ from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
 from omnigraph.errors import AlreadyExists, OutcomeUnknown, RecoveryRequired
-from omnigraph.storage.tables.branches import create_branch
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.handle import open_newest
+from omnigraph.storage.tables.file_integrity import is_complete_version
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.ledger import read_state, stage_ledger, stage_manifest
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage import stage_changes, stage_create
-from omnigraph.storage.tables.wholeness import is_whole_version
-from storage.tables import native, workers
-from storage.tables.support import SCHEMA, content, create, identity, rows, ulids
+from omnigraph.storage.tables.stage_table import stage_changes, stage_create
+from omnigraph.storage.tables.table import open_newest
+from storage.tables import lance_directly, race_workers
+from storage.tables.table_fixtures import SCHEMA, content, create, identity, rows, ulids
 
 
 @pytest.fixture
 def dataset(tmp_path) -> LanceDataset:
-    return native.create(tmp_path / "table", {"a": 1})
+    return lance_directly.create(tmp_path / "table", {"a": 1})
 
 
 def upsert(dataset: LanceDataset):
@@ -43,7 +43,7 @@ def test_an_inline_merge_of_one_new_key_has_one_winner_and_other_keys_both_land(
     with pytest.raises(OSError, match="Too many concurrent writers"):
         upsert(second).conflict_retries(0).use_index(False).execute(rows({"k": 2}))
     upsert(third).conflict_retries(0).use_index(False).execute(rows({"other": 3}))
-    assert native.ids(native.newest(dataset)) == ["a", "k", "other"]
+    assert lance_directly.ids(lance_directly.newest(dataset)) == ["a", "k", "other"]
 
 
 def test_the_file_of_a_version_tells_its_transaction_without_being_opened(tmp_path):
@@ -51,32 +51,32 @@ def test_the_file_of_a_version_tells_its_transaction_without_being_opened(tmp_pa
     location = TableLocation(str(tmp_path / "table"))
     staged = stage_create(location, SCHEMA, rows({"a": 1}), **identity())
     table = commit_exact(staged).table
-    assert is_whole_version(location, table.version, staged.uuid, 0)
+    assert is_complete_version(location, table.version, staged.uuid, 0)
     for number in range(130):  # so that the number of the base takes two bytes
         staged = stage_changes(table, rows({"a": number}), **identity())
         base, table = table, commit_exact(staged).table
-        assert is_whole_version(location, table.version, staged.uuid, base.version)
+        assert is_complete_version(location, table.version, staged.uuid, base.version)
 
 
 def test_staged_merges_of_one_new_key_both_land(dataset):
     """Red (the second is refused): re-read "Staged merges"; the hole may be closed."""
     staged = [upsert(dataset).execute_uncommitted(rows({"k": n}))[0] for n in range(2)]
     for transaction in staged:
-        native.commit(dataset, transaction)
-    assert native.ids(native.newest(dataset)) == ["a", "k", "k"]
+        lance_directly.commit(dataset, transaction)
+    assert lance_directly.ids(lance_directly.newest(dataset)) == ["a", "k", "k"]
 
 
 def test_a_late_append_is_rebased_without_retries(dataset):
     """Red: re-read "Rebasing"; the exactness check may have become needless."""
-    late = native.staged_append(dataset, {"late": 1}, uuid="mine")
-    native.append(dataset, {"b": 2})
-    landed = native.commit(dataset, late)
+    late = lance_directly.staged_append(dataset, {"late": 1}, uuid="mine")
+    lance_directly.append(dataset, {"b": 2})
+    landed = lance_directly.commit(dataset, late)
     assert landed.version == 3
     record = landed.read_transaction(3)
     assert record.uuid == "mine"
     # Nothing in the record tells: only the number of the version it became does.
     assert record.read_version == 1
-    assert native.ids(landed) == ["a", "b", "late"]
+    assert lance_directly.ids(landed) == ["a", "b", "late"]
 
 
 def test_our_commit_notices_that_it_was_rebased(location):
@@ -84,9 +84,9 @@ def test_our_commit_notices_that_it_was_rebased(location):
     table = create(location, {"a": 1})
     staged = stage_changes(table, rows({"b": 2}), **identity())
     foreign = lance.dataset(location.uri)
-    native.append(foreign, {"foreign": 0})
+    lance_directly.append(foreign, {"foreign": 0})
     # A bare append takes no part in our protocol, so the sentinel does not stop it.
-    assert native.commit(table.native, staged.native).version == 3
+    assert lance_directly.commit(table.native, staged.native).version == 3
     with pytest.raises(RecoveryRequired, match="version 3 instead of 2"):
         commit_exact(staged)
 
@@ -95,9 +95,9 @@ def test_strict_transactions_collide_in_the_substrate_itself(location):
     """Red: re-read "The sentinel fragment". This holds without looking before the commit."""
     table = create(location, {"a": 1})
     first, second = (stage_changes(table, rows({k: 1}), **identity()) for k in ("x", "y"))
-    native.commit(table.native, first.native)
+    lance_directly.commit(table.native, first.native)
     with pytest.raises(CommitConflictError):
-        native.commit(table.native, second.native)
+        lance_directly.commit(table.native, second.native)
 
 
 def test_publishes_collide_in_the_substrate_itself(location):
@@ -107,17 +107,17 @@ def test_publishes_collide_in_the_substrate_itself(location):
     one, two = (
         stage_manifest(base, rows({"s": n}), rows({f"c{n}": n}), **identity()) for n in (1, 2)
     )
-    native.commit(base.table.native, one.native)
+    lance_directly.commit(base.table.native, one.native)
     with pytest.raises(CommitConflictError):
-        native.commit(base.table.native, two.native)
+        lance_directly.commit(base.table.native, two.native)
 
 
 def test_a_stale_overwrite_is_refused(dataset):
     """Red: re-read "Overwrite is strict"."""
-    late = native.staged_overwrite(dataset, {"late": 1})
-    native.append(dataset, {"b": 2})
+    late = lance_directly.staged_overwrite(dataset, {"late": 1})
+    lance_directly.append(dataset, {"b": 2})
     with pytest.raises(CommitConflictError):
-        native.commit(dataset, late)
+        lance_directly.commit(dataset, late)
 
 
 def test_a_second_create_at_version_zero_is_refused(location):
@@ -136,10 +136,10 @@ def test_a_minted_identity_is_kept_on_main_and_on_a_branch(location):
     branch = create_branch(location, ulids.next(), None, 1)
     for place in (location, branch.location):
         dataset = lance.dataset(place.native_uri)
-        staged = native.staged_append(
+        staged = lance_directly.staged_append(
             dataset, {"b": 2}, uuid="not-even-a-uuid", transaction_properties={"k": "v"}
         )
-        record = native.commit(dataset, staged).read_transaction(2)
+        record = lance_directly.commit(dataset, staged).read_transaction(2)
         assert record.uuid == "not-even-a-uuid"
         assert record.transaction_properties == {"k": "v"}
         assert record.read_version == 1
@@ -147,12 +147,12 @@ def test_a_minted_identity_is_kept_on_main_and_on_a_branch(location):
 
 def test_a_commit_lock_that_does_not_lock_loses_updates(racers, tmp_path):
     """Red: re-read "Commit locks"; supplying one may no longer disable the conditional write."""
-    dataset = native.create(tmp_path / "table", {"a": 1})
-    everyone = range(workers.PROCESSES)
+    dataset = lance_directly.create(tmp_path / "table", {"a": 1})
+    everyone = range(race_workers.PROCESSES)
     for _ in range(60):
-        dataset = native.newest(dataset)
+        dataset = lance_directly.newest(dataset)
         arguments = ((dataset.uri, dataset.version, racer) for racer in everyone)
-        versions = [v for v in racers(workers.append_with_commit_lock, *arguments) if v]
+        versions = [v for v in racers(race_workers.append_with_commit_lock, *arguments) if v]
         if len(versions) > len(set(versions)):
             return
     pytest.fail("no two processes were told that they had made the same version")
@@ -160,23 +160,23 @@ def test_a_commit_lock_that_does_not_lock_loses_updates(racers, tmp_path):
 
 def test_restore_covers_a_concurrent_commit_without_a_word(dataset):
     """Red: re-read "Restore never conflicts"."""
-    native.append(dataset, {"b": 2})
-    restored = native.commit(dataset, Transaction(1, LanceOperation.Restore(1)))
+    lance_directly.append(dataset, {"b": 2})
+    restored = lance_directly.commit(dataset, Transaction(1, LanceOperation.Restore(1)))
     assert restored.version == 3
-    assert native.ids(restored) == ["a"]
+    assert lance_directly.ids(restored) == ["a"]
 
 
 def test_cleanup_blinds_the_check_of_a_stale_writer(dataset):
     """Red: re-read "Cleanup blinds conflict detection"."""
-    stale = native.staged_overwrite(dataset, {"stale": 9})
+    stale = lance_directly.staged_overwrite(dataset, {"stale": 9})
     newer = dataset
     for n in range(3):
-        newer = native.append(dataset, {f"n{n}": n})
+        newer = lance_directly.append(dataset, {f"n{n}": n})
     newer.cleanup_old_versions(versions=[2, 3])
     # It says it made version 2, and nobody will ever see it: the newest is 4.
-    assert native.commit(dataset, stale).version == 2
-    assert native.newest(dataset).version == 4
-    assert native.ids(native.newest(dataset)) == ["a", "n0", "n1", "n2"]
+    assert lance_directly.commit(dataset, stale).version == 2
+    assert lance_directly.newest(dataset).version == 4
+    assert lance_directly.ids(lance_directly.newest(dataset)) == ["a", "n0", "n1", "n2"]
 
 
 def test_our_commit_looks_before_it_leaps(location):
@@ -185,7 +185,7 @@ def test_our_commit_looks_before_it_leaps(location):
     stale = stage_changes(table, rows({"stale": 9}), **identity())
     dataset = lance.dataset(location.uri)
     for n in range(3):
-        newer = native.append(dataset, {f"n{n}": n})
+        newer = lance_directly.append(dataset, {f"n{n}": n})
     newer.cleanup_old_versions(versions=[2, 3])
     with pytest.raises(OutcomeUnknown, match="gap"):
         commit_exact(stale)
@@ -194,10 +194,10 @@ def test_our_commit_looks_before_it_leaps(location):
 
 def test_one_transaction_committed_twice_doubles_its_rows(dataset):
     """Red: re-read "No idempotence"."""
-    staged = native.staged_append(dataset, {"b": 2})
-    native.commit(dataset, staged)
-    native.commit(dataset, staged)
-    assert native.ids(native.newest(dataset)) == ["a", "b", "b"]
+    staged = lance_directly.staged_append(dataset, {"b": 2})
+    lance_directly.commit(dataset, staged)
+    lance_directly.commit(dataset, staged)
+    assert lance_directly.ids(lance_directly.newest(dataset)) == ["a", "b", "b"]
 
 
 def test_a_commit_does_not_look_for_its_files(dataset, tmp_path):
@@ -205,7 +205,7 @@ def test_a_commit_does_not_look_for_its_files(dataset, tmp_path):
     fragments = write_fragments(rows({"b": 2}), dataset)
     (tmp_path / "table" / "data" / fragments[0].files[0].path).unlink()
     operation = LanceOperation.Append(fragments)
-    landed = native.commit(dataset, Transaction(1, operation))
+    landed = lance_directly.commit(dataset, Transaction(1, operation))
     assert landed.version == 2
     with pytest.raises(Exception, match="Not found"):
         landed.to_table()
@@ -226,7 +226,7 @@ def test_writing_in_overwrite_mode_renumbers_the_fields(tmp_path):
     for mode, expected in (("append", [7]), ("overwrite", [None])):
         fragments = write_fragments(first.drop_columns(["dropped"]), dataset, mode=mode)
         operation = LanceOperation.Overwrite(dataset.lance_schema, fragments)
-        dataset = native.commit(dataset, Transaction(dataset.version, operation))
+        dataset = lance_directly.commit(dataset, Transaction(dataset.version, operation))
         assert dataset.to_table().column("value").to_pylist() == expected
 
 
@@ -236,7 +236,7 @@ def test_a_fragment_may_leave_out_a_column_that_may_be_null(tmp_path):
     (fragment,) = write_fragments(rows({"b": 2}).select(["id"]), dataset)
     value = next(f.id() for f in dataset.lance_schema.fields() if f.name() == "value")
     assert value not in fragment.files[0].fields
-    landed = native.commit(dataset, Transaction(1, LanceOperation.Append([fragment])))
+    landed = lance_directly.commit(dataset, Transaction(1, LanceOperation.Append([fragment])))
     assert landed.to_table(filter="value IS NULL").column("id").to_pylist() == ["b"]
 
 

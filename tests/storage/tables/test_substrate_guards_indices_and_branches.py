@@ -21,20 +21,22 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation
 
+from lance_maintenance import compact
 from omnigraph.storage.tables import history
-from omnigraph.storage.tables.bases import at_home, relocated_manifest, relocated_version
-from omnigraph.storage.tables.branches import create_branch
+from omnigraph.storage.tables.base_paths import open_at_home, relocate_manifest, relocate_version
 from omnigraph.storage.tables.history import read_record
-from omnigraph.storage.tables.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
-from storage.tables import native, workers
-from storage.tables.support import change, commit, create, identity, rows, ulids
-from substrate_upkeep import compact
+from storage.tables import lance_directly, race_workers
+from storage.tables.table_fixtures import change, commit, create, identity, rows, ulids
 
 
 @pytest.fixture
 def dataset(tmp_path) -> LanceDataset:
-    return native.append(native.create(tmp_path / "table", {"a": 1, "b": 2}), {"c": 3})
+    return lance_directly.append(
+        lance_directly.create(tmp_path / "table", {"a": 1, "b": 2}), {"c": 3}
+    )
 
 
 @pytest.fixture
@@ -108,7 +110,7 @@ def test_compacting_a_branch_breaks_an_inherited_btree(dataset):
 def test_inherited_indices_read_correctly_three_branches_deep(location):
     """Red: re-read "Inherited indices"."""
     table = create(location, {f"main{n}": n for n in range(50)})
-    staged = stage_indices(table, [IndexSpec("by_id", "id", IndexKind.BTREE)], **identity())
+    staged = stage_indices(table, [IndexSpec("by_id", "id", LanceIndexKind.BTREE)], **identity())
     table = commit(staged).table
     for depth in range(3):
         branch = create_branch(location, ulids.next(), table.location.branch, table.version)
@@ -120,7 +122,7 @@ def test_inherited_indices_read_correctly_three_branches_deep(location):
 def test_our_compaction_of_a_branch_keeps_the_inherited_index_readable(location):
     """Red: re-read "Inherited indices"."""
     table = change(create(location, {"a": 1}), {"b": 2})
-    staged = stage_indices(table, [IndexSpec("by_id", "id", IndexKind.BTREE)], **identity())
+    staged = stage_indices(table, [IndexSpec("by_id", "id", LanceIndexKind.BTREE)], **identity())
     branch = create_branch(location, ulids.next(), None, commit(staged).version)
     compact(change(change(branch, {"c": 3}), {"d": 4}))
     fresh = lance.dataset(branch.location.native_uri)
@@ -134,15 +136,15 @@ def test_a_failed_compaction_leaves_a_reservation_and_a_plain_error(dataset):
     with pytest.raises(OSError, match="Retryable commit conflict") as failure:
         stale.optimize.compact_files()
     assert type(failure.value) is OSError
-    newest = native.newest(dataset)
+    newest = lance_directly.newest(dataset)
     assert type(newest.read_transaction(newest.version).operation).__name__ == "BaseOperation"
-    assert native.ids(newest) == ["b", "c"]
+    assert lance_directly.ids(newest) == ["b", "c"]
 
 
 def test_history_needs_the_shim_and_tells_reservations_only_by_their_namelessness(location):
     """Red: re-read "History"; the shim may have become needless, or insufficient."""
     table = create(location, {"a": 1})
-    staged = stage_indices(table, [IndexSpec("by_id", "id", IndexKind.BTREE)], **identity())
+    staged = stage_indices(table, [IndexSpec("by_id", "id", LanceIndexKind.BTREE)], **identity())
     table = change(change(commit(staged).table, {"b": 2}), {"c": 3})
     table.native.optimize.optimize_indices()
     table.native.optimize.compact_files()
@@ -159,7 +161,7 @@ def test_history_needs_the_shim_and_tells_reservations_only_by_their_namelessnes
     finally:
         constructor.__defaults__ = shim
     table.native.checkout_version(1).restore()
-    restored = native.newest(table.native)
+    restored = lance_directly.newest(table.native)
     assert restored.read_transaction(restored.version).operation == LanceOperation.Restore(1)
 
 
@@ -189,7 +191,7 @@ def test_a_tree_without_a_ref_blocks_its_name_until_it_is_dropped(dataset, tmp_p
     with pytest.raises(ValueError, match="does not exist"):
         dataset.branches.delete("b")
     LanceDataset.drop(f"{dataset.uri}/tree/b")
-    assert native.ids(dataset.create_branch("b", 2)) == ["a", "b", "c"]
+    assert lance_directly.ids(dataset.create_branch("b", 2)) == ["a", "b", "c"]
 
 
 def test_nested_branch_names_poison_each_other(dataset):
@@ -205,7 +207,7 @@ def test_a_table_with_branches_cannot_be_moved(dataset, tmp_path):
     """Red: re-read "Branches"; the address of the parent may have become relative."""
     dataset.create_branch("b", 2)
     (tmp_path / "table").rename(tmp_path / "moved")
-    assert native.ids(lance.dataset(str(tmp_path / "moved"))) == ["a", "b", "c"]
+    assert lance_directly.ids(lance.dataset(str(tmp_path / "moved"))) == ["a", "b", "c"]
     with pytest.raises(Exception, match="Not found"):
         lance.dataset(str(tmp_path / "moved" / "tree" / "b")).to_table()
 
@@ -248,7 +250,7 @@ def test_cleanup_takes_the_files_of_a_branch_that_has_an_old_address(dataset, tm
     newest.cleanup_old_versions(versions=[1, 2, 3])
     location = TableLocation(main.uri, branch=Path(branch.uri).name)
     with pytest.raises(Exception, match="Not found"):
-        at_home(location, branch).to_table()
+        open_at_home(location, branch).to_table()
 
 
 def test_a_version_is_read_from_a_message_and_ends_with_a_footer(dataset, tmp_path):
@@ -259,15 +261,15 @@ def test_a_version_is_read_from_a_message_and_ends_with_a_footer(dataset, tmp_pa
     data, message = file.read_bytes(), branch._ds.serialized_manifest()
     body, footer = struct.pack("<I", len(message)) + message, data[-16:]
     assert data.endswith(body + footer)
-    moved = relocated_manifest(message, table)
-    assert relocated_version(data, table) == (
+    moved = relocate_manifest(message, table)
+    assert relocate_version(data, table) == (
         data.removesuffix(body + footer) + struct.pack("<I", len(moved)) + moved + footer
     )
     location = TableLocation(table, branch=Path(branch.uri).name)
-    assert native.ids(at_home(location, branch)) == ["a", "b", "c"]
-    file.write_bytes(relocated_version(data, table))
+    assert lance_directly.ids(open_at_home(location, branch)) == ["a", "b", "c"]
+    file.write_bytes(relocate_version(data, table))
     written = lance.dataset(branch.uri, session=lance.Session())
-    assert native.ids(written) == ["a", "b", "c"]
+    assert lance_directly.ids(written) == ["a", "b", "c"]
     assert [base.path for base in written.base_paths().values()] == [table]
 
 
@@ -279,23 +281,23 @@ def test_a_branch_handle_from_a_checkout_does_not_pickle(dataset):
     with pytest.raises(Exception, match=r"[Nn]ot found|root location"):
         pickle.loads(pickle.dumps(handle)).to_table()
     by_address = lance.dataset(f"{dataset.uri}/tree/b", version=3)
-    assert native.ids(pickle.loads(pickle.dumps(by_address))) == ["a", "b", "c", "d"]
+    assert lance_directly.ids(pickle.loads(pickle.dumps(by_address))) == ["a", "b", "c", "d"]
 
 
 def test_cleanup_of_named_versions_spares_the_newest_and_fork_points(dataset):
     """Red: re-read "Cleanup"."""
-    newest = native.append(native.append(dataset, {"d": 4}), {"e": 5})
+    newest = lance_directly.append(lance_directly.append(dataset, {"d": 4}), {"e": 5})
     branch = newest.create_branch("b", 2)
     newest.cleanup_old_versions(versions=[1, 2, 3, 4])
     assert [version["version"] for version in newest.versions()] == [2, 4]
-    assert native.ids(lance.dataset(branch.uri)) == ["a", "b", "c"]
+    assert lance_directly.ids(lance.dataset(branch.uri)) == ["a", "b", "c"]
 
 
 def test_detached_versions_lose_their_files_to_cleanup(dataset):
     """Red: re-read "Cleanup"."""
-    staged = native.staged_append(dataset, {"d": 4})
+    staged = lance_directly.staged_append(dataset, {"d": 4})
     detached = LanceDataset.commit(dataset, staged, detached=True, max_retries=1)
-    assert native.ids(detached) == ["a", "b", "c", "d"]
+    assert lance_directly.ids(detached) == ["a", "b", "c", "d"]
     dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
     with pytest.raises(Exception, match="Not found"):
         lance.dataset(dataset.uri, version=detached.version).to_table()
@@ -303,8 +305,8 @@ def test_detached_versions_lose_their_files_to_cleanup(dataset):
 
 def test_processes_are_spawned_because_forked_ones_may_hang(racers):
     """Red: re-read "Processes"."""
-    methods = racers(workers.start_method, *(() for _ in range(workers.PROCESSES)))
-    assert methods == ["spawn"] * workers.PROCESSES
+    methods = racers(race_workers.start_method, *(() for _ in range(race_workers.PROCESSES)))
+    assert methods == ["spawn"] * race_workers.PROCESSES
     assert multiprocessing.get_context("spawn").get_start_method() == "spawn"
 
 
@@ -368,4 +370,4 @@ def test_a_version_tells_when_it_was_made_and_in_public_only_by_the_local_clock(
     again = lance.dataset(dataset.uri, version=dataset.version)
     assert again._ds.current_version()["timestamp"] == made_at
     dataset.delete("id = 'a'")
-    assert native.newest(dataset)._ds.current_version()["timestamp"] > made_at
+    assert lance_directly.newest(dataset)._ds.current_version()["timestamp"] > made_at

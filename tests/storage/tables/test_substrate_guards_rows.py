@@ -16,14 +16,14 @@ from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from lance.optimize import Compaction
 
 from omnigraph.storage.tables.schemas import PRIMARY_KEY
-from storage.tables import native
-from storage.tables.support import rows
+from storage.tables import lance_directly
+from storage.tables.table_fixtures import rows
 
 
 @pytest.fixture
 def dataset(tmp_path) -> LanceDataset:
     values = {f"a{n}": None if n % 2 else n for n in range(6)}
-    return native.append(native.create(tmp_path / "table", values), {"z": 1})
+    return lance_directly.append(lance_directly.create(tmp_path / "table", values), {"z": 1})
 
 
 def staged_delete(dataset: LanceDataset, predicate: str) -> LanceDataset:
@@ -35,7 +35,7 @@ def staged_delete(dataset: LanceDataset, predicate: str) -> LanceDataset:
         elif left.num_deletions != fragment.metadata.num_deletions:
             updated.append(left)
     operation = LanceOperation.Delete(updated, removed, predicate)
-    return native.commit(dataset, Transaction(dataset.version, operation))
+    return lance_directly.commit(dataset, Transaction(dataset.version, operation))
 
 
 @pytest.mark.parametrize(
@@ -44,34 +44,40 @@ def staged_delete(dataset: LanceDataset, predicate: str) -> LanceDataset:
 )
 def test_a_staged_delete_equals_an_inline_one(dataset, tmp_path, predicate):
     """Red: re-read "Staged deletes"."""
-    inline = native.create(tmp_path / "twin", {f"a{n}": None if n % 2 else n for n in range(6)})
-    inline = native.append(inline, {"z": 1})
+    inline = lance_directly.create(
+        tmp_path / "twin", {f"a{n}": None if n % 2 else n for n in range(6)}
+    )
+    inline = lance_directly.append(inline, {"z": 1})
     inline.delete(predicate)
     staged = staged_delete(dataset, predicate)
-    assert native.facts(staged) == native.facts(inline)
+    assert lance_directly.facts(staged) == lance_directly.facts(inline)
     assert len(staged.get_fragments()) == len(inline.get_fragments())
 
 
 def test_row_ids_and_the_key_mark_survive_everything(dataset):
     """Red: re-read "Row ids"."""
-    before = native.facts(dataset)
+    before = lance_directly.facts(dataset)
 
     def assert_kept(after: LanceDataset) -> None:
         assert after.has_stable_row_ids
         assert after.schema.field("id").metadata[PRIMARY_KEY] == b"true"
 
     dataset.optimize.compact_files()
-    assert native.facts(dataset) == before
+    assert lance_directly.facts(dataset) == before
     assert_kept(dataset)
     branch = dataset.create_branch("branch", dataset.version)
-    assert native.facts(branch) == before
+    assert lance_directly.facts(branch) == before
     assert_kept(branch)
-    overwritten = native.commit(dataset, native.staged_overwrite(dataset, {"a0": 5}))
+    overwritten = lance_directly.commit(
+        dataset, lance_directly.staged_overwrite(dataset, {"a0": 5})
+    )
     assert_kept(overwritten)
-    assert native.facts(overwritten)["a0"][0] > max(row_id for row_id, _, _ in before.values())
+    assert lance_directly.facts(overwritten)["a0"][0] > max(
+        row_id for row_id, _, _ in before.values()
+    )
     restored = overwritten.checkout_version(dataset.version)
     restored.restore()
-    assert native.facts(restored) == before
+    assert lance_directly.facts(restored) == before
     assert_kept(restored)
 
 
@@ -86,7 +92,7 @@ def test_stable_row_ids_cannot_be_turned_on_later(tmp_path):
 def test_an_own_rewrite_is_exact_keeps_row_versions_and_loses_index_coverage(dataset):
     """Red: re-read "Own compaction"."""
     dataset.create_scalar_index("id", "BTREE")
-    before = native.facts(dataset)
+    before = lance_directly.facts(dataset)
     groups, next_id = [], max(f.fragment_id for f in dataset.get_fragments()) + 1
     for task in Compaction.plan(dataset, {}).tasks:
         result = task.execute(dataset)
@@ -99,10 +105,10 @@ def test_an_own_rewrite_is_exact_keeps_row_versions_and_loses_index_coverage(dat
             )
         )
     operation = LanceOperation.Rewrite(groups, [])
-    landed = native.commit(dataset, Transaction(dataset.version, operation, uuid="own"))
+    landed = lance_directly.commit(dataset, Transaction(dataset.version, operation, uuid="own"))
     assert landed.version == dataset.version + 1
     assert landed.read_transaction(landed.version).uuid == "own"
-    assert native.facts(landed) == before
+    assert lance_directly.facts(landed) == before
     assert landed.stats.index_stats("id_idx")["num_indexed_rows"] == 0
     assert landed.to_table(filter="id = 'z'").num_rows == 1
     landed.create_scalar_index("id", "BTREE", replace=True)
@@ -137,7 +143,7 @@ def test_blobs_survive_compaction_and_inline_merges_with_their_neighbours(tmp_pa
 
 def test_a_change_feed_asked_of_a_newer_handle_misses_updates(tmp_path):
     """Red: re-read "Change feed"; the end version may no longer have to be checked out."""
-    dataset = native.create(tmp_path / "table", {"a": 1, "b": 2})
+    dataset = lance_directly.create(tmp_path / "table", {"a": 1, "b": 2})
     for value in (10, 11):
         dataset.merge_insert("id").when_matched_update_all().execute(rows({"a": value}))
     newer = dataset.delta(begin_version=1, end_version=2)
@@ -148,9 +154,9 @@ def test_a_change_feed_asked_of_a_newer_handle_misses_updates(tmp_path):
 
 def test_rows_of_a_fragment_are_taken_by_their_position_among_those_left(tmp_path):
     """Red: re-read "Taking rows"; positions may count deleted rows, or come in any order."""
-    dataset = native.create(tmp_path / "table", {"a": 1, "b": 2, "c": 3, "d": 4})
+    dataset = lance_directly.create(tmp_path / "table", {"a": 1, "b": 2, "c": 3, "d": 4})
     dataset.delete("id IN ('a', 'c')")
-    fragment = native.newest(dataset).get_fragment(0)
+    fragment = lance_directly.newest(dataset).get_fragment(0)
     assert fragment.take([0, 1], columns=["id"]).column("id").to_pylist() == ["b", "d"]
     with pytest.raises(OSError, match="increasing"):
         fragment.take([1, 0], columns=["id"])
@@ -175,7 +181,7 @@ def test_a_merge_takes_a_duplicate_new_key_twice(dataset):
     """Red: re-read "Staged merges"; duplicates in the input may now be refused."""
     twice = pa.concat_tables([rows({"new": 1}), rows({"new": 2})])
     dataset.merge_insert("id").when_not_matched_insert_all().execute(twice)
-    assert native.ids(dataset).count("new") == 2
+    assert lance_directly.ids(dataset).count("new") == 2
 
 
 def test_fragments_round_trip_through_json_with_their_row_ids(dataset):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.completing import FILE
-from omnigraph.cli.examples import examples
-from omnigraph.cli.files import read_source
+from omnigraph.cli.completion_words import FILE
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _bundle_options(command: Callable[..., object]) -> Callable[..., object]:
     return command
 
 
-@policy.command("validate", epilog=examples("policy validate"))
+@policy.command("validate", epilog=render_examples("policy validate"))
 @_bundle_options
 @click.option(
     "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) its names must fit."
@@ -73,7 +73,7 @@ def validate(path: str, kind: str, schema_path: str | None, as_json: bool) -> No
         )
 
 
-@policy.command("test", epilog=examples("policy test"))
+@policy.command("test", epilog=render_examples("policy test"))
 @_bundle_options
 @click.option(
     "--tests", "tests_path", type=FILE, required=True, metavar="FILE", help="The cases (.yaml)."
@@ -102,7 +102,7 @@ def test(path: str, kind: str, tests_path: str, as_json: bool) -> int:
     return 1 if failed else 0
 
 
-@policy.command("explain", epilog=examples("policy explain"))
+@policy.command("explain", epilog=render_examples("policy explain"))
 @_bundle_options
 @click.option("--actor", required=True, metavar="ACTOR", help="Who asks.")
 @click.option("--action", "word", required=True, metavar="ACTION", help="What they ask for.")

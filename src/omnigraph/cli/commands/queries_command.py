@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.completing import FILE
-from omnigraph.cli.examples import examples
-from omnigraph.cli.files import read_source
+from omnigraph.cli.command_target import CommandTarget, add_graph_options
+from omnigraph.cli.completion_words import FILE
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import print_json
-from omnigraph.cli.scope import Scope, graph_options
 
 if TYPE_CHECKING:
-    from omnigraph.catalog.model import Catalog
+    from omnigraph.catalog.catalog import Catalog
     from omnigraph.stored_queries import QueryRegistry
 
 _QUERIES = click.option(
@@ -36,13 +36,13 @@ def queries() -> None:
     """Look at stored queries and check them."""
 
 
-@queries.command("list", epilog=examples("queries list"))
-@graph_options(positional=True, writes=False, offline=("schema_path",))
+@queries.command("list", epilog=render_examples("queries list"))
+@add_graph_options(positional=True, writes=False, offline=("schema_path",))
 @_QUERIES
 @_SCHEMA
 @_JSON
 def list_(
-    scope: Scope | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
+    scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> None:
     """List the queries of files: what each does, takes and gives."""
     from omnigraph.stored_queries.query_fit import describe_queries
@@ -56,13 +56,13 @@ def list_(
         click.echo(f"{kind:<8}  {entry['name']}({_parameters(entry['params'])})")
 
 
-@queries.command("validate", epilog=examples("queries validate"))
-@graph_options(positional=True, writes=False, offline=("schema_path",))
+@queries.command("validate", epilog=render_examples("queries validate"))
+@add_graph_options(positional=True, writes=False, offline=("schema_path",))
 @_QUERIES
 @_SCHEMA
 @_JSON
 def validate(
-    scope: Scope | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
+    scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> int:
     """Check whether the queries of files run with the schema of a graph, or a schema file.
 
@@ -90,7 +90,7 @@ def _registry(paths: tuple[str, ...]) -> QueryRegistry:
     return load_registry(*paths)
 
 
-def _catalog(scope: Scope | None, schema_path: str | None) -> Catalog:
+def _catalog(scope: CommandTarget | None, schema_path: str | None) -> Catalog:
     from omnigraph.plan.compile import compile_catalog
 
     if scope is not None:

@@ -27,7 +27,7 @@ class Response:
     """How long the server asks to be left alone."""
 
 
-def base_address(text: str) -> str:
+def normalize_base_address(text: str) -> str:
     """The address without its trailing slashes.
 
     Raises:
@@ -121,8 +121,8 @@ class _Exchange:
         body = answer.read(MOST_RESPONSE_BYTES + 1)
         if len(body) > MOST_RESPONSE_BYTES:
             raise ConnectionError(f"the answer is longer than {MOST_RESPONSE_BYTES} bytes")
-        return Response(answer.status, body, _seconds(answer.getheader("Retry-After")))
+        return Response(answer.status, body, _parse_seconds(answer.getheader("Retry-After")))
 
 
-def _seconds(text: str | None) -> float | None:
+def _parse_seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -62,7 +62,7 @@ class _Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _LengthRun:
     """Texts of one length that follow each other: where their rows are."""
 
     start: int
@@ -99,33 +99,33 @@ class Encoder:
 
         It is fastest where texts of equal length stand together.
         """
-        runs = _runs(texts)
+        runs = _find_runs(texts)
         tokens = np.fromiter((token for text in texts for token in text), np.int64)
         places = np.concatenate([np.arange(len(text)) for text in texts])
         rows = self.norm(self.words[tokens] + self.positions[places])
         for layer in self.layers:
-            attended = layer.attention_out(self._attention(layer.attention_in(rows), runs))
+            attended = layer.attention_out(self._attend(layer.attention_in(rows), runs))
             attended += rows
             rows = layer.attention_norm(attended)
-            changed = layer.narrow(gelu(layer.wide(rows)))
+            changed = layer.narrow(apply_gelu(layer.wide(rows)))
             changed += rows
             rows = layer.norm(changed)
-        return np.concatenate([_means(rows, run) for run in runs])
+        return np.concatenate([_mean_tokens(rows, run) for run in runs])
 
-    def _attention(self, mixed: Floats, runs: Iterable[_Run]) -> Floats:
+    def _attend(self, mixed: Floats, runs: Iterable[_LengthRun]) -> Floats:
         answer = np.empty((mixed.shape[0], self.dimension), np.float32)
         width = self.dimension // self.heads
         for run in runs:
             parts = mixed[run.rows].reshape(run.texts, run.length, 3, self.heads, width)
             # Heads that lie in one piece are multiplied several times as fast.
             queries, keys, values = np.ascontiguousarray(parts.transpose(2, 0, 3, 1, 4))
-            weights = softmax(queries @ keys.swapaxes(2, 3))
+            weights = apply_softmax(queries @ keys.swapaxes(2, 3))
             seen = (weights @ values).transpose(0, 2, 1, 3)
             answer[run.rows] = seen.reshape(-1, self.dimension)
         return answer
 
 
-def encoder(tensors: Mapping[str, Floats], heads: int) -> Encoder:
+def build_encoder(tensors: Mapping[str, Floats], heads: int) -> Encoder:
     """The encoder of these weights, which have the names that BERT models give them."""
 
     def dense(name: str, scale: float = 1.0) -> _Dense:
@@ -140,7 +140,7 @@ def encoder(tensors: Mapping[str, Floats], heads: int) -> Encoder:
         query = dense(f"{name}.attention.self.query", (words.shape[1] // heads) ** -0.5)
         others = [dense(f"{name}.attention.self.{part}") for part in ("key", "value")]
         return _Layer(
-            _side_by_side([query, *others]),
+            _concatenate_heads([query, *others]),
             dense(f"{name}.attention.output.dense"),
             norm(f"{name}.attention.output.LayerNorm"),
             dense(f"{name}.intermediate.dense"),
@@ -160,7 +160,7 @@ def encoder(tensors: Mapping[str, Floats], heads: int) -> Encoder:
     )
 
 
-def gelu(rows: Floats) -> Floats:
+def apply_gelu(rows: Floats) -> Floats:
     """The Gaussian error linear unit `x * (1 + erf(x / √2)) / 2`; overwrites its argument."""
     flat = rows.reshape(-1)
     for start in range(0, flat.size, _GELU_BLOCK):
@@ -181,7 +181,7 @@ def gelu(rows: Floats) -> Floats:
     return rows
 
 
-def softmax(scores: Floats) -> Floats:
+def apply_softmax(scores: Floats) -> Floats:
     """Weights that sum to one along the last axis; overwrites its argument."""
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
@@ -189,21 +189,21 @@ def softmax(scores: Floats) -> Floats:
     return scores
 
 
-def _side_by_side(parts: Sequence[_Dense]) -> _Dense:
+def _concatenate_heads(parts: Sequence[_Dense]) -> _Dense:
     return _Dense(
         np.concatenate([part.weight for part in parts], axis=1),
         np.concatenate([part.bias for part in parts]),
     )
 
 
-def _runs(texts: Sequence[Sequence[int]]) -> list[_Run]:
+def _find_runs(texts: Sequence[Sequence[int]]) -> list[_LengthRun]:
     runs, start = [], 0
     for length, same in groupby(texts, key=len):
-        runs.append(_Run(start, sum(1 for _ in same), length))
+        runs.append(_LengthRun(start, sum(1 for _ in same), length))
         start += runs[-1].texts * length
     return runs
 
 
-def _means(rows: Floats, run: _Run) -> Floats:
+def _mean_tokens(rows: Floats, run: _LengthRun) -> Floats:
     means: Floats = rows[run.rows].reshape(run.texts, run.length, -1).mean(axis=1)
     return means

@@ -52,7 +52,7 @@ def require_packages() -> None:
             raise MissingPackage(package, "the embedding provider 'local'", install=INSTALL)
 
 
-def model_folder() -> Path:
+def find_model_folder() -> Path:
     """The folder of the installed model.
 
     Raises:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.execution.embed.model import TextRole, unit_vector
+from omnigraph.execution.embed.embedder import TextRole, normalize_vector
 
 _FNV_OFFSET = 14695981039346656037
 _FNV_PRIME = 1099511628211
@@ -20,21 +20,21 @@ class MockEmbedder:
     model: str = ""
 
     def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:  # noqa: ARG002  # a query and a document of one text are one vector
-        state, components = fnv1a64(text.encode()), []
+        state, components = hash_fnv1a64(text.encode()), []
         for _ in range(dimension):
-            state = _next(state)
+            state = _advance(state)
             components.append(float(np.float32(state / 2**64) * np.float32(2) - np.float32(1)))
-        return unit_vector(components, dimension)
+        return normalize_vector(components, dimension)
 
 
-def fnv1a64(data: bytes) -> int:
+def hash_fnv1a64(data: bytes) -> int:
     digest = _FNV_OFFSET
     for byte in data:
         digest = ((digest ^ byte) * _FNV_PRIME) & _64_BITS
     return digest
 
 
-def _next(state: int) -> int:
+def _advance(state: int) -> int:
     """One step of the xorshift generator."""
     state ^= (state << 13) & _64_BITS
     state ^= state >> 7

@@ -10,8 +10,8 @@ from typing import Protocol
 from urllib.parse import quote
 
 from omnigraph.errors import EmbeddingFailed
+from omnigraph.execution.embed.embedder import TextRole, normalize_vector
 from omnigraph.execution.embed.http_post import Response, post_json
-from omnigraph.execution.embed.model import TextRole, unit_vector
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
@@ -49,7 +49,7 @@ class OpenAiDialect:
         return {"model": model, "input": [text], "dimensions": dimension}
 
     def values(self, answer: object) -> object:
-        items = _member(answer, "data")
+        items = _get_member(answer, "data")
         for item in items if isinstance(items, list) else []:
             if isinstance(item, dict) and item.get("index", 0) == 0:
                 return item.get("embedding")
@@ -68,7 +68,7 @@ class OpenAiDialect:
         return {"model": model, "input": list(texts), "dimensions": dimension}
 
     def batch_values(self, answer: object, count: int) -> list[object]:
-        items = _member(answer, "data")
+        items = _get_member(answer, "data")
         found: list[object] = [None] * count
         for place, item in enumerate(items if isinstance(items, list) else []):
             index = item.get("index", place) if isinstance(item, dict) else None
@@ -95,7 +95,7 @@ class GeminiDialect:
         }
 
     def values(self, answer: object) -> object:
-        return _member(_member(answer, "embedding"), "values")
+        return _get_member(_get_member(answer, "embedding"), "values")
 
     def batch_path(self, model: str) -> str:
         return f"/models/{quote(model, safe='')}:batchEmbedContents"
@@ -106,13 +106,13 @@ class GeminiDialect:
         return {"requests": [self.body(model, text, dimension, role) for text in texts]}
 
     def batch_values(self, answer: object, count: int) -> list[object]:
-        items = _member(answer, "embeddings")
-        found = [_member(item, "values") for item in items] if isinstance(items, list) else []
+        items = _get_member(answer, "embeddings")
+        found = [_get_member(item, "values") for item in items] if isinstance(items, list) else []
         return [*found, *[None] * count][:count]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long to wait and how often to try; a deadline of 0 is none."""
 
     timeout_s: float
@@ -129,58 +129,58 @@ class RemoteEmbedder:
     base_url: str
     model: str
     key: str = field(repr=False)
-    patience: Patience
+    patience: RetryPolicy
 
     def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
         request = self.dialect.body(self.model, text, dimension, role)
-        answer = self._answer(self.dialect.path(self.model), request)
-        return self._vector(self.dialect.values(answer), dimension)
+        answer = self._request_answer(self.dialect.path(self.model), request)
+        return self._parse_vector(self.dialect.values(answer), dimension)
 
     def embed_many(self, texts: Sequence[str], dimension: int, role: TextRole) -> list[list[float]]:
         """The vectors of several texts, asked for with one request."""
         request = self.dialect.batch_body(self.model, texts, dimension, role)
-        answer = self._answer(self.dialect.batch_path(self.model), request)
+        answer = self._request_answer(self.dialect.batch_path(self.model), request)
         found = self.dialect.batch_values(answer, len(texts))
-        return [self._vector(values, dimension) for values in found]
+        return [self._parse_vector(values, dimension) for values in found]
 
-    def _answer(self, path: str, request: object) -> object:
-        response = self._answered(path, request)
+    def _request_answer(self, path: str, request: object) -> object:
+        response = self._request(path, request)
         if response.status != 200:
-            raise self._failure(self._refusal(response))
+            raise self._make_failure(self._make_refusal(response))
         try:
             return parse_json(response.body)
         except ValueRefused:
-            raise self._failure("the answer is not JSON") from None
+            raise self._make_failure("the answer is not JSON") from None
 
-    def _vector(self, values: object, dimension: int) -> list[float]:
+    def _parse_vector(self, values: object, dimension: int) -> list[float]:
         if not isinstance(values, list) or not all(_is_number(value) for value in values):
-            raise self._failure("the answer holds no embedding")
+            raise self._make_failure("the answer holds no embedding")
         try:
-            return unit_vector([_as_float(value) for value in values], dimension)
+            return normalize_vector([_as_float(value) for value in values], dimension)
         except EmbeddingFailed as failure:
-            raise self._failure(failure.message) from None
+            raise self._make_failure(failure.message) from None
 
-    def _answered(self, path: str, request: object) -> Response:
+    def _request(self, path: str, request: object) -> Response:
         """The first answer that another attempt could not better.
 
         Worth another attempt are no answer, a provider that asks to wait, and one that fails.
         """
         started, patience = time.monotonic(), self.patience
         for attempt in range(patience.attempts):
-            response, problem = self._attempt(path, request, self._time_left(started))
+            response, problem = self._try_request(path, request, self._measure_time_left(started))
             if response is not None and problem is None:
                 return response
             pause = patience.backoff_s * 2**attempt
             if response is not None and response.retry_after_s is not None:
                 pause = max(pause, min(response.retry_after_s, _LONGEST_PAUSE_S))
-            left = self._time_left(started)
+            left = self._measure_time_left(started)
             if attempt + 1 == patience.attempts or (left is not None and pause >= left):
                 break
             time.sleep(pause)
         tried = f"{attempt + 1} attempt{'s' if attempt else ''}"
-        raise self._failure(f"{problem} ({tried}, {time.monotonic() - started:.1f} s)")
+        raise self._make_failure(f"{problem} ({tried}, {time.monotonic() - started:.1f} s)")
 
-    def _attempt(
+    def _try_request(
         self, path: str, request: object, left_s: float | None
     ) -> tuple[Response | None, str | None]:
         """An answer, and what is wrong with it if a later one may be better."""
@@ -195,23 +195,23 @@ class RemoteEmbedder:
         except OSError as error:
             return None, f"the provider cannot be reached ({error.strerror or error})"
         is_passing = response.status == 429 or response.status >= 500
-        return response, self._refusal(response) if is_passing else None
+        return response, self._make_refusal(response) if is_passing else None
 
-    def _time_left(self, started: float) -> float | None:
+    def _measure_time_left(self, started: float) -> float | None:
         if not self.patience.deadline_s:
             return None
         return max(0.001, self.patience.deadline_s - (time.monotonic() - started))
 
-    def _refusal(self, response: Response) -> str:
+    def _make_refusal(self, response: Response) -> str:
         words = " ".join(response.body.decode("utf-8", "replace").split())
         said = words.replace(self.key, "***")[:_LONGEST_REASON]
         return f"HTTP {response.status}{': ' if said else ''}{said}"
 
-    def _failure(self, reason: str) -> EmbeddingFailed:
+    def _make_failure(self, reason: str) -> EmbeddingFailed:
         return EmbeddingFailed(f"embedding with {self.model} at {self.base_url} failed: {reason}")
 
 
-def _member(value: object, name: str) -> object:
+def _get_member(value: object, name: str) -> object:
     return value.get(name) if isinstance(value, dict) else None
 
 

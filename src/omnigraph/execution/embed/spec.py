@@ -43,14 +43,14 @@ def read_spec(path: Path) -> EmbedSpec:
         BadRequest: the file cannot be read or does not hold a spec.
     """
     try:
-        return _spec(parse_json(_read(path)), str(path))
+        return _parse_spec(parse_json(_read(path)), str(path))
     except ValueRefused as refused:
         raise BadRequest(f"{path}: {refused.reason}") from None
 
 
 def parse_spec(value: Mapping[str, object]) -> EmbedSpec:
     """The spec given as the content of its file."""
-    return _spec(dict(value), "the spec")
+    return _parse_spec(dict(value), "the spec")
 
 
 def read_manifest(path: Path) -> SeedManifest:
@@ -66,33 +66,36 @@ def read_manifest(path: Path) -> SeedManifest:
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise BadRequest(f"{path}: not YAML: {reason}") from None
-    found = _mapping(document, str(path))
-    source = _text(found, "sources", "raw_seed", path) or _text(found, "seed", "data", path)
+    found = _parse_mapping(document, str(path))
+    source = _parse_text(found, "sources", "raw_seed", path) or _parse_text(
+        found, "seed", "data", path
+    )
     if source is None:
         raise BadRequest(f"{path}: sources.raw_seed says where the records are; it is missing")
-    output = _text(found, "artifacts", "embedded_seed", path)
+    output = _parse_text(found, "artifacts", "embedded_seed", path)
     return SeedManifest(
         input=path.parent / source,
         output=path.parent / (output or DEFAULT_OUTPUT),
-        spec=_spec(found.get("embeddings"), f"{path}: embeddings"),
+        spec=_parse_spec(found.get("embeddings"), f"{path}: embeddings"),
     )
 
 
-def _spec(value: object, place: str) -> EmbedSpec:
-    found = _mapping(value, place, ("dimension", "types"))
+def _parse_spec(value: object, place: str) -> EmbedSpec:
+    found = _parse_mapping(value, place, ("dimension", "types"))
     dimension = found.get("dimension")
     if not isinstance(dimension, int) or isinstance(dimension, bool) or dimension < 1:
         raise BadRequest(f"{place}: dimension must be a positive whole number")
-    types = _mapping(found.get("types"), f"{place}: types")
+    types = _parse_mapping(found.get("types"), f"{place}: types")
     if not types:
         raise BadRequest(f"{place}: types names no type")
     return EmbedSpec(
-        dimension, {name: _target(value, f"{place}: types.{name}") for name, value in types.items()}
+        dimension,
+        {name: _parse_target(value, f"{place}: types.{name}") for name, value in types.items()},
     )
 
 
-def _target(value: object, place: str) -> EmbedTarget:
-    found = _mapping(value, place, ("target", "fields"))
+def _parse_target(value: object, place: str) -> EmbedTarget:
+    found = _parse_mapping(value, place, ("target", "fields"))
     target, fields = found.get("target"), found.get("fields")
     if not isinstance(target, str) or not target:
         raise BadRequest(f"{place}: target must be the name of a field")
@@ -103,16 +106,16 @@ def _target(value: object, place: str) -> EmbedTarget:
     return EmbedTarget(target, tuple(fields))
 
 
-def _text(manifest: Mapping[str, object], section: str, name: str, path: Path) -> str | None:
+def _parse_text(manifest: Mapping[str, object], section: str, name: str, path: Path) -> str | None:
     """A path that the manifest may name."""
-    members = _mapping(manifest.get(section) or {}, f"{path}: {section}")
+    members = _parse_mapping(manifest.get(section) or {}, f"{path}: {section}")
     value = members.get(name)
     if value is not None and (not isinstance(value, str) or not value):
         raise BadRequest(f"{path}: {section}.{name} must be a path")
     return value
 
 
-def _mapping(
+def _parse_mapping(
     value: object, place: str, known: tuple[str, ...] | None = None
 ) -> Mapping[str, object]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):

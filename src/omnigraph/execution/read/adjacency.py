@@ -10,7 +10,7 @@ import numpy as np
 from omnigraph.execution.read.arrays import (
     Codes,
     Longs,
-    ranges,
+    expand_ranges,
 )
 from omnigraph.execution.read.numbering import EdgeNumbering, NodeNumbering
 
@@ -45,7 +45,7 @@ class Adjacency:
             bounds = self.starts[first : last + 1]
             return np.diff(bounds), self.targets[bounds[0] : bounds[-1]]
         starts, counts = self.spans(nodes)
-        return counts, self.targets[ranges(starts, counts)]
+        return counts, self.targets[expand_ranges(starts, counts)]
 
 
 def _is_run(nodes: Codes) -> bool:
@@ -60,7 +60,7 @@ def build_adjacency(sides: Sequence[tuple[Codes, Codes]], sources: int) -> Adjac
 
     A pair with a missing end is an edge whose node is gone: it leads nowhere.
     """
-    parts = [_packed(source, target) for source, target in sides]
+    parts = [_pack_pairs(source, target) for source, target in sides]
     ordered = parts[0] if len(parts) == 1 else np.concatenate([_NO_PAIRS, *parts])
     ordered.sort()
     if len(ordered) > 1:
@@ -72,7 +72,7 @@ def build_adjacency(sides: Sequence[tuple[Codes, Codes]], sources: int) -> Adjac
     return Adjacency(starts, ordered.astype(np.int32))
 
 
-def _packed(sources: Codes, targets: Codes) -> Longs:
+def _pack_pairs(sources: Codes, targets: Codes) -> Longs:
     """Pairs as single integers that sort by source, then by target; those with -1 left out."""
     pairs = sources.astype(np.int64)
     pairs <<= _NODE_BITS
@@ -81,17 +81,17 @@ def _packed(sources: Codes, targets: Codes) -> Longs:
     return pairs if known.all() else pairs[known]
 
 
-def ends_of_edges(
+def number_edge_ends(
     edges: EdgeNumbering, sources: NodeNumbering, targets: NodeNumbering
 ) -> tuple[Codes, Codes]:
     """The number of the node at either end of every edge; -1 where that node is gone."""
     return (
-        _renumbered(sources.find(edges.source_ids), edges.sources),
-        _renumbered(targets.find(edges.target_ids), edges.targets),
+        _renumber(sources.find(edges.source_ids), edges.sources),
+        _renumber(targets.find(edges.target_ids), edges.targets),
     )
 
 
-def _renumbered(numbers: Codes, codes: Codes) -> Codes:
+def _renumber(numbers: Codes, codes: Codes) -> Codes:
     return numbers[codes] if len(codes) else codes
 
 
@@ -111,7 +111,7 @@ class Incidence:
 def build_incidence(sources: Codes, targets: Codes, edges: Codes, nodes: int) -> Incidence:
     """Edges by the node they start from, then by target; those with a missing end are dropped."""
     known = (sources >= 0) & (targets >= 0)
-    order = np.argsort(_packed(sources, targets), kind="stable")
+    order = np.argsort(_pack_pairs(sources, targets), kind="stable")
     if not known.all():
         order = np.flatnonzero(known)[order]
     starts = np.zeros(nodes + 1, dtype=np.int64)

@@ -10,28 +10,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import ConstraintKind
+from omnigraph.catalog.catalog import ConstraintKind
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read.arrays import (
     Flags,
     Groups,
     Integers,
     Longs,
-    combine,
-    distinct,
+    combine_codes,
+    find_distinct,
+    find_places,
     group,
-    places,
-    sums,
+    sum_groups,
 )
-from omnigraph.execution.read.context import Context
-from omnigraph.execution.read.demand import Demand
+from omnigraph.execution.read.context import ReadContext
 from omnigraph.execution.read.entities import Several
-from omnigraph.execution.read.keys import ValueCodes, ordinals, with_one_zero
-from omnigraph.execution.read.project import column_codes, output_values
-from omnigraph.execution.read.rows import Rows, joined, merged, weights_of
-from omnigraph.execution.read.sort import id_order, in_order
-from omnigraph.execution.read.values import Values
-from omnigraph.language.query.ast import AggregateName
+from omnigraph.execution.read.expression_values import Values
+from omnigraph.execution.read.project import convert_output_values, encode_column
+from omnigraph.execution.read.row_blocks import Rows, get_weights, join_blocks, merge_equal_rows
+from omnigraph.execution.read.row_requirements import Demand
+from omnigraph.execution.read.sort import encode_id_order, sort_by_keys
+from omnigraph.execution.read.sort_keys import ValueCodes, encode_sort_key, normalize_zeros
+from omnigraph.language.query.query_ast import AggregateName
 from omnigraph.plan.expressions import (
     AggregateValue,
     EntityId,
@@ -41,30 +41,30 @@ from omnigraph.plan.expressions import (
     PropertyValue,
 )
 from omnigraph.plan.nodes import Aggregate
-from omnigraph.plan.walk import variables_of
+from omnigraph.plan.walk import list_variables
 from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, PropertyType, Scalar
 
 _EXACT_IN_DOUBLES = 1 << 53
 
 
-def demand_of(node: Aggregate) -> Demand:
+def find_aggregate_requirements(node: Aggregate) -> Demand:
     """What an aggregation needs of a row: counting rows needs nothing of them."""
     needed: set[str] = set()
     for column in node.columns:
         value = column.value
-        if not (isinstance(value, AggregateValue) and counts_rows(value)):
-            needed |= variables_of(value)
-    return Demand(frozenset(needed), merge=not keeps_order(node))
+        if not (isinstance(value, AggregateValue) and is_row_count(value)):
+            needed |= list_variables(value)
+    return Demand(frozenset(needed), merge=not is_ordered_aggregate(node))
 
 
-def counts_rows(value: AggregateValue) -> bool:
+def is_row_count(value: AggregateValue) -> bool:
     """Whether an aggregate counts rows: its argument is there in every one of them."""
     argument = value.argument
     is_count = value.function is AggregateName.COUNT and not value.distinct
     return is_count and isinstance(argument, EntityId) and not argument.type.nullable
 
 
-def keeps_order(node: Aggregate) -> bool:
+def is_ordered_aggregate(node: Aggregate) -> bool:
     """Whether the result shows single rows of the match, in order."""
     return any(
         isinstance(c.value, AggregateValue) and c.value.function is AggregateName.COLLECT
@@ -72,31 +72,31 @@ def keeps_order(node: Aggregate) -> bool:
     )
 
 
-def aggregated(
-    context: Context, node: Aggregate, blocks: Iterator[Rows], schema: pa.Schema
+def aggregate_rows(
+    context: ReadContext, node: Aggregate, blocks: Iterator[Rows], schema: pa.Schema
 ) -> pa.Table:
     """One row for each group, in no particular order; without keys exactly one."""
     found = list(blocks)
     if not found:
-        return _of_nothing(node, schema)
-    rows = joined(found)
-    rows = _in_id_order(rows) if keeps_order(node) else merged(rows)
-    if _adds_floats(node):
-        rows = _in_fixed_order(rows)
+        return _aggregate_nothing(node, schema)
+    rows = join_blocks(found)
+    rows = _sort_by_ids(rows) if is_ordered_aggregate(node) else merge_equal_rows(rows)
+    if _has_float_sum(node):
+        rows = _sort_for_sums(rows)
     values = Values(context, rows)
-    keys = _key_codes(values, node)
-    groups = group(*combine([(k.codes, k.size) for k in keys], rows.size))
+    keys = _encode_keys(values, node)
+    groups = group(*combine_codes([(k.codes, k.size) for k in keys], rows.size))
     first = Values(context, rows.take(groups.first_row))
     arrays = [
-        _computed(values, groups, column.value)
+        _compute_value(values, groups, column.value)
         if isinstance(column.value, AggregateValue)
-        else with_one_zero(output_values(first, column.value))
+        else normalize_zeros(convert_output_values(first, column.value))
         for column in node.columns
     ]
     return pa.table([a.cast(f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
 
 
-def _of_nothing(node: Aggregate, schema: pa.Schema) -> pa.Table:
+def _aggregate_nothing(node: Aggregate, schema: pa.Schema) -> pa.Table:
     if node.keys:
         return schema.empty_table()
     empty = {AggregateName.COUNT: 0, AggregateName.COLLECT: []}
@@ -108,13 +108,13 @@ def _of_nothing(node: Aggregate, schema: pa.Schema) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def _in_id_order(rows: Rows) -> Rows:
+def _sort_by_ids(rows: Rows) -> Rows:
     """Rows by the ids of all variables: an order that no plan can change."""
-    keys = [id_order(rows, name) for name in sorted(rows.entities)]
-    return rows.take(in_order(keys, rows.size))
+    keys = [encode_id_order(rows, name) for name in sorted(rows.entities)]
+    return rows.take(sort_by_keys(keys, rows.size))
 
 
-def _adds_floats(node: Aggregate) -> bool:
+def _has_float_sum(node: Aggregate) -> bool:
     """Whether the order of rows could show in the last digit of a sum."""
     return any(
         isinstance(c.value, AggregateValue)
@@ -125,7 +125,7 @@ def _adds_floats(node: Aggregate) -> bool:
     )
 
 
-def _in_fixed_order(rows: Rows) -> Rows:
+def _sort_for_sums(rows: Rows) -> Rows:
     """Rows in an order that no plan can change, which need not be that of ids."""
     keys = [
         rows.codes[name].astype(np.int64)
@@ -134,24 +134,26 @@ def _in_fixed_order(rows: Rows) -> Rows:
         for name in sorted(rows.codes)
     ]
     is_there = len(keys) == 1 and bool((keys[0][1:] >= keys[0][:-1]).all())
-    return rows if is_there else rows.take(in_order(keys, rows.size))
+    return rows if is_there else rows.take(sort_by_keys(keys, rows.size))
 
 
-def _key_codes(values: Values, node: Aggregate) -> list[ValueCodes]:
+def _encode_keys(values: Values, node: Aggregate) -> list[ValueCodes]:
     """Codes that tell the groups apart; beside a value that identifies its node, that is enough."""
     rows, found = values.rows, []
-    identified = {variable for key in node.keys for variable in _identified(values, key.value)}
+    identified = {
+        variable for key in node.keys for variable in _find_identifying_variable(values, key.value)
+    }
     for variable in sorted(identified):
-        codes, size = rows.sized(variable)
+        codes, size = rows.with_size(variable)
         found.append(ValueCodes(codes, size))
     for key in node.keys:
         assert not isinstance(key.value, AggregateValue), "keys are values of single rows"
-        if not variables_of(key.value) <= identified:
-            found.append(_row_codes(values, key.value))
+        if not list_variables(key.value) <= identified:
+            found.append(_encode_rows(values, key.value))
     return found
 
 
-def _identified(values: Values, output: Output) -> Iterator[str]:
+def _find_identifying_variable(values: Values, output: Output) -> Iterator[str]:
     """The variable that a group key stands for, if different nodes never share its value."""
     if not isinstance(output, EntityId | PropertyValue):
         return
@@ -164,84 +166,84 @@ def _identified(values: Values, output: Output) -> Iterator[str]:
         yield output.variable
 
 
-def _row_codes(values: Values, output: Operand | ObjectValue) -> ValueCodes:
+def _encode_rows(values: Values, output: Operand | ObjectValue) -> ValueCodes:
     """A code for the value of every row, worked out once for each entity that occurs."""
-    rows, variables = values.rows, variables_of(output)
+    rows, variables = values.rows, list_variables(output)
     only = next(iter(variables)) if len(variables) == 1 else None
     if only is None or only not in rows.entities:
-        return column_codes(output_values(values, output))
+        return encode_column(convert_output_values(values, output))
     entities, codes = rows.entities[only], rows.codes[only]
-    wanted = distinct(codes, entities.size)
+    wanted = find_distinct(codes, entities.size)
     # The last one stands for the missing entity.
     asked = np.concatenate([wanted, np.asarray([-1], dtype=np.int32)])
     some = Values(values.context, Rows(len(asked), {only: asked}, {only: entities}))
-    found = column_codes(output_values(some, output))
-    return ValueCodes(found.codes[places(codes, wanted, entities.size)], found.size)
+    found = encode_column(convert_output_values(some, output))
+    return ValueCodes(found.codes[find_places(codes, wanted, entities.size)], found.size)
 
 
 # --- the functions --------------------------------------------------------------------------------
 
 
-def _computed(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
+def _compute_value(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
     rows = values.rows
-    if counts_rows(value):
-        return pa.array(sums(groups.of_row, rows.weights, groups.count))
+    if is_row_count(value):
+        return pa.array(sum_groups(groups.of_row, rows.weights, groups.count))
     match value.function:
         case AggregateName.COUNT:
             return _count(values, groups, value)
         case AggregateName.SUM | AggregateName.AVG | AggregateName.SUM_INT:
-            return _sum(values, groups, value)
+            return _compute_sum(values, groups, value)
         case AggregateName.MIN | AggregateName.MAX:
-            return _extreme(values, groups, value)
+            return _compute_extreme(values, groups, value)
         case AggregateName.COLLECT:
             return _collect(values, groups, value)
         case _:
             assert_never(value.function)
 
 
-def _known(array: pa.Array) -> Flags:
+def _drop_nulls(array: pa.Array) -> Flags:
     return np.asarray(pc.is_valid(array))
 
 
 def _count(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
     if value.distinct:
-        codes = _row_codes(values, value.argument)
-        return pa.array(_distinct_counts(codes, groups))
-    known = _known(values.of(value.argument))
-    weights = weights_of(values.rows)[known]
-    return pa.array(sums(groups.of_row[known], weights, groups.count))
+        codes = _encode_rows(values, value.argument)
+        return pa.array(_count_distinct(codes, groups))
+    known = _drop_nulls(values.of(value.argument))
+    weights = get_weights(values.rows)[known]
+    return pa.array(sum_groups(groups.of_row[known], weights, groups.count))
 
 
-def _distinct_counts(codes: ValueCodes, groups: Groups) -> Longs:
+def _count_distinct(codes: ValueCodes, groups: Groups) -> Longs:
     known = codes.codes >= 0
-    pairs, domain = combine(
+    pairs, domain = combine_codes(
         [(groups.of_row[known], groups.count), (codes.codes[known], codes.size)], int(known.sum())
     )
     first = group(pairs, domain).first_row
     return np.bincount(groups.of_row[known][first], minlength=groups.count).astype(np.int64)
 
 
-def _sum(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
+def _compute_sum(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
     array = values.of(value.argument)
-    known = _known(array)
-    of_row, weights = groups.of_row[known], weights_of(values.rows)[known]
-    counts = sums(of_row, weights, groups.count)
+    known = _drop_nulls(array)
+    of_row, weights = groups.of_row[known], get_weights(values.rows)[known]
+    counts = sum_groups(of_row, weights, groups.count)
     nothing = counts == 0
     assert isinstance(value.argument.type, PropertyType), "only numbers are added"
     if value.argument.type.scalar in FLOATS:
         numbers = np.asarray(array.drop_null().cast(pa.float64()))
         totals = np.bincount(of_row, numbers * weights, groups.count).astype(np.float64)
     else:
-        exact = _exact_sums(np.asarray(array.drop_null()), of_row, weights, groups.count)
+        exact = _sum_exactly(np.asarray(array.drop_null()), of_row, weights, groups.count)
         if value.function is AggregateName.SUM_INT:
-            return _whole_sums(exact, value, nothing)
+            return _sum_integers(exact, value, nothing)
         totals = exact.astype(np.float64)
     if value.function is AggregateName.AVG:
         totals = totals / np.maximum(counts, 1)
     return pa.array(totals, mask=nothing)
 
 
-def _exact_sums(numbers: Integers, of_row: Longs, weights: Longs, count: int) -> npt.NDArray[Any]:
+def _sum_exactly(numbers: Integers, of_row: Longs, weights: Longs, count: int) -> npt.NDArray[Any]:
     """Sums of whole numbers, group by group; integers of Python where 64 bits may not do."""
     largest = max(abs(int(numbers.min())), abs(int(numbers.max()))) if len(numbers) else 0
     total = largest * int(weights.sum())
@@ -254,7 +256,7 @@ def _exact_sums(numbers: Integers, of_row: Longs, weights: Longs, count: int) ->
     return found
 
 
-def _whole_sums(exact: npt.NDArray[Any], value: AggregateValue, nothing: Flags) -> pa.Array:
+def _sum_integers(exact: npt.NDArray[Any], value: AggregateValue, nothing: Flags) -> pa.Array:
     low, high = INTEGER_BOUNDS[value.type.scalar]
     if len(exact) and not (exact.min() >= low and exact.max() <= high):
         raise BadRequest(f"sum_int(): the sum exceeds {value.type.scalar}")
@@ -262,11 +264,11 @@ def _whole_sums(exact: npt.NDArray[Any], value: AggregateValue, nothing: Flags) 
     return pa.array(exact.astype(width), mask=nothing)
 
 
-def _extreme(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
+def _compute_extreme(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
     """The smallest or largest value of each group, by the order values sort in."""
     array = values.of(value.argument)
-    known = np.flatnonzero(_known(array))
-    order = ordinals(array.take(pa.array(known))).values
+    known = np.flatnonzero(_drop_nulls(array))
+    order = encode_sort_key(array.take(pa.array(known))).values
     of_row = groups.of_row[known]
     if value.function is AggregateName.MAX:
         order = ~order
@@ -274,20 +276,20 @@ def _extreme(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
     best = np.full(groups.count, -1, dtype=np.int64)
     backwards = np.argsort(order, kind="stable")[::-1]
     best[of_row[backwards]] = known[backwards]
-    return with_one_zero(array.take(pa.array(best, mask=best < 0)))
+    return normalize_zeros(array.take(pa.array(best, mask=best < 0)))
 
 
 def _collect(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
     """The values of each group that are not NULL, in the order of the rows."""
     array = values.of(value.argument)
-    chosen = np.flatnonzero(_known(array))
+    chosen = np.flatnonzero(_drop_nulls(array))
     if value.distinct:
-        codes = _row_codes(values, value.argument)
-        pairs, domain = combine(
+        codes = _encode_rows(values, value.argument)
+        pairs, domain = combine_codes(
             [(groups.of_row[chosen], groups.count), (codes.codes[chosen], codes.size)], len(chosen)
         )
         chosen = np.sort(chosen[group(pairs, domain).first_row])
-        array = with_one_zero(array)
+        array = normalize_zeros(array)
     order = chosen[np.argsort(groups.of_row[chosen], kind="stable")]
     counts = np.bincount(groups.of_row[order], minlength=groups.count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

@@ -28,11 +28,11 @@ _LARGEST_KEY = 1 << 62
 _EXACT_IN_DOUBLES = 2.0**52
 
 
-def codes_of(values: Integers | Sequence[int]) -> Codes:
+def encode_values(values: Integers | Sequence[int]) -> Codes:
     return np.asarray(values, dtype=np.int32)
 
 
-def ranges(starts: Longs, counts: Longs) -> Longs:
+def expand_ranges(starts: Longs, counts: Longs) -> Longs:
     """The numbers `start, start + 1, …` of every range, one range after another."""
     total = int(counts.sum())
     ends = np.cumsum(counts)
@@ -47,45 +47,45 @@ def _fits_a_table(size: int, rows: int) -> bool:
     return size <= max(_DENSE_ALWAYS, _TABLE_FACTOR * rows)
 
 
-def distinct(codes: Integers, size: int) -> Codes:
+def find_distinct(codes: Integers, size: int) -> Codes:
     """The codes that occur, ascending, the missing one left out."""
     if len(codes) and codes[0] >= 0 and bool((codes[1:] > codes[:-1]).all()):
-        return codes_of(codes)
+        return encode_values(codes)
     if not _fits_a_table(size, len(codes)):
         found = np.unique(codes)
-        return codes_of(found[found >= 0])
+        return encode_values(found[found >= 0])
     seen = np.zeros(size + 1, dtype=np.bool_)
     seen[codes] = True  # a missing one marks the last place, which is nobody's
-    return codes_of(np.flatnonzero(seen[:size]))
+    return encode_values(np.flatnonzero(seen[:size]))
 
 
-def places(codes: Integers, among: Codes, size: int) -> Codes:
+def find_places(codes: Integers, among: Codes, size: int) -> Codes:
     """The place of each code in the ascending array `among`; -1 for those not in it."""
     if _fits_a_table(size, len(codes)):
         table = np.full(size + 1, MISSING, dtype=np.int32)
         table[among] = np.arange(len(among), dtype=np.int32)
-        return codes_of(table[codes])
+        return encode_values(table[codes])
     if not len(among):
         return np.full(len(codes), MISSING, dtype=np.int32)
     guess = np.minimum(np.searchsorted(among, codes), len(among) - 1)
-    return codes_of(np.where(among[guess] == codes, guess, MISSING))
+    return encode_values(np.where(among[guess] == codes, guess, MISSING))
 
 
-def places_among(values: Longs, among: Longs) -> Codes:
+def find_places_among(values: Longs, among: Longs) -> Codes:
     """The place of each value in an array of different numbers in any order; -1 if not in it."""
     size = int(max(values.max(initial=-1), among.max(initial=-1))) + 1
     if _fits_a_table(size, len(values) + len(among)):
         table = np.full(size, MISSING, dtype=np.int32)
         table[among] = np.arange(len(among), dtype=np.int32)
-        return codes_of(table[values])
+        return encode_values(table[values])
     if not len(among):
         return np.full(len(values), MISSING, dtype=np.int32)
     order = np.argsort(among, kind="stable")
     guess = order[np.minimum(np.searchsorted(among, values, sorter=order), len(among) - 1)]
-    return codes_of(np.where(among[guess] == values, guess, MISSING))
+    return encode_values(np.where(among[guess] == values, guess, MISSING))
 
 
-def found_in(ordered: Longs, values: Longs, guess: Longs | None = None) -> Flags:
+def mask_found(ordered: Longs, values: Longs, guess: Longs | None = None) -> Flags:
     """Which values are in the ascending array `ordered`; `guess` is where they would stand."""
     if not len(ordered):
         return np.zeros(len(values), dtype=np.bool_)
@@ -105,7 +105,7 @@ class Groups:
         return len(self.first_row)
 
 
-def combine(columns: Sequence[tuple[Integers, int]], rows: int) -> tuple[Longs, int]:
+def combine_codes(columns: Sequence[tuple[Integers, int]], rows: int) -> tuple[Longs, int]:
     """One key for several columns of codes, and the number of possible keys.
 
     Each column comes with its number of codes; the missing code -1 is a value of its own.
@@ -124,14 +124,14 @@ def combine(columns: Sequence[tuple[Integers, int]], rows: int) -> tuple[Longs, 
     return keys, domain
 
 
-def separate(keys: Longs, sizes: Sequence[int]) -> list[Codes]:
+def split_codes(keys: Longs, sizes: Sequence[int]) -> list[Codes]:
     """The columns of codes that `combine` made keys of, if it never had to number the keys anew."""
     columns: list[Codes] = []
     for size in reversed(sizes[1:]):
         keys, codes = np.divmod(keys, size + 1)
-        columns.append(codes_of(codes - 1))
+        columns.append(encode_values(codes - 1))
     if sizes:
-        columns.append(codes_of(keys - 1))
+        columns.append(encode_values(keys - 1))
     return columns[::-1]
 
 
@@ -148,7 +148,7 @@ def group(keys: Longs, domain: int) -> Groups:
     return Groups(number[keys], row_of_key[occurs])
 
 
-def sums(of_row: Longs, weights: Longs | None, count: int) -> Longs:
+def sum_groups(of_row: Longs, weights: Longs | None, count: int) -> Longs:
     """The sum of the weights of each group, exact; without weights every row counts one."""
     if weights is None:
         return np.bincount(of_row, minlength=count).astype(np.int64)
@@ -167,7 +167,7 @@ def take(values: pa.Array, codes: Codes) -> pa.Array:
     return values.take(pa.array(codes))
 
 
-def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def combine_chunks(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column in one piece."""
     if not isinstance(column, pa.ChunkedArray):
         return column
@@ -176,5 +176,5 @@ def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
 
 
-def as_longs(column: pa.Array | pa.ChunkedArray) -> Longs:
-    return np.asarray(one_chunk(column).cast(pa.int64()), dtype=np.int64)
+def to_longs(column: pa.Array | pa.ChunkedArray) -> Longs:
+    return np.asarray(combine_chunks(column).cast(pa.int64()), dtype=np.int64)

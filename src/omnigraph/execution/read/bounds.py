@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.plan.expressions import Comparator
-from omnigraph.storage.tables.quoting import literal
+from omnigraph.storage.tables.quoting import quote_literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Condition:
     true: str
     false: str
 
-    def negated(self) -> Condition:
+    def negate(self) -> Condition:
         return Condition(self.false, self.true)
 
 
@@ -35,13 +35,13 @@ NOWHERE = "FALSE"
 UNKNOWN = Condition(NOWHERE, NOWHERE)
 
 
-def always(column: str) -> Condition:
+def make_always_true(column: str) -> Condition:
     """True for every row that has a value."""
     return Condition(f"{column} IS NOT NULL", NOWHERE)
 
 
-def never(column: str) -> Condition:
-    return always(column).negated()
+def make_never_true(column: str) -> Condition:
+    return make_always_true(column).negate()
 
 
 def compare_integers(
@@ -49,45 +49,45 @@ def compare_integers(
 ) -> Condition:
     """A column of whole numbers against any number."""
     if math.isnan(value):
-        return always(column) if op is Comparator.NE else never(column)
+        return make_always_true(column) if op is Comparator.NE else make_never_true(column)
     match op:
         case Comparator.EQ:
-            return _equals_integer(column, kind, value)
+            return _compare_equal_integer(column, kind, value)
         case Comparator.NE:
-            return _equals_integer(column, kind, value).negated()
+            return _compare_equal_integer(column, kind, value).negate()
         case Comparator.GE:
-            return _at_least(column, kind, _ceiling(value))
+            return _compare_at_least(column, kind, _round_up(value))
         case Comparator.LT:
-            return _at_least(column, kind, _ceiling(value)).negated()
+            return _compare_at_least(column, kind, _round_up(value)).negate()
         case Comparator.GT:
-            return _at_least(column, kind, _floor(value) + 1)
+            return _compare_at_least(column, kind, _round_down(value) + 1)
         case _:
-            return _at_least(column, kind, _floor(value) + 1).negated()
+            return _compare_at_least(column, kind, _round_down(value) + 1).negate()
 
 
-def integer_in(kind: pa.DataType, value: float | int) -> int | None:
+def fit_integer(kind: pa.DataType, value: float | int) -> int | None:
     """The constant as the column would hold it, if it can."""
-    low, high = _integer_range(kind)
+    low, high = _get_integer_range(kind)
     if not math.isfinite(value) or value != int(value) or not low <= value <= high:
         return None
     return int(value)
 
 
-def _equals_integer(column: str, kind: pa.DataType, value: float | int) -> Condition:
-    whole = integer_in(kind, value)
+def _compare_equal_integer(column: str, kind: pa.DataType, value: float | int) -> Condition:
+    whole = fit_integer(kind, value)
     if whole is None:
-        return never(column)
+        return make_never_true(column)
     if whole == _SMALLEST:
-        return _at_least(column, kind, whole + 1).negated()
+        return _compare_at_least(column, kind, whole + 1).negate()
     return Condition(f"{column} = {whole}", f"{column} != {whole}")
 
 
-def _at_least(column: str, kind: pa.DataType, least: float | int) -> Condition:
-    low, high = _integer_range(kind)
+def _compare_at_least(column: str, kind: pa.DataType, least: float | int) -> Condition:
+    low, high = _get_integer_range(kind)
     if least <= low:
-        return always(column)
+        return make_always_true(column)
     if least > high:
-        return never(column)
+        return make_never_true(column)
     return Condition(f"{column} >= {int(least)}", f"{column} < {int(least)}")
 
 
@@ -95,7 +95,7 @@ _SMALLEST = -(2**63)
 """Written out, this one is read as the negation of a number that is too large."""
 
 
-def _integer_range(kind: pa.DataType) -> tuple[int, int]:
+def _get_integer_range(kind: pa.DataType) -> tuple[int, int]:
     bits = kind.bit_width
     return (
         (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -107,11 +107,11 @@ def _integer_range(kind: pa.DataType) -> tuple[int, int]:
     )
 
 
-def _ceiling(value: float | int) -> float | int:
+def _round_up(value: float | int) -> float | int:
     return math.ceil(value) if math.isfinite(value) else value
 
 
-def _floor(value: float | int) -> float | int:
+def _round_down(value: float | int) -> float | int:
     return math.floor(value) if math.isfinite(value) else value
 
 
@@ -122,34 +122,38 @@ def compare_floats(column: str, kind: pa.DataType, op: Comparator, value: float 
     the two zeros apart; each text here means the same either way.
     """
     if isinstance(value, float) and math.isnan(value):
-        return always(column) if op is Comparator.NE else never(column)
-    below, above = neighbours(kind, value)
+        return make_always_true(column) if op is Comparator.NE else make_never_true(column)
+    below, above = find_neighbours(kind, value)
     match op:
         case Comparator.EQ:
-            return _equals_float(column, below, above)
+            return _compare_equal_float(column, below, above)
         case Comparator.NE:
-            return _equals_float(column, below, above).negated()
+            return _compare_equal_float(column, below, above).negate()
         case Comparator.GT if below == above:
-            return _greater(column, f"{column} > {_text(above, 0.0)}", f"{column} <= ", above, 0.0)
+            return _compare_greater(
+                column, f"{column} > {_render_bound(above, 0.0)}", f"{column} <= ", above, 0.0
+            )
         case Comparator.GT | Comparator.GE:
-            return _greater(
-                column, f"{column} >= {_text(above, -0.0)}", f"{column} < ", above, -0.0
+            return _compare_greater(
+                column, f"{column} >= {_render_bound(above, -0.0)}", f"{column} < ", above, -0.0
             )
         case Comparator.LT if below == above:
-            return _smaller(
-                column, f"{column} < {_text(below, -0.0)}", f"{column} >= ", below, -0.0
+            return _compare_smaller(
+                column, f"{column} < {_render_bound(below, -0.0)}", f"{column} >= ", below, -0.0
             )
         case _:
-            return _smaller(column, f"{column} <= {_text(below, 0.0)}", f"{column} > ", below, 0.0)
+            return _compare_smaller(
+                column, f"{column} <= {_render_bound(below, 0.0)}", f"{column} > ", below, 0.0
+            )
 
 
-def float_in(kind: pa.DataType, value: float | int) -> float | None:
+def fit_float(kind: pa.DataType, value: float | int) -> float | None:
     """The constant as the column would hold it, if it can; zeros and NaN need more care."""
-    below, above = neighbours(kind, value)
+    below, above = find_neighbours(kind, value)
     return below if below == above else None
 
 
-def neighbours(kind: pa.DataType, value: float | int) -> tuple[float, float]:
+def find_neighbours(kind: pa.DataType, value: float | int) -> tuple[float, float]:
     """The closest numbers of the column's width from below and from above; equal when exact."""
     width = np.float32 if pa.types.is_float32(kind) else np.float64
     with np.errstate(over="ignore"):
@@ -166,30 +170,30 @@ def neighbours(kind: pa.DataType, value: float | int) -> tuple[float, float]:
     return float(np.nextafter(nearest, width(-math.inf))), close
 
 
-def _equals_float(column: str, below: float, above: float) -> Condition:
+def _compare_equal_float(column: str, below: float, above: float) -> Condition:
     if below != above:
-        return never(column)
+        return make_never_true(column)
     if below == 0:
         inside = f"({column} >= -0.0 AND {column} <= 0.0)"
         return Condition(inside, f"({column} < -0.0 OR {column} > 0.0)")
-    return Condition(f"{column} = {literal(below)}", f"{column} != {literal(below)}")
+    return Condition(f"{column} = {quote_literal(below)}", f"{column} != {quote_literal(below)}")
 
 
-def _greater(column: str, true: str, false: str, bound: float, zero: float) -> Condition:
-    infinity = literal(math.inf)
+def _compare_greater(column: str, true: str, false: str, bound: float, zero: float) -> Condition:
+    infinity = quote_literal(math.inf)
     return Condition(
         f"({true} AND {column} <= {infinity})",
-        f"({false}{_text(bound, zero)} OR {column} > {infinity})",
+        f"({false}{_render_bound(bound, zero)} OR {column} > {infinity})",
     )
 
 
-def _smaller(column: str, true: str, false: str, bound: float, zero: float) -> Condition:
-    infinity = literal(-math.inf)
+def _compare_smaller(column: str, true: str, false: str, bound: float, zero: float) -> Condition:
+    infinity = quote_literal(-math.inf)
     return Condition(
         f"({true} AND {column} >= {infinity})",
-        f"({false}{_text(bound, zero)} OR {column} < {infinity})",
+        f"({false}{_render_bound(bound, zero)} OR {column} < {infinity})",
     )
 
 
-def _text(bound: float, zero: float) -> str:
-    return literal(zero if bound == 0 else bound)
+def _render_bound(bound: float, zero: float) -> str:
+    return quote_literal(zero if bound == 0 else bound)

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.execution.read.adjacency import (
     Adjacency,
     build_adjacency,
-    ends_of_edges,
+    number_edge_ends,
 )
 from omnigraph.execution.read.arrays import Codes, Doubles
 from omnigraph.execution.read.entities import Numbered
+from omnigraph.execution.read.execution_profile import ExecutionProfile
+from omnigraph.execution.read.fixed_operands import Given
 from omnigraph.execution.read.input import ReadInput
 from omnigraph.execution.read.numbering import (
     EdgeNumbering,
     NodeNumbering,
-    edge_key,
-    node_key,
+    make_edge_key,
+    make_node_key,
     number_edges,
     number_nodes,
 )
-from omnigraph.execution.read.profile import Profile
-from omnigraph.execution.read.reader import Tables
-from omnigraph.execution.read.resolve import Given
+from omnigraph.execution.read.table_reader import SnapshotTables
 from omnigraph.execution.read.topology import Key
 from omnigraph.plan.expressions import FusedScore
 from omnigraph.plan.nodes import Direction, EdgeStep, ReadPlan
 from omnigraph.storage.snapshot import Snapshot
 
 
-class Context:
+class ReadContext:
     """The snapshot, the input and what has been read for this execution so far.
 
     What the cache is too small to keep is remembered here until the execution ends.
@@ -43,8 +43,8 @@ class Context:
         self.given = Given(given.parameters, given.now)
         self.catalog = catalog
         self.topology = given.topology
-        self.tables = Tables(snapshot, catalog, given.topology)
-        self.profile = Profile(plan.root)
+        self.tables = SnapshotTables(snapshot, catalog, given.topology)
+        self.profile = ExecutionProfile(plan.root)
         self.fused: dict[FusedScore, tuple[Codes, Doubles]] = {}
         self.searched: dict[Hashable, object] = {}
         self._nodes: dict[str, NodeNumbering] = {}
@@ -84,7 +84,7 @@ class Context:
         """The numbers of the nodes at both ends of every edge, as the edge is declared."""
         edge = self.catalog.edges[step.edge_type]
         edges = self.edges(step.edge_type)
-        return ends_of_edges(edges, self.nodes(edge.from_type), self.nodes(edge.to_type))
+        return number_edge_ends(edges, self.nodes(edge.from_type), self.nodes(edge.to_type))
 
     def adjacency(self, steps: Sequence[EdgeStep]) -> Adjacency:
         """Who can be reached in one hop by any of the steps."""
@@ -131,8 +131,8 @@ class Context:
 
     def has_nodes(self, type_name: str) -> bool:
         reader = self.tables.node(type_name)
-        return type_name in self._nodes or self.topology.holds(node_key(reader))
+        return type_name in self._nodes or self.topology.holds(make_node_key(reader))
 
     def has_edges(self, type_name: str) -> bool:
         reader = self.tables.edge(type_name)
-        return type_name in self._edges or self.topology.holds(edge_key(reader))
+        return type_name in self._edges or self.topology.holds(make_edge_key(reader))

@@ -20,13 +20,13 @@ from omnigraph.execution.read.arrays import (
     Codes,
     Flags,
     Longs,
-    codes_of,
-    distinct,
-    places,
+    encode_values,
+    find_distinct,
+    find_places,
     take,
 )
 from omnigraph.execution.read.numbering import NodeNumbering, Numbering, RowPlaces
-from omnigraph.execution.read.reader import ID, Found, Reader
+from omnigraph.execution.read.table_reader import ID, FoundRows, Reader
 from omnigraph.execution.read.topology import Key, Topology
 
 _SHARE_FOR_WHOLE = 20
@@ -87,13 +87,13 @@ class OneType:
     @cached_property
     def rank(self) -> Longs | None:
         """The place of each id among all ids, equal for equal ids; None if it is the code."""
-        return None if self.is_ordered else id_ranks(self.ids)
+        return None if self.is_ordered else rank_ids(self.ids)
 
 
 class Listed(OneType):
     """Entities at hand."""
 
-    def __init__(self, reader: Reader, found: Found, *, is_ordered: bool = False) -> None:
+    def __init__(self, reader: Reader, found: FoundRows, *, is_ordered: bool = False) -> None:
         super().__init__(reader, is_ordered=is_ordered or found.size < 2)
         self._found = found
 
@@ -109,12 +109,12 @@ class Listed(OneType):
         at_hand = self._found.columns
         found = {name: take(at_hand[name], codes) for name in names if name in at_hand}
         absent = [name for name in names if name not in at_hand]
-        return found | self._fetched(absent, codes) if absent else found
+        return found | self._fetch(absent, codes) if absent else found
 
-    def _fetched(self, names: Sequence[str], codes: Codes) -> Columns:
-        wanted = distinct(codes, self.size)
+    def _fetch(self, names: Sequence[str], codes: Codes) -> Columns:
+        wanted = find_distinct(codes, self.size)
         rows = self.reader.take(self._found.row_ids[wanted], names)
-        where = places(codes, wanted, self.size)
+        where = find_places(codes, wanted, self.size)
         return {name: take(rows.column(name), where) for name in names}
 
     def find(self, ids: pa.Array, type_name: str) -> Codes:
@@ -122,7 +122,7 @@ class Listed(OneType):
         if type_name not in self.types:
             return np.full(len(ids), MISSING, dtype=np.int32)
         found = pc.index_in(ids, value_set=self.ids)
-        return codes_of(np.asarray(found.fill_null(MISSING)))
+        return encode_values(np.asarray(found.fill_null(MISSING)))
 
     def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
         """The number of each entity in the numbering of its type; -1 for other types."""
@@ -152,21 +152,25 @@ class Numbered(OneType):
         return self._numbering.rows
 
     def columns(self, names: Sequence[str], codes: Codes) -> Columns:
-        found = {name: take(self._whole(name), codes) for name in names if self._pays(name, codes)}
+        found = {
+            name: take(self._whole(name), codes)
+            for name in names
+            if self._is_worthwhile(name, codes)
+        }
         rest = [name for name in names if name not in found]
-        return found | self._fetched(rest, codes) if rest else found
+        return found | self._fetch(rest, codes) if rest else found
 
-    def _fetched(self, names: Sequence[str], codes: Codes) -> Columns:
-        wanted = distinct(codes, self.size)
+    def _fetch(self, names: Sequence[str], codes: Codes) -> Columns:
+        wanted = find_distinct(codes, self.size)
         for name in names:
             is_narrow = self._estimate(name) <= _NARROW_BYTES * self.size
             price = len(wanted) + (_PER_FETCH / len(names) if is_narrow else 0)
             self._topology.spend(self._key(name), price)
         rows = self.reader.take(self._numbering.rows.row_ids[wanted], names)
-        where = places(codes, wanted, self.size)
+        where = find_places(codes, wanted, self.size)
         return {name: take(rows.column(name), where) for name in names}
 
-    def _pays(self, name: str, codes: Codes) -> bool:
+    def _is_worthwhile(self, name: str, codes: Codes) -> bool:
         """Whether to have the whole column in memory."""
         if self._is_numbered_by(name) or self._topology.holds(self._key(name)):
             return True
@@ -231,7 +235,7 @@ class Several:
         return tuple(part.reader.type_.name for part in self.parts)
 
     def kinds(self, codes: Codes) -> Codes:
-        return codes_of(np.searchsorted(self._starts, codes, side="right") - 1)
+        return encode_values(np.searchsorted(self._starts, codes, side="right") - 1)
 
     def are_of(self, codes: Codes, type_name: str) -> Flags:
         if type_name not in self.types:
@@ -242,7 +246,7 @@ class Several:
         kinds = self.kinds(codes)
         order = [np.flatnonzero(kinds == kind) for kind in range(len(self.parts))]
         found = [
-            part.columns(names, codes_of(codes[chosen] - start))
+            part.columns(names, encode_values(codes[chosen] - start))
             for part, chosen, start in zip(self.parts, order, self._starts, strict=False)
         ]
         back = pa.array(np.argsort(np.concatenate(order), kind="stable"))
@@ -255,7 +259,7 @@ class Several:
         for name in sorted(self.types):
             kind = self.types.index(name)
             own = np.flatnonzero((kinds == kind) & (codes >= 0))
-            inside = self.parts[kind].fixed_order(codes_of(codes[own] - self._starts[kind]))
+            inside = self.parts[kind].fixed_order(encode_values(codes[own] - self._starts[kind]))
             keys[own] = start + inside
             start += int(inside.max(initial=-1)) + 1
         return keys
@@ -266,21 +270,21 @@ class Several:
 
     @cached_property
     def rank(self) -> Longs | None:
-        return id_ranks(self.ids)
+        return rank_ids(self.ids)
 
     def find(self, ids: pa.Array, type_name: str) -> Codes:
         if type_name not in self.types:
             return np.full(len(ids), MISSING, dtype=np.int32)
         kind = self.types.index(type_name)
         found = self.parts[kind].find(ids, type_name)
-        return codes_of(np.where(found >= 0, found + self._starts[kind], MISSING))
+        return encode_values(np.where(found >= 0, found + self._starts[kind], MISSING))
 
     def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
         numbers = np.full_like(codes, MISSING)
         if type_name in self.types:
             kind = self.types.index(type_name)
             own = self.kinds(codes) == kind
-            inside = codes_of(codes[own] - self._starts[kind])
+            inside = encode_values(codes[own] - self._starts[kind])
             numbers[own] = self.parts[kind].numbers(inside, numbering, type_name)
         return numbers
 
@@ -299,12 +303,12 @@ class WholeColumn:
         return int(self.values.nbytes)
 
 
-def parts_of(entities: Entities) -> Sequence[Listed | Numbered]:
+def split_by_type(entities: Entities) -> Sequence[Listed | Numbered]:
     """The entities type by type."""
     return entities.parts if isinstance(entities, Several) else (entities,)
 
 
-def id_ranks(ids: pa.Array) -> Longs:
+def rank_ids(ids: pa.Array) -> Longs:
     """The place of each id in the order of ids, equal for equal ids."""
     order = np.asarray(pc.array_sort_indices(ids))
     ordered = ids.take(pa.array(order))
@@ -316,7 +320,7 @@ def id_ranks(ids: pa.Array) -> Longs:
     return rank
 
 
-def listed(reader: Reader, found: Found) -> Listed:
+def sort_by_id(reader: Reader, found: FoundRows) -> Listed:
     """The rows found in a table in the order of their ids."""
     if found.size > 1:
         found = found.take(pc.array_sort_indices(found.column(ID)))

@@ -9,64 +9,71 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.execution.read.arrays import MISSING, Codes, Longs, distinct
-from omnigraph.execution.read.context import Context
-from omnigraph.execution.read.demand import Demand
-from omnigraph.execution.read.edges import EdgeWalker, look_up_edges
-from omnigraph.execution.read.frontier import walk_by_lookups
-from omnigraph.execution.read.input import Traversal
-from omnigraph.execution.read.links import Links, close, follow, starts_of
-from omnigraph.execution.read.reader import ID
-from omnigraph.execution.read.rows import Rows, joined
-from omnigraph.execution.read.strategy import Budget, Choice, Outgrown, choose
-from omnigraph.execution.read.targets import (
+from omnigraph.execution.read.arrays import MISSING, Codes, Longs, find_distinct
+from omnigraph.execution.read.context import ReadContext
+from omnigraph.execution.read.edge_expansion import EdgeWalker, look_up_edges
+from omnigraph.execution.read.entity_links import Links, close, find_starts, follow
+from omnigraph.execution.read.expansion_path import ExpansionPath, build_expansion_path
+from omnigraph.execution.read.expansion_targets import (
     Answer,
     TargetFilter,
-    links_from_pairs,
-    sources_of,
-    targets_by_id,
+    build_links,
+    find_sources,
+    find_targets_by_id,
 )
-from omnigraph.execution.read.walk import walk
-from omnigraph.execution.read.way import Way, way_of
+from omnigraph.execution.read.frontier_lookups import walk_by_lookups
+from omnigraph.execution.read.hop_walk import walk
+from omnigraph.execution.read.input import TraversalMethod
+from omnigraph.execution.read.row_blocks import Rows, join_blocks
+from omnigraph.execution.read.row_requirements import Demand
+from omnigraph.execution.read.table_reader import ID
+from omnigraph.execution.read.traversal_choice import (
+    Choice,
+    LookupBudget,
+    LookupsTooExpensive,
+    choose_traversal,
+)
 from omnigraph.plan.nodes import Expand
-from omnigraph.plan.rewrite.order_clauses import reversed_steps
+from omnigraph.plan.rewrite.order_clauses import reverse_steps
 
 _PAIRS_AT_ONCE = 1 << 22
 """A walk of several hops keeps about so many (start, node) pairs at a time."""
 _DEEPEST_GUESS = 16
-_OUTGROWN = Choice(Traversal.ADJACENCY, "look-ups turned out to cost more than building it")
+_OUTGROWN = Choice(TraversalMethod.ADJACENCY, "look-ups turned out to cost more than building it")
 
 
-def expand(node: Expand, context: Context, demand: Demand, child: Iterator[Rows]) -> Iterator[Rows]:
+def expand(
+    node: Expand, context: ReadContext, demand: Demand, child: Iterator[Rows]
+) -> Iterator[Rows]:
     """Each row once for every neighbour of its source, or for every edge if those are bound."""
-    way = way_of(node, context)
+    way = build_expansion_path(node, context)
     first = next(child, None) if way.is_possible else None
     if first is None:
         return
     walked = _from_better_end(node, first)
-    waiting = _worth_looking_up(walked, context, first, child)
+    waiting = _choose_traversal(walked, context, first, child)
     blocks = chain(waiting.rows, child)
     if waiting.are_all:
-        rows = joined(waiting.rows)
-        found = _by_lookups(walked, way_of(walked, context), context, rows)
+        rows = join_blocks(waiting.rows)
+        found = _try_lookups(walked, build_expansion_path(walked, context), context, rows)
         if found is not None:
-            _note(node, context, waiting)
-            yield from _applied(walked, demand, rows, found)
+            _note_choice(node, context, waiting)
+            yield from _apply_links(walked, demand, rows, found)
             return
         blocks = chain([rows])
         waiting = replace(waiting, choice=_OUTGROWN)
-    _note(node, context, waiting)
+    _note_choice(node, context, waiting)
     walkers: dict[str, _Walker | EdgeWalker] = {}
     for block in blocks:
         walked = _from_better_end(node, block)
         if walked.source not in walkers:
-            walkers[walked.source] = _walker(walked, context)
+            walkers[walked.source] = _make_walker(walked, context)
         walker = walkers[walked.source]
         for piece in block.pieces(walker.rows_at_once):
-            yield from _applied(walked, demand, piece, walker.links(piece))
+            yield from _apply_links(walked, demand, piece, walker.links(piece))
 
 
-def _note(node: Expand, context: Context, waiting: _Waiting) -> None:
+def _note_choice(node: Expand, context: ReadContext, waiting: _ChosenTraversal) -> None:
     start = f"{waiting.sources}{'' if waiting.are_all else ' or more'}"
     context.profile.of(node).notes.update(waiting.choice.facts(start))
 
@@ -85,7 +92,7 @@ def _from_better_end(node: Expand, rows: Rows) -> Expand:
         node,
         source=node.target,
         target=node.source,
-        steps=reversed_steps(node.steps),
+        steps=reverse_steps(node.steps),
         asked_from_target=not node.asked_from_target,
     )
 
@@ -95,7 +102,7 @@ def _is_rising(codes: Codes) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _ChosenTraversal:
     """Rows taken from the child before a way was chosen for so many start nodes."""
 
     rows: list[Rows]
@@ -104,61 +111,68 @@ class _Waiting:
 
     @property
     def are_all(self) -> bool:
-        return self.choice.traversal is Traversal.INDEXED
+        return self.choice.traversal is TraversalMethod.INDEXED
 
 
-def _worth_looking_up(
-    node: Expand, context: Context, first: Rows, others: Iterator[Rows]
-) -> _Waiting:
+def _choose_traversal(
+    node: Expand, context: ReadContext, first: Rows, others: Iterator[Rows]
+) -> _ChosenTraversal:
     """Blocks taken from the child as long as looking their sources up is the cheaper way."""
-    way = way_of(node, context)
-    taken, sources = [first], len(sources_of(node, way, first))
-    choice = choose(context, way, sources)
-    while choice.traversal is Traversal.INDEXED:
+    way = build_expansion_path(node, context)
+    taken, sources = [first], len(find_sources(node, way, first))
+    choice = choose_traversal(context, way, sources)
+    while choice.traversal is TraversalMethod.INDEXED:
         block = next(others, None)
         if block is None:
             break
         taken.append(block)
-        sources += len(sources_of(node, way, block))
-        choice = choose(context, way, sources)
-    return _Waiting(taken, sources, choice)
+        sources += len(find_sources(node, way, block))
+        choice = choose_traversal(context, way, sources)
+    return _ChosenTraversal(taken, sources, choice)
 
 
-def _applied(node: Expand, demand: Demand, rows: Rows, found: Answer) -> Iterator[Rows]:
+def _apply_links(node: Expand, demand: Demand, rows: Rows, found: Answer) -> Iterator[Rows]:
     links, entities = found
     apply = close if node.closes else follow
     return apply(rows, node.source, links, node.target, entities, demand)
 
 
-def _by_lookups(node: Expand, way: Way, context: Context, rows: Rows) -> Answer | None:
+def _try_lookups(
+    node: Expand, way: ExpansionPath, context: ReadContext, rows: Rows
+) -> Answer | None:
     """What look-ups find, or None where they turn out to be the dearer way."""
-    sources = sources_of(node, way, rows)
+    sources = find_sources(node, way, rows)
     look_up = _look_up_nodes if node.edge_variable is None else look_up_edges
     try:
-        answer = look_up(node, way, context, Budget(context, way), rows, sources)
-    except Outgrown:
+        answer = look_up(node, way, context, LookupBudget(context, way), rows, sources)
+    except LookupsTooExpensive:
         return None
     return answer
 
 
 def _look_up_nodes(
-    node: Expand, way: Way, context: Context, budget: Budget, rows: Rows, sources: Codes
+    node: Expand,
+    way: ExpansionPath,
+    context: ReadContext,
+    budget: LookupBudget,
+    rows: Rows,
+    sources: Codes,
 ) -> Answer:
     ids = rows.entities[node.source].columns([ID], sources)[ID]
     found = walk_by_lookups(context, way, budget, ids)
     reached = found.reached
-    nodes = distinct(reached.nodes, len(found.ids))
+    nodes = find_distinct(reached.nodes, len(found.ids))
     reached_ids = found.ids.take(pa.array(nodes))
-    entities, codes = targets_by_id(node, way, context, budget, rows, reached_ids)
+    entities, codes = find_targets_by_id(node, way, context, budget, rows, reached_ids)
     targets = np.full(len(found.ids), MISSING, dtype=np.int32)
     targets[nodes] = codes
     extra = {} if node.hop_variable is None else {node.hop_variable: reached.hops}
-    links = links_from_pairs(sources, reached.starts, targets[reached.nodes], extra)
+    links = build_links(sources, reached.starts, targets[reached.nodes], extra)
     return links, {node.target: entities}
 
 
-def _walker(node: Expand, context: Context) -> _Walker | EdgeWalker:
-    way = way_of(node, context)
+def _make_walker(node: Expand, context: ReadContext) -> _Walker | EdgeWalker:
+    way = build_expansion_path(node, context)
     if node.edge_variable is not None:
         return EdgeWalker(node, way, context)
     return _Walker(node, way, context)
@@ -167,7 +181,7 @@ def _walker(node: Expand, context: Context) -> _Walker | EdgeWalker:
 class _Walker:
     """Answers block after block from one adjacency."""
 
-    def __init__(self, node: Expand, way: Way, context: Context) -> None:
+    def __init__(self, node: Expand, way: ExpansionPath, context: ReadContext) -> None:
         self._node, self._way = node, way
         self._adjacency = context.adjacency(way.steps)
         self._numbering = context.nodes(way.source_type)
@@ -184,7 +198,7 @@ class _Walker:
 
     def links(self, rows: Rows) -> Answer:
         node, way = self._node, self._way
-        sources = sources_of(node, way, rows)
+        sources = find_sources(node, way, rows)
         entities = rows.entities[node.source]
         numbers = entities.numbers(sources, self._numbering, way.source_type)
         sources, numbers = sources[numbers >= 0], numbers[numbers >= 0]
@@ -195,7 +209,7 @@ class _Walker:
         else:
             size, adjacency = self._numbering.size, self._adjacency
             reached = walk(numbers, lambda at, _: adjacency.neighbours(at), way.hops, size)
-            starts, targets = starts_of(reached.starts, len(sources)), reached.nodes
+            starts, targets = find_starts(reached.starts, len(sources)), reached.nodes
             hops = reached.hops
         extra = {} if node.hop_variable is None else {node.hop_variable: hops}
-        return self._targets.applied(rows, Links(sources, starts, targets, extra))
+        return self._targets.apply_filter(rows, Links(sources, starts, targets, extra))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.execution.read.context import Context
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.execution.read.context import ReadContext
+from omnigraph.execution.read.expansion_path import build_expansion_path
 from omnigraph.execution.read.input import ReadInput
-from omnigraph.execution.read.strategy import choose
-from omnigraph.execution.read.way import way_of
+from omnigraph.execution.read.traversal_choice import choose_traversal
 from omnigraph.plan.explain import Notes
 from omnigraph.plan.nodes import Expand, Node, ReadPlan
 from omnigraph.plan.statistics import Estimator
-from omnigraph.plan.walk import children_of
+from omnigraph.plan.walk import list_children
 from omnigraph.storage.snapshot import Snapshot
 
 
@@ -23,20 +23,20 @@ def forecast_traversals(
 
     The executor asks the same question again with the rows that really arrive.
     """
-    context = Context(plan, snapshot, catalog, given)
+    context = ReadContext(plan, snapshot, catalog, given)
     notes: dict[int, dict[str, object]] = {}
-    for node in _expansions(plan.root):
-        way = way_of(node, context)
+    for node in _list_expansions(plan.root):
+        way = build_expansion_path(node, context)
         if way.is_possible:
             nodes = context.tables.node(way.source_type).row_count
             frontier = round(min(max(1.0, estimator.rows(node.child)), nodes))
-            choice = choose(context, way, frontier)
+            choice = choose_traversal(context, way, frontier)
             notes[id(node)] = choice.facts(f"{frontier} expected")
     return notes
 
 
-def _expansions(node: Node) -> Iterator[Expand]:
+def _list_expansions(node: Node) -> Iterator[Expand]:
     if isinstance(node, Expand):
         yield node
-    for child in children_of(node):
-        yield from _expansions(child)
+    for child in list_children(node):
+        yield from _list_expansions(child)

@@ -15,7 +15,7 @@ Embedder = Callable[[str, int, str | None], Sequence[float]]
 BATCH_ROWS = 65_536
 
 
-class Traversal(StrEnum):
+class TraversalMethod(StrEnum):
     """How an expansion finds neighbours; AUTO leaves it to what each way would cost."""
 
     AUTO = "auto"
@@ -23,7 +23,7 @@ class Traversal(StrEnum):
     ADJACENCY = "adjacency"
 
 
-def _now() -> datetime.datetime:
+def _read_clock() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
@@ -38,8 +38,8 @@ class ReadInput:
     """
 
     parameters: Mapping[str, object] = field(default_factory=dict)
-    now: datetime.datetime = field(default_factory=_now)
-    traversal: Traversal = Traversal.AUTO
+    now: datetime.datetime = field(default_factory=_read_clock)
+    traversal: TraversalMethod = TraversalMethod.AUTO
     indexed_max_frontier: int | None = None
     indexed_max_hops: int | None = None
     embed: Embedder | None = None

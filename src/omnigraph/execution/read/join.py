@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.execution.read.arrays import Integers, Longs, combine, ranges
-from omnigraph.execution.read.context import Context
-from omnigraph.execution.read.keys import value_codes
-from omnigraph.execution.read.links import starts_of
-from omnigraph.execution.read.rows import BLOCK_ROWS, Rows, joined
-from omnigraph.execution.read.values import Values
+from omnigraph.execution.read.arrays import Integers, Longs, combine_codes, expand_ranges
+from omnigraph.execution.read.context import ReadContext
+from omnigraph.execution.read.entity_links import find_starts
+from omnigraph.execution.read.expression_values import Values
+from omnigraph.execution.read.row_blocks import BLOCK_ROWS, Rows, join_blocks
+from omnigraph.execution.read.sort_keys import encode_value_codes
 from omnigraph.plan.expressions import (
     Comparator,
     Compare,
@@ -24,13 +24,13 @@ from omnigraph.plan.expressions import (
     TypeNameValue,
 )
 from omnigraph.plan.nodes import Expand, Node, NodeScan, OuterRows
-from omnigraph.plan.walk import children_of, variables_of
+from omnigraph.plan.walk import list_children, list_variables
 from omnigraph.types.property import FLOATS, PropertyType, Scalar
 
 _LARGEST_SIGNED = frozenset({Scalar.I32, Scalar.I64, Scalar.U32})
 
 
-def bound_in(node: Node) -> frozenset[str]:
+def list_bound_variables(node: Node) -> frozenset[str]:
     """Every variable the rows of a node may have."""
     own: set[str | None] = set()
     match node:
@@ -43,8 +43,8 @@ def bound_in(node: Node) -> frozenset[str]:
         case _:
             pass
     found = frozenset(name for name in own if name is not None)
-    for child in children_of(node):
-        found |= bound_in(child)
+    for child in list_children(node):
+        found |= list_bound_variables(child)
     return found
 
 
@@ -59,19 +59,21 @@ class Equality:
     right: Operand
 
 
-def equality(predicate: Predicate, left: Node, right: Node) -> Equality | None:
+def find_join_condition(predicate: Predicate, left: Node, right: Node) -> Equality | None:
     """The predicate as a condition to join by, if it is one."""
     if not isinstance(predicate, Compare) or predicate.op is not Comparator.EQ:
         return None
-    if not _same_form(predicate.left, predicate.right):
+    if not _to_same_form(predicate.left, predicate.right):
         return None
     for one, other in ((predicate.left, predicate.right), (predicate.right, predicate.left)):
-        if variables_of(one) <= bound_in(left) and variables_of(other) <= bound_in(right):
+        if list_variables(one) <= list_bound_variables(left) and list_variables(
+            other
+        ) <= list_bound_variables(right):
             return Equality(one, other)
     return None
 
 
-def _same_form(one: Operand, other: Operand) -> bool:
+def _to_same_form(one: Operand, other: Operand) -> bool:
     """Whether equal values of the two have equal codes; floats and wide integers are compared."""
     plain = PropertyValue | EntityId | TypeNameValue
     if not isinstance(one, plain) or not isinstance(other, plain):
@@ -80,7 +82,7 @@ def _same_form(one: Operand, other: Operand) -> bool:
     return not types & FLOATS and (len(types) == 1 or types <= _LARGEST_SIGNED)
 
 
-def _widened(values: pa.Array, type_: PropertyType) -> pa.Array:
+def _widen(values: pa.Array, type_: PropertyType) -> pa.Array:
     return values.cast(pa.int64()) if type_.scalar in _LARGEST_SIGNED else values
 
 
@@ -88,7 +90,7 @@ def _widened(values: pa.Array, type_: PropertyType) -> pa.Array:
 
 
 def join(
-    context: Context,
+    context: ReadContext,
     left: Iterator[Rows],
     right: Callable[[], Iterator[Rows]],
     equalities: Sequence[Equality],
@@ -98,8 +100,8 @@ def join(
     blocks = list(right()) if first is not None else []
     if first is None or not blocks:
         return
-    others = joined(blocks)
-    pair = _matching(context, others, equalities) if equalities else _all_of(others)
+    others = join_blocks(blocks)
+    pair = _find_matching(context, others, equalities) if equalities else _conjoin(others)
     yield from pair(first)
     for block in left:
         yield from pair(block)
@@ -108,34 +110,34 @@ def join(
 Pairing = Callable[[Rows], Iterator[Rows]]
 
 
-def _all_of(others: Rows) -> Pairing:
+def _conjoin(others: Rows) -> Pairing:
     def pair(rows: Rows) -> Iterator[Rows]:
         for piece in rows.pieces(max(1, BLOCK_ROWS // others.size)):
             near = np.repeat(np.arange(piece.size), others.size)
-            yield _side_by_side(piece, near, others, np.tile(np.arange(others.size), piece.size))
+            yield _join_columns(piece, near, others, np.tile(np.arange(others.size), piece.size))
 
     return pair
 
 
-def _matching(context: Context, others: Rows, equalities: Sequence[Equality]) -> Pairing:
+def _find_matching(context: ReadContext, others: Rows, equalities: Sequence[Equality]) -> Pairing:
     def pair(rows: Rows) -> Iterator[Rows]:
         near, far = _join_keys(context, rows, others, equalities)
         order = np.argsort(far, kind="stable")
         order = order[far[order] >= 0]
         count = int(max(near.max(initial=-1), far.max(initial=-1))) + 1
-        starts = starts_of(far[order], count)
+        starts = find_starts(far[order], count)
         counts = np.where(near >= 0, np.diff(starts)[near] if count else 0, 0)
-        which = order[ranges(starts[near], counts)]
+        which = order[expand_ranges(starts[near], counts)]
         repeated = np.repeat(np.arange(rows.size), counts)
         for start in range(0, len(which), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
-            yield _side_by_side(rows, repeated[part], others, which[part])
+            yield _join_columns(rows, repeated[part], others, which[part])
 
     return pair
 
 
 def _join_keys(
-    context: Context, left: Rows, right: Rows, equalities: Sequence[Equality]
+    context: ReadContext, left: Rows, right: Rows, equalities: Sequence[Equality]
 ) -> tuple[Longs, Longs]:
     """One number for each row of either side, equal where all values are; -1 where one is NULL."""
     near, far = Values(context, left), Values(context, right)
@@ -143,28 +145,28 @@ def _join_keys(
     known = np.ones(left.size + right.size, dtype=np.bool_)
     for pair in equalities:
         values = [
-            _widened(side.of(operand), _plain_type(operand))
+            _widen(side.of(operand), _get_plain_type(operand))
             for side, operand in ((near, pair.left), (far, pair.right))
         ]
-        codes = value_codes(pa.concat_arrays(values))
+        codes = encode_value_codes(pa.concat_arrays(values))
         known &= codes.codes >= 0
         columns.append((codes.codes, codes.size))
-    keys = combine(columns, len(known))[0]
+    keys = combine_codes(columns, len(known))[0]
     dense = np.unique(keys, return_inverse=True)[1].astype(np.int64)
     dense = np.where(known, dense, -1)
     return dense[: left.size], dense[left.size :]
 
 
-def _plain_type(operand: Operand) -> PropertyType:
+def _get_plain_type(operand: Operand) -> PropertyType:
     assert isinstance(operand.type, PropertyType), "only plain values are joined by"
     return operand.type
 
 
-def _side_by_side(left: Rows, near: Longs, right: Rows, far: Longs) -> Rows:
+def _join_columns(left: Rows, near: Longs, right: Rows, far: Longs) -> Rows:
     one, other = left.take(near), right.take(far)
     both = replace(
         one,
         codes={**one.codes, **other.codes},
         entities={**one.entities, **other.entities},
     )
-    return both.weighted(other.weights)
+    return both.add_weights(other.weights)

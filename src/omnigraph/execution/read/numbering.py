@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.execution.read.arrays import MISSING, Codes, Longs, codes_of, one_chunk
-from omnigraph.execution.read.reader import DST, ID, SRC, Reader, in_portions
+from omnigraph.execution.read.arrays import MISSING, Codes, Longs, combine_chunks, encode_values
+from omnigraph.execution.read.table_reader import DST, ID, SRC, Reader, gather_batches
 from omnigraph.execution.read.topology import Key, Topology
 
 _SPARSE = 4
@@ -49,9 +49,11 @@ class RowPlaces:
     def find(self, row_ids: Longs) -> Codes:
         """The number of each row; all of them must be rows of this version."""
         if self._table is not None:
-            return codes_of(self._table[row_ids])
+            return encode_values(self._table[row_ids])
         assert self._order is not None, "one of the two is always there"
-        return codes_of(self._order[np.searchsorted(self.row_ids, row_ids, sorter=self._order)])
+        return encode_values(
+            self._order[np.searchsorted(self.row_ids, row_ids, sorter=self._order)]
+        )
 
 
 class _Texts:
@@ -68,7 +70,7 @@ class _Texts:
         return found
 
 
-def first_not_less(ordered: pa.Array, wanted: pa.Array) -> Longs:
+def find_first_not_less(ordered: pa.Array, wanted: pa.Array) -> Longs:
     """Where each text would stand among ordered ones; 0 for NULL."""
     if len(wanted) <= _FEW_BISECTED:
         texts, values = _Texts(ordered), wanted.to_pylist()
@@ -109,10 +111,10 @@ class NodeNumbering:
             return np.full(len(ids), MISSING, dtype=np.int32)
         if len(ids) * _BISECTION > self.size:
             found = pc.index_in(ids, value_set=self.ids)
-            return codes_of(np.asarray(found.fill_null(MISSING)))
-        guess = np.minimum(first_not_less(self.ids, ids), self.size - 1)
+            return encode_values(np.asarray(found.fill_null(MISSING)))
+        guess = np.minimum(find_first_not_less(self.ids, ids), self.size - 1)
         same = pc.equal(self.ids.take(pa.array(guess)), ids).fill_null(False)
-        return codes_of(np.where(np.asarray(same), guess, MISSING))
+        return encode_values(np.where(np.asarray(same), guess, MISSING))
 
 
 class EdgeNumbering:
@@ -122,8 +124,8 @@ class EdgeNumbering:
 
     def __init__(self, row_ids: Longs, sources: pa.Array, targets: pa.Array) -> None:
         self.rows = RowPlaces(row_ids)
-        self.source_ids, self.sources = sources.dictionary, _indices(sources)
-        self.target_ids, self.targets = targets.dictionary, _indices(targets)
+        self.source_ids, self.sources = sources.dictionary, _get_indices(sources)
+        self.target_ids, self.targets = targets.dictionary, _get_indices(targets)
 
     @property
     def size(self) -> int:
@@ -138,24 +140,24 @@ class EdgeNumbering:
 Numbering = NodeNumbering | EdgeNumbering
 
 
-def _indices(encoded: pa.DictionaryArray) -> Codes:
-    return codes_of(np.asarray(encoded.indices))
+def _get_indices(encoded: pa.DictionaryArray) -> Codes:
+    return encode_values(np.asarray(encoded.indices))
 
 
-def node_key(reader: Reader) -> Key:
+def make_node_key(reader: Reader) -> Key:
     return ("nodes", *reader.key)
 
 
-def edge_key(reader: Reader) -> Key:
+def make_edge_key(reader: Reader) -> Key:
     return ("edges", *reader.key)
 
 
 def number_nodes(reader: Reader, topology: Topology) -> NodeNumbering:
-    return topology.get(node_key(reader), lambda: _build_nodes(reader))
+    return topology.get(make_node_key(reader), lambda: _build_nodes(reader))
 
 
 def number_edges(reader: Reader, topology: Topology) -> EdgeNumbering:
-    return topology.get(edge_key(reader), lambda: _build_edges(reader))
+    return topology.get(make_edge_key(reader), lambda: _build_edges(reader))
 
 
 def _build_nodes(reader: Reader) -> NodeNumbering:
@@ -169,17 +171,17 @@ def _build_edges(reader: Reader) -> EdgeNumbering:
     """Read the ends a few batches at a time: their ids are freed once they are coded."""
     row_ids: list[Longs] = [np.zeros(0, dtype=np.int64)]
     ends: dict[str, list[pa.Array]] = {SRC: [], DST: []}
-    for batches in in_portions(reader.batches([SRC, DST]), _CODED_ROWS):
+    for batches in gather_batches(reader.batches([SRC, DST]), _CODED_ROWS):
         row_ids += [batch.row_ids for batch in batches]
         for end, parts in ends.items():
             ids = pa.chunked_array([batch.column(end) for batch in batches], pa.string())
-            parts.append(one_chunk(ids.dictionary_encode()))
-    sources, targets = (_unified(parts) for parts in ends.values())
+            parts.append(combine_chunks(ids.dictionary_encode()))
+    sources, targets = (_unify_dictionaries(parts) for parts in ends.values())
     return EdgeNumbering(np.concatenate(row_ids), sources, targets)
 
 
-def _unified(parts: list[pa.Array]) -> pa.DictionaryArray:
+def _unify_dictionaries(parts: list[pa.Array]) -> pa.DictionaryArray:
     """Codes of one dictionary, from parts that have each their own."""
     kind = pa.dictionary(pa.int32(), pa.string())
     encoded = pa.chunked_array(parts, kind)
-    return one_chunk(encoded.unify_dictionaries() if len(parts) > 1 else encoded)
+    return combine_chunks(encoded.unify_dictionaries() if len(parts) > 1 else encoded)

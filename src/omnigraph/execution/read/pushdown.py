@@ -16,20 +16,20 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.types as pat
 
-from omnigraph.execution.predicates import Scope, evaluate
+from omnigraph.execution.predicates import RowScope, evaluate
 from omnigraph.execution.read.bounds import (
     NOWHERE,
     UNKNOWN,
     Condition,
-    always,
     compare_floats,
     compare_integers,
-    float_in,
-    integer_in,
-    never,
+    fit_float,
+    fit_integer,
+    make_always_true,
+    make_never_true,
 )
-from omnigraph.execution.read.reader import ID, Reader
-from omnigraph.execution.read.resolve import Given, is_fixed
+from omnigraph.execution.read.fixed_operands import Given, is_fixed
+from omnigraph.execution.read.table_reader import ID, Reader
 from omnigraph.plan.expressions import (
     AllOf,
     AnyOf,
@@ -47,8 +47,8 @@ from omnigraph.plan.expressions import (
     PropertyValue,
     TextMatch,
 )
-from omnigraph.plan.walk import conjuncts
-from omnigraph.storage.tables.quoting import identifier, literal
+from omnigraph.plan.walk import list_conjuncts
+from omnigraph.storage.tables.quoting import quote_identifier, quote_literal
 
 EVERYWHERE = "TRUE"
 _LONGEST_LIST = 5_000
@@ -94,34 +94,34 @@ _TEXT_FUNCTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class FilterSplit:
     """Predicates that must all hold: the part a scan can answer, and the rest."""
 
     filter: str | None
     rest: tuple[Predicate, ...]
 
 
-def split(predicates: Iterable[Predicate], reader: Reader, given: Given) -> Split:
-    writer = _Writer(reader, given)
+def split(predicates: Iterable[Predicate], reader: Reader, given: Given) -> FilterSplit:
+    writer = _FilterWriter(reader, given)
     texts: list[str] = []
     rest: list[Predicate] = []
     for predicate in predicates:
-        for part in conjuncts(predicate):
+        for part in list_conjuncts(predicate):
             condition = writer.condition(part)
             if condition is None:
                 rest.append(part)
             elif condition.true != EVERYWHERE:
                 texts.append(condition.true)
-    return Split(_all_of(texts) if texts else None, tuple(rest))
+    return FilterSplit(_write_all_of(texts) if texts else None, tuple(rest))
 
 
-def _all_of(texts: Sequence[str]) -> str:
+def _write_all_of(texts: Sequence[str]) -> str:
     if NOWHERE in texts:
         return NOWHERE
     return texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
 
 
-def _any_of(texts: Sequence[str]) -> str:
+def _write_any_of(texts: Sequence[str]) -> str:
     if EVERYWHERE in texts:
         return EVERYWHERE
     some = [text for text in texts if text != NOWHERE]
@@ -129,7 +129,7 @@ def _any_of(texts: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _FilterWriter:
     reader: Reader
     given: Given
 
@@ -151,46 +151,46 @@ class _Writer:
                     return None
                 true, false = [p.true for p in found], [p.false for p in found]
                 if isinstance(predicate, AllOf):
-                    return Condition(_all_of(true), _any_of(false))
-                return Condition(_any_of(true), _all_of(false))
+                    return Condition(_write_all_of(true), _write_any_of(false))
+                return Condition(_write_any_of(true), _write_all_of(false))
             case NotP(item):
                 inner = self.condition(item)
-                return None if inner is None else inner.negated()
+                return None if inner is None else inner.negate()
             case _:
                 assert_never(predicate)
 
     def _compare(self, left: Operand, op: Comparator, right: Operand) -> Condition | None:
         if is_fixed(left) and is_fixed(right):
-            return self._decided(Compare(left, op, right))
+            return self._write_decided(Compare(left, op, right))
         if is_fixed(left) and op in _MIRRORED:
             return self._compare(right, _MIRRORED[op], left)
         if not isinstance(right, Constant | ParameterValue | NowValue):
             return None
-        name = _column_name(left)
+        name = _get_column_name(left)
         if name is None:
             return None
-        field, value = self.reader.stored(name), self.given.value(right)
+        field, value = self.reader.get_stored_field(name), self.given.value(right)
         if field is None or value is None:
             return UNKNOWN
-        return _written(identifier(field.name), field.type, op, value)
+        return _write_comparison(quote_identifier(field.name), field.type, op, value)
 
     def _in_list(self, value: Operand, items: Constant | ParameterValue) -> Condition | None:
         if is_fixed(value):
-            return self._decided(InList(value, items))
-        name, members = _column_name(value), self.given.value(items)
+            return self._write_decided(InList(value, items))
+        name, members = _get_column_name(value), self.given.value(items)
         if name is None:
             return None
-        field = self.reader.stored(name)
+        field = self.reader.get_stored_field(name)
         if field is None or members is None:
             return UNKNOWN
         assert isinstance(members, list | tuple), "the binder lets only lists through"
-        column = identifier(field.name)
-        texts = [_exact(field.type, member) for member in members if member is not None]
+        column = quote_identifier(field.name)
+        texts = [_write_exact(field.type, member) for member in members if member is not None]
         if len(texts) > _LONGEST_LIST or None in texts:
             return None
         listed = sorted({text for text in texts if text})
         if not listed:
-            return never(column)
+            return make_never_true(column)
         inside = ", ".join(listed)
         # Two bare NOT INs joined by OR are simplified to TRUE, NULL or not.
         outside = f"({column} NOT IN ({inside}) AND {column} IS NOT NULL)"
@@ -198,31 +198,31 @@ class _Writer:
 
     def _is_null(self, operand: Operand) -> Condition | None:
         if is_fixed(operand):
-            return self._decided(IsNull(operand))
-        name = _column_name(operand)
+            return self._write_decided(IsNull(operand))
+        name = _get_column_name(operand)
         if name is None:
             return None
-        field = self.reader.stored(name)
+        field = self.reader.get_stored_field(name)
         if field is None:
             return Condition(EVERYWHERE, NOWHERE)
-        column = identifier(field.name)
+        column = quote_identifier(field.name)
         return Condition(f"{column} IS NULL", f"{column} IS NOT NULL")
 
-    def _decided(self, predicate: Predicate) -> Condition:
+    def _write_decided(self, predicate: Predicate) -> Condition:
         """A predicate without columns: the same for every row."""
-        scope = Scope(1, _no_column, self.given.parameters, self.given.now)
+        scope = RowScope(1, _is_no_column, self.given.parameters, self.given.now)
         answer = evaluate(predicate, scope)[0].as_py()
         if answer is None:
             return UNKNOWN
         found = Condition(EVERYWHERE, NOWHERE)
-        return found if answer else found.negated()
+        return found if answer else found.negate()
 
 
-def _no_column(variable: str, name: str) -> pa.Array:
+def _is_no_column(variable: str, name: str) -> pa.Array:
     raise AssertionError(f"{variable}.{name} stands in a predicate without columns")
 
 
-def _column_name(operand: Operand) -> str | None:
+def _get_column_name(operand: Operand) -> str | None:
     match operand:
         case PropertyValue():
             return operand.property
@@ -232,13 +232,15 @@ def _column_name(operand: Operand) -> str | None:
             return None
 
 
-def _written(column: str, kind: pa.DataType, op: Comparator, value: object) -> Condition | None:
+def _write_comparison(
+    column: str, kind: pa.DataType, op: Comparator, value: object
+) -> Condition | None:
     """One comparison of a column with a value that is not NULL."""
     if op is Comparator.HAS:
         return _has(column, kind, value)
     if op in _TEXT_FUNCTIONS:
         assert isinstance(value, str), "the binder lets only strings through"
-        text = f"{_TEXT_FUNCTIONS[op]}({column}, {literal(value)})"
+        text = f"{_TEXT_FUNCTIONS[op]}({column}, {quote_literal(value)})"
         return Condition(text, f"NOT {text}")
     if isinstance(value, bool):
         return _compare_flags(column, op, value=value)
@@ -246,7 +248,7 @@ def _written(column: str, kind: pa.DataType, op: Comparator, value: object) -> C
         compare = compare_integers if pat.is_integer(kind) else compare_floats
         return compare(column, kind, op, value)
     if isinstance(value, str | datetime.date):
-        text = literal(value)
+        text = quote_literal(value)
         return Condition(f"{column} {op} {text}", f"{column} {_OPPOSITE[op]} {text}")
     return None
 
@@ -256,32 +258,34 @@ def _compare_flags(column: str, op: Comparator, *, value: bool) -> Condition:
     passing = [flag for flag in (False, True) if _PYTHON[op](flag, value)]
     if len(passing) == 1:
         wanted = passing[0]
-        return Condition(f"{column} = {literal(wanted)}", f"{column} = {literal(not wanted)}")
-    return always(column) if passing else never(column)
+        return Condition(
+            f"{column} = {quote_literal(wanted)}", f"{column} = {quote_literal(not wanted)}"
+        )
+    return make_always_true(column) if passing else make_never_true(column)
 
 
-def _exact(kind: pa.DataType, value: object) -> str | None:
+def _write_exact(kind: pa.DataType, value: object) -> str | None:
     """The value as a literal the column can hold; empty when no row equals it, None unsure."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return literal(value) if isinstance(value, str | bool | datetime.date) else None
+        return quote_literal(value) if isinstance(value, str | bool | datetime.date) else None
     if pat.is_integer(kind):
-        whole = integer_in(kind, value)
+        whole = fit_integer(kind, value)
         return "" if whole is None else None if whole == -(2**63) else str(whole)
     if math.isnan(value):
         return ""
-    close = float_in(kind, value)
+    close = fit_float(kind, value)
     # A zero equals the other zero too, which a list does not promise.
-    return "" if close is None else None if close == 0 else literal(close)
+    return "" if close is None else None if close == 0 else quote_literal(close)
 
 
 def _has(column: str, kind: pa.DataType, value: object) -> Condition | None:
     if pat.is_timestamp(kind.value_type):
         return None  # inside a list, a moment would be converted to nanoseconds, which overflow
-    text = _exact(kind.value_type, value)
+    text = _write_exact(kind.value_type, value)
     if text is None:
         return None
     if not text:
-        return never(column)
+        return make_never_true(column)
     if kind.value_type in _SQL_TYPES:
         text = f"CAST({text} AS {_SQL_TYPES[kind.value_type]})"
     found = f"array_has({column}, {text})"

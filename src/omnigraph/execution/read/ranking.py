@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.execution.read.arrays import Codes, Doubles, Longs, codes_of, places_among
-from omnigraph.execution.search.fuse import UNRANKED, fused
-from omnigraph.execution.search.hits import smallest
+from omnigraph.execution.read.arrays import Codes, Doubles, Longs, encode_values, find_places_among
+from omnigraph.execution.search.fuse import UNRANKED, fuse_scores
+from omnigraph.execution.search.hits import find_smallest
 
 _FEW_RANKS = 64
 """So few ranks are counted one by one; for more, everything is put in order."""
@@ -37,12 +37,14 @@ class Ranking:
 
     def best(self, keep: int | None) -> Ranking:
         """The first `keep` in order; all of them without it."""
-        some = self if keep is None or keep >= self.size else self.at(smallest(self.keys, keep))
+        some = (
+            self if keep is None or keep >= self.size else self.at(find_smallest(self.keys, keep))
+        )
         return some.at(np.lexsort((some.ties, some.keys))[:keep])
 
     def ranks(self, codes: Codes) -> Longs:
         """The rank of each of these entities, counted from 0; -1 for what is not ranked."""
-        places = places_among(self.codes.astype(np.int64), codes.astype(np.int64))
+        places = find_places_among(self.codes.astype(np.int64), codes.astype(np.int64))
         known = np.flatnonzero(places >= 0)
         found = np.full(len(codes), UNRANKED, dtype=np.int64)
         if len(known) > _FEW_RANKS:
@@ -61,23 +63,23 @@ class Ranking:
         return int(before) + int(np.count_nonzero(level < self.ties[place]))
 
 
-def fused_rankings(
+def merge_rankings(
     first: Ranking, second: Ranking, constant: int, keep: int | None
 ) -> tuple[Codes, Doubles]:
     """The entities of both rankings, best first, with their fused scores.
 
     With `keep` only so many of the best are needed.
     """
-    pool = _pool(first, second, keep)
-    order, scores = fused(first.ranks(pool), second.ranks(pool), constant)
-    return codes_of(pool[order][:keep]), scores[:keep]
+    pool = _pool_rankings(first, second, keep)
+    order, scores = fuse_scores(first.ranks(pool), second.ranks(pool), constant)
+    return encode_values(pool[order][:keep]), scores[:keep]
 
 
-def _pool(first: Ranking, second: Ranking, keep: int | None) -> Codes:
+def _pool_rankings(first: Ranking, second: Ranking, keep: int | None) -> Codes:
     """The entities among which the best are."""
     some = [first, second]
     if keep is not None and min(first.size, second.size) <= keep:
         # All of a short ranking take part. What only the other one names comes in the order it
         # has there, so none of these beyond the first `keep` is needed.
         some = [arm if arm.size <= keep else arm.best(keep) for arm in some]
-    return codes_of(np.unique(np.concatenate([arm.codes for arm in some])))
+    return encode_values(np.unique(np.concatenate([arm.codes for arm in some])))

@@ -21,16 +21,16 @@ from omnigraph.execution.read.arrays import (
     Doubles,
     Integers,
     Longs,
-    distinct,
-    places_among,
+    find_distinct,
+    find_places_among,
 )
-from omnigraph.execution.read.context import Context
-from omnigraph.execution.read.entities import Entities, Numbered, Several, parts_of
+from omnigraph.execution.read.context import ReadContext
+from omnigraph.execution.read.entities import Entities, Numbered, Several, split_by_type
+from omnigraph.execution.read.fixed_operands import is_fixed
 from omnigraph.execution.read.numbering import RowPlaces
-from omnigraph.execution.read.ranking import Ranking, fused_rankings
-from omnigraph.execution.read.reader import Reader
-from omnigraph.execution.read.resolve import is_fixed
-from omnigraph.execution.read.rows import Rows
+from omnigraph.execution.read.ranking import Ranking, merge_rankings
+from omnigraph.execution.read.row_blocks import Rows
+from omnigraph.execution.read.table_reader import Reader
 from omnigraph.execution.search import bm25, text, vectors
 from omnigraph.execution.search.hits import Hits
 from omnigraph.plan.expressions import (
@@ -50,7 +50,7 @@ _MOST_CANDIDATES = 1_000
 """With more candidates than this a search over everything is asked for instead."""
 
 
-def fixed_value(context: Context, operand: Operand) -> object:
+def evaluate_fixed(context: ReadContext, operand: Operand) -> object:
     assert isinstance(operand, Constant | ParameterValue | NowValue), "queries do not vary by row"
     assert is_fixed(operand), "queries do not vary by row"
     return context.given.value(operand)
@@ -78,7 +78,7 @@ class Candidates:
         """Where the candidates stand that were found, and what was found for each."""
         if self.rows is not None:
             return self.rows.find(hits.row_ids), hits.values
-        places = places_among(hits.row_ids, self.row_ids)
+        places = find_places_among(hits.row_ids, self.row_ids)
         known = np.flatnonzero(places >= 0)
         return self.asked(places[known]), hits.values[known]
 
@@ -86,21 +86,21 @@ class Candidates:
         return places if self.at is None else self.at[places]
 
 
-def candidates_of(entities: Entities, codes: Codes) -> list[Candidates]:
+def make_candidates(entities: Entities, codes: Codes) -> list[Candidates]:
     """The entities with these different, ascending codes, type by type."""
     if isinstance(entities, Numbered) and len(codes) == entities.size:
         return [Candidates(entities.reader, entities.row_ids, rows=entities.rows)]
     if not isinstance(entities, Several):
         return [Candidates(entities.reader, entities.row_ids[codes])]
     kinds, found, start = entities.kinds(codes), [], 0
-    for kind, part in enumerate(parts_of(entities)):
+    for kind, part in enumerate(split_by_type(entities)):
         own = np.flatnonzero(kinds == kind)
         found.append(Candidates(part.reader, part.row_ids[codes[own] - start], own))
         start += part.size
     return found
 
 
-def _remembered(context: Context, key: Hashable | None, search: Callable[[], T]) -> T:
+def _remember_search(context: ReadContext, key: Hashable | None, search: Callable[[], T]) -> T:
     """What a search over a whole table found; blocks of rows ask for the same one again."""
     if key is None:
         return search()
@@ -109,45 +109,48 @@ def _remembered(context: Context, key: Hashable | None, search: Callable[[], T])
     return context.searched[key]  # type: ignore[return-value]  # the key says what was searched
 
 
-def has_query(context: Context, condition: TextMatch) -> bool:
+def has_query(context: ReadContext, condition: TextMatch) -> bool:
     """Whether there is anything to look for; a NULL matches nothing and differs from nothing."""
-    return fixed_value(context, condition.query) is not None
+    return evaluate_fixed(context, condition.query) is not None
 
 
 # --- text -----------------------------------------------------------------------------------------
 
 
-def text_matches(
-    context: Context, condition: TextMatch, entities: Entities, codes: Codes
+def match_texts(
+    context: ReadContext, condition: TextMatch, entities: Entities, codes: Codes
 ) -> pa.Array:
     """Whether each entity matches; NULL for all of them when there is nothing to look for."""
     if not has_query(context, condition):
         return pa.nulls(len(codes), pa.bool_())
     matches = np.zeros(len(codes), dtype=np.bool_)
-    for some in candidates_of(entities, codes):
+    for some in make_candidates(entities, codes):
         if len(some.row_ids):
-            rows = _matching(context, condition, some.reader, text.matching_rows)
+            rows = _find_matching(context, condition, some.reader, text.find_matching_rows)
             found = np.empty(0, np.int64) if rows is None else rows
-            matching = np.flatnonzero(places_among(some.row_ids, found) >= 0)
+            matching = np.flatnonzero(find_places_among(some.row_ids, found) >= 0)
             matches[some.asked(matching)] = True
     return pa.array(matches)
 
 
-def matching_ids(context: Context, condition: TextMatch, reader: Reader) -> pa.Array:
+def find_matching_ids(context: ReadContext, condition: TextMatch, reader: Reader) -> pa.Array:
     """The ids of one table that match."""
-    found = _matching(context, condition, reader, text.matching_ids)
+    found = _find_matching(context, condition, reader, text.find_matching_text_ids)
     return pa.array([], pa.string()) if found is None else found
 
 
-def _matching(
-    context: Context, condition: TextMatch, reader: Reader, search: Callable[..., T]
+def _find_matching(
+    context: ReadContext, condition: TextMatch, reader: Reader, search: Callable[..., T]
 ) -> T | None:
     """What such a search finds; None where there is nothing to search, or for."""
-    query, column = fixed_value(context, condition.query), reader.stored(condition.property)
+    query, column = (
+        evaluate_fixed(context, condition.query),
+        reader.get_stored_field(condition.property),
+    )
     if query is None or column is None:
         return None
     assert isinstance(query, str), "the binder lets only strings through"
-    distance = None if condition.distance is None else _distance(context, condition)
+    distance = None if condition.distance is None else _measure_distance(context, condition)
     found = partial(
         search,
         context.topology.search,
@@ -157,12 +160,12 @@ def _matching(
         query,
         distance,
     )
-    return _remembered(context, (search, condition, reader.key), found)
+    return _remember_search(context, (search, condition, reader.key), found)
 
 
-def _distance(context: Context, condition: TextMatch) -> int:
+def _measure_distance(context: ReadContext, condition: TextMatch) -> int:
     assert condition.distance is not None, "only fuzzy() has a distance"
-    distance = fixed_value(context, condition.distance)
+    distance = evaluate_fixed(context, condition.distance)
     if not isinstance(distance, int) or distance < 0:
         raise BadRequest(f"{condition.mode}() takes a distance that is not negative")
     return distance
@@ -172,20 +175,20 @@ def _distance(context: Context, condition: TextMatch) -> int:
 
 
 def score_values(
-    context: Context, operand: TextScore | VectorDistance, entities: Entities, codes: Codes
+    context: ReadContext, operand: TextScore | VectorDistance, entities: Entities, codes: Codes
 ) -> pa.Array:
     """The score or distance of each entity, NULL where it has none."""
     values = np.zeros(len(codes))
     missing = np.ones(len(codes), dtype=np.bool_)
-    for some in candidates_of(entities, codes):
-        places, found = some.found(_hits(context, operand, some, keep=None))
+    for some in make_candidates(entities, codes):
+        places, found = some.found(_find_hits(context, operand, some, keep=None))
         values[places] = found
         missing[places] = False
     return pa.array(values, pa.float64(), mask=missing)
 
 
-def ranked(
-    context: Context,
+def rank_entities(
+    context: ReadContext,
     operand: TextScore | VectorDistance,
     entities: Entities,
     codes: Codes,
@@ -195,13 +198,13 @@ def ranked(
 
     With `keep` only so many of the best are needed.
     """
-    candidates = candidates_of(entities, codes)
-    found = _ranking(context, operand, entities, codes, candidates, keep).best(keep)
+    candidates = make_candidates(entities, codes)
+    found = _rank(context, operand, entities, codes, candidates, keep).best(keep)
     return found.codes, found.values
 
 
-def _ranking(
-    context: Context,
+def _rank(
+    context: ReadContext,
     operand: TextScore | VectorDistance,
     entities: Entities,
     codes: Codes,
@@ -212,41 +215,44 @@ def _ranking(
     places: list[Integers] = [np.empty(0, np.int64)]
     values: list[Doubles] = [np.empty(0, np.float64)]
     for some in candidates:
-        where, found = some.found(_hits(context, operand, some, keep))
+        where, found = some.found(_find_hits(context, operand, some, keep))
         places.append(where)
         values.append(found)
     own, value = codes[np.concatenate(places)], np.concatenate(values)
     keys = value if isinstance(operand, VectorDistance) else -value
-    return Ranking(own, value, keys, _ties(entities, own))
+    return Ranking(own, value, keys, _order_ties(entities, own))
 
 
-def _ties(entities: Entities, codes: Codes) -> Longs:
+def _order_ties(entities: Entities, codes: Codes) -> Longs:
     """Different numbers in the order of the ids; two types may share an id."""
     wide = codes.astype(np.int64)
     return wide if entities.rank is None else entities.rank[codes] * entities.size + wide
 
 
-def _hits(
-    context: Context,
+def _find_hits(
+    context: ReadContext,
     operand: TextScore | VectorDistance,
     candidates: Candidates,
     keep: int | None,
 ) -> Hits:
     """What one table has to say of the candidates, and perhaps of other rows."""
     reader = candidates.reader
-    column, query = reader.stored(operand.property), fixed_value(context, operand.query)
+    column, query = (
+        reader.get_stored_field(operand.property),
+        evaluate_fixed(context, operand.query),
+    )
     if column is None or query is None or not len(candidates.row_ids):
         return Hits.together([])
     if isinstance(operand, TextScore):
         assert isinstance(query, str), "the binder lets only strings through"
-        search = partial(bm25.scores, context.topology.search, reader.table, column.name, query)
-        return _remembered(context, (operand, reader.key), search)
-    vector = _vector(context, operand, query)
+        search = partial(bm25.score_rows, context.topology.search, reader.table, column.name, query)
+        return _remember_search(context, (operand, reader.key), search)
+    vector = _evaluate_vector(context, operand, query)
     among = None if candidates.are_all else candidates.row_ids
     if keep is None and len(candidates.row_ids) >= _MOST_CANDIDATES:
         among = None
     measure = partial(
-        vectors.nearest,
+        vectors.find_nearest_rows,
         context.topology.search,
         reader.table,
         column.name,
@@ -254,10 +260,14 @@ def _hits(
         among,
         keep,
     )
-    return _remembered(context, (operand, keep, reader.key) if among is None else None, measure)
+    return _remember_search(
+        context, (operand, keep, reader.key) if among is None else None, measure
+    )
 
 
-def _vector(context: Context, operand: VectorDistance, query: object) -> Sequence[float]:
+def _evaluate_vector(
+    context: ReadContext, operand: VectorDistance, query: object
+) -> Sequence[float]:
     if not operand.embed:
         assert isinstance(query, list | tuple), "the binder lets only vectors through"
         return query
@@ -265,22 +275,22 @@ def _vector(context: Context, operand: VectorDistance, query: object) -> Sequenc
     if context.input.embed is None:
         raise BadRequest("nearest() with a text needs an embedding provider; none is configured")
     embed = partial(context.input.embed, query, operand.dimension, operand.model)
-    return _remembered(context, ("embedding", query, operand.dimension, operand.model), embed)
+    return _remember_search(context, ("embedding", query, operand.dimension, operand.model), embed)
 
 
 # --- fusion ---------------------------------------------------------------------------------------
 
 
-def fuse_over(context: Context, operands: Iterable[FusedScore], rows: Rows) -> None:
+def fuse_rows(context: ReadContext, operands: Iterable[FusedScore], rows: Rows) -> None:
     """Rank the rows of a whole match by some fused scores, for values that are asked for later."""
     for operand in operands:
         entities = rows.entities[operand.variable]
-        codes = distinct(rows.codes[operand.variable], entities.size)
+        codes = find_distinct(rows.codes[operand.variable], entities.size)
         context.fused[operand] = fuse_rankings(context, operand, entities, codes)
 
 
 def fuse_rankings(
-    context: Context,
+    context: ReadContext,
     operand: FusedScore,
     entities: Entities,
     codes: Codes,
@@ -292,13 +302,13 @@ def fuse_rankings(
     An arm of distances contributes only its `nearest`; with `keep` only so many of the best are
     needed.
     """
-    constant = fixed_value(context, operand.constant)
+    constant = evaluate_fixed(context, operand.constant)
     if not isinstance(constant, int) or constant <= 0:
         raise BadRequest("rrf() takes a constant that is positive")
-    candidates = candidates_of(entities, codes)
+    candidates = make_candidates(entities, codes)
     arms = []
     for arm in (operand.first, operand.second):
         most = nearest if isinstance(arm, VectorDistance) else None
-        found = _ranking(context, arm, entities, codes, candidates, most)
+        found = _rank(context, arm, entities, codes, candidates, most)
         arms.append(found if most is None else found.best(most))
-    return fused_rankings(arms[0], arms[1], constant, keep)
+    return merge_rankings(arms[0], arms[1], constant, keep)

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from omnigraph.cache import Cache
-from omnigraph.execution.search.memory import SearchMemory
-from omnigraph.storage.tables.handle import Table, open_table
+from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.table import Table, open_table
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 _OPEN_TABLES = 512

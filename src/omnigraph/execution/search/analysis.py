@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.tables.search import split_words, stems, without_stop_words
+from omnigraph.storage.tables.search import drop_stop_words, split_words, stem_words
 
 _ACCENTS = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
 
@@ -28,7 +28,7 @@ class QueryWord:
     place: int
 
 
-def words_of(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
     """Every word of a text in order, common ones included."""
     if text.isascii():
         return split_words(text)
@@ -40,23 +40,23 @@ def words_of(text: str) -> list[str]:
     return [word.lower() for word in split_words(plain.replace("\u0130", "I"))]
 
 
-def query_words(text: str) -> tuple[QueryWord, ...]:
+def parse_query_words(text: str) -> tuple[QueryWord, ...]:
     """The words of a query that are worth looking for."""
-    words = words_of(text)
-    kept = without_stop_words(words)
+    words = split_text(text)
+    kept = drop_stop_words(words)
     return tuple(
         QueryWord(word, term, place)
-        for place, (word, term) in enumerate(zip(words, stems(words), strict=True))
+        for place, (word, term) in enumerate(zip(words, stem_words(words), strict=True))
         if word in kept
     )
 
 
-def query_terms(text: str) -> tuple[str, ...]:
+def parse_query_terms(text: str) -> tuple[str, ...]:
     """The terms of a query, each once, in the order they first come."""
-    return tuple(dict.fromkeys(word.term for word in query_words(text)))
+    return tuple(dict.fromkeys(word.term for word in parse_query_words(text)))
 
 
-def as_plain_text(texts: pa.Array) -> pa.Array:
+def fold_to_ascii(texts: pa.Array) -> pa.Array:
     """The texts with every word in ASCII or in letters beyond it, and nothing else beyond ASCII.
 
     ASCII texts stay as they are; a null becomes an empty text.
@@ -66,13 +66,15 @@ def as_plain_text(texts: pa.Array) -> pa.Array:
     foreign = filled.filter(is_foreign)
     if not len(foreign):
         return filled
-    plain = [" ".join(words_of(text)) for text in foreign.to_pylist()]
+    plain = [" ".join(split_text(text)) for text in foreign.to_pylist()]
     return pc.replace_with_mask(filled, is_foreign, pa.array(plain, filled.type))
 
 
-def terms_of(words: pa.Array) -> pa.Array:
+def find_terms(words: pa.Array) -> pa.Array:
     """The term of each word; null where it is too common to be one."""
     names = words.to_pylist()
-    kept = without_stop_words(names)
-    found = [term if word in kept else None for word, term in zip(names, stems(names), strict=True)]
+    kept = drop_stop_words(names)
+    found = [
+        term if word in kept else None for word, term in zip(names, stem_words(names), strict=True)
+    ]
     return pa.array(found, pa.string())

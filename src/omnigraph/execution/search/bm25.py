@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.execution.search.analysis import query_terms
+from omnigraph.execution.search.analysis import parse_query_terms
 from omnigraph.execution.search.hits import Doubles, Hits, Integers
-from omnigraph.execution.search.memory import SearchMemory
+from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.execution.search.segment import Counts, Places
-from omnigraph.execution.search.segments import LiveSegment, live_segments
-from omnigraph.storage.tables.handle import Table
+from omnigraph.execution.search.segments import LiveSegment, iterate_segments
+from omnigraph.storage.tables.table import Table
 
 K1 = 1.2
 """How soon more of the same term stops counting."""
@@ -30,25 +30,25 @@ class _Counted:
     row_ids: Integers
 
 
-def scores(memory: SearchMemory, table: Table, column: str, query: str) -> Hits:
+def score_rows(memory: SearchMemory, table: Table, column: str, query: str) -> Hits:
     """The BM25 score of each row with at least one term of the query.
 
     What counts as rare or long is judged by all rows of the table that have a text.
     """
-    terms = query_terms(query)
+    terms = parse_query_terms(query)
     documents, length, pieces = 0, 0, []
-    for found in live_segments(memory, table, column) if terms else ():
+    for found in iterate_segments(memory, table, column) if terms else ():
         documents += found.document_count
         length += found.term_count
-        pieces.append(_counted(found, terms))
+        pieces.append(_count_terms(found, terms))
     having = [sum(len(piece.terms[n][0]) for piece in pieces) for n in range(len(terms))]
     if not any(having):
         return Hits.together([])
     rarities = [math.log(1 + (documents - n + 0.5) / (n + 0.5)) for n in having]
-    return Hits.together([_scored(piece, rarities, length / documents) for piece in pieces])
+    return Hits.together([_score_piece(piece, rarities, length / documents) for piece in pieces])
 
 
-def _counted(found: LiveSegment, terms: Sequence[str]) -> _Counted:
+def _count_terms(found: LiveSegment, terms: Sequence[str]) -> _Counted:
     counted = [found.segment.rows_of_term(term) for term in terms]
     if found.live is None:
         # Copies, so that a segment there is no room for is not held by a part of it.
@@ -59,7 +59,7 @@ def _counted(found: LiveSegment, terms: Sequence[str]) -> _Counted:
     return _Counted(counted, found.segment.lengths, found.row_ids)
 
 
-def _scored(piece: _Counted, rarities: Sequence[float], average: float) -> Hits:
+def _score_piece(piece: _Counted, rarities: Sequence[float], average: float) -> Hits:
     total: Doubles = np.zeros(len(piece.row_ids))
     for (rows, counts), rarity in zip(piece.terms, rarities, strict=True):
         often = counts.astype(np.float64)

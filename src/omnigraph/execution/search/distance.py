@@ -12,7 +12,7 @@ Flags = npt.NDArray[np.bool_]
 _WORDS_AT_A_TIME = 1 << 15
 
 
-def within_distance(words: pa.Array, wanted: str, most: int) -> Flags:
+def match_within_distance(words: pa.Array, wanted: str, most: int) -> Flags:
     """For each word, whether `most` edits or fewer make it the wanted one.
 
     An edit inserts, deletes or replaces one character.
@@ -35,7 +35,7 @@ def _close(
     `costs` holds, for each word still in question, the edits from what was read of it to each
     beginning of the wanted word. Its least cost never falls again, so most words drop out soon.
     """
-    letters, goal = _letters(words), _letters([wanted])[0][: len(wanted)]
+    letters, goal = _encode_letters(words), _encode_letters([wanted])[0][: len(wanted)]
     steps = np.arange(len(goal) + 1, dtype=np.int32)
     costs = np.broadcast_to(steps, (len(words), len(goal) + 1))
     open_words = np.arange(len(words))
@@ -65,7 +65,7 @@ def _read_letter(
     return least
 
 
-def _letters(words: list[str]) -> npt.NDArray[np.uint32]:
+def _encode_letters(words: list[str]) -> npt.NDArray[np.uint32]:
     """The code points of each word in a row, filled up with zeros."""
     longest = max(1, *map(len, words))
     array = np.array(words, dtype=f"<U{longest}")

@@ -36,7 +36,7 @@ class Hits:
         return Hits(self.row_ids[places], self.values[places])
 
 
-def smallest(values: npt.NDArray[np.floating], count: int) -> Integers:
+def find_smallest(values: npt.NDArray[np.floating], count: int) -> Integers:
     """Where the `count` smallest values are, and all that equal the last of them; ascending.
 
     One pass over the values and no sort: what is larger than the least values of `count` groups
@@ -48,13 +48,13 @@ def smallest(values: npt.NDArray[np.floating], count: int) -> Integers:
         return np.arange(len(values))
     groups = len(values) // _VALUES_PER_GROUP
     if groups <= count:
-        return np.flatnonzero(values <= _kth(values, count))
+        return np.flatnonzero(values <= _find_kth(values, count))
     least = values[: groups * _VALUES_PER_GROUP].reshape(groups, -1).min(axis=1)
-    some = np.flatnonzero(values <= _kth(least, count))
+    some = np.flatnonzero(values <= _find_kth(least, count))
     few = values[some]
-    return some[few <= _kth(few, count)]
+    return some[few <= _find_kth(few, count)]
 
 
-def _kth(values: npt.NDArray[np.floating], count: int) -> np.floating:
+def _find_kth(values: npt.NDArray[np.floating], count: int) -> np.floating:
     kth: np.floating = np.partition(values, count - 1)[count - 1]
     return kth

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.execution.search.hits import Doubles, Integers, smallest
+from omnigraph.execution.search.hits import Doubles, Integers, find_smallest
 
 Floats = npt.NDArray[np.float32]
 
@@ -44,7 +44,7 @@ class Shadow:
     values: Floats
 
     def of(self, query: Doubles) -> Floats:
-        seen: Floats = _seen(query[None, :], self.directions)[0]
+        seen: Floats = _find_seen(query[None, :], self.directions)[0]
         return seen
 
 
@@ -67,7 +67,7 @@ class Matrix:
         return self.values.nbytes + self.squares.nbytes + rows + shadow
 
 
-def as_matrix(vectors: pa.Array) -> tuple[Integers | None, Floats]:
+def make_matrix(vectors: pa.Array) -> tuple[Integers | None, Floats]:
     """The rows of a column that have a vector, None if all do, and the vectors."""
     rows = None
     if vectors.null_count:
@@ -79,14 +79,14 @@ def as_matrix(vectors: pa.Array) -> tuple[Integers | None, Floats]:
 
 def build_matrix(vectors: pa.Array) -> Matrix:
     """The matrix of these rows."""
-    rows, values = as_matrix(vectors)
-    squares = _squares_from(values, np.zeros(values.shape[1]))
+    rows, values = make_matrix(vectors)
+    squares = _measure_squares(values, np.zeros(values.shape[1]))
     with np.errstate(over="ignore"):
         single = squares.astype(np.float32)
-    return Matrix(rows, values, single, float(squares.max(initial=0.0)), _shadow(values))
+    return Matrix(rows, values, single, float(squares.max(initial=0.0)), _build_shadow(values))
 
 
-def _shadow(values: Floats) -> Shadow | None:
+def _build_shadow(values: Floats) -> Shadow | None:
     columns = values.shape[1] // _SHADOW_SHARE
     if columns < _LEAST_SHADOW or len(values) < _SAMPLED_ROWS or not np.isfinite(values).all():
         return None
@@ -99,11 +99,11 @@ def _shadow(values: Floats) -> Shadow | None:
     shadow = np.empty((len(values), columns), np.float32)
     for start in range(0, len(values), _ROWS_PER_BLOCK):
         some = slice(start, start + _ROWS_PER_BLOCK)
-        shadow[some] = _seen(values[some], directions)
+        shadow[some] = _find_seen(values[some], directions)
     return Shadow(directions, shadow)
 
 
-def _seen(vectors: npt.NDArray[np.floating], directions: Doubles) -> Floats:
+def _find_seen(vectors: npt.NDArray[np.floating], directions: Doubles) -> Floats:
     exact = vectors.astype(np.float64)
     seen = np.matmul(exact[:, None, :], directions)[:, 0, :]  # row by row, on one processor
     rest = np.square(exact).sum(axis=1) - np.square(seen).sum(axis=1)
@@ -113,12 +113,12 @@ def _seen(vectors: npt.NDArray[np.floating], directions: Doubles) -> Floats:
 # --- measuring ------------------------------------------------------------------------------------
 
 
-def distances(values: Floats, query: Floats) -> Doubles:
+def measure_distances(values: Floats, query: Floats) -> Doubles:
     """How far each vector is from the query, in double precision."""
-    return np.sqrt(_squares_from(values, query.astype(np.float64)))
+    return np.sqrt(_measure_squares(values, query.astype(np.float64)))
 
 
-def _squares_from(values: Floats, query: Doubles) -> Doubles:
+def _measure_squares(values: Floats, query: Doubles) -> Doubles:
     squares = np.empty(len(values))
     for start in range(0, len(values), _ROWS_PER_BLOCK):
         apart = values[start : start + _ROWS_PER_BLOCK] - query
@@ -126,7 +126,7 @@ def _squares_from(values: Floats, query: Doubles) -> Doubles:
     return squares
 
 
-def nearest_places(
+def find_nearest_places(
     matrix: Matrix, among: Integers | None, query: Floats, keep: int | None
 ) -> tuple[Integers, Doubles]:
     """Places in the matrix, and their distances, that hold the `keep` nearest of those in `among`.
@@ -135,11 +135,11 @@ def nearest_places(
     """
     places = np.arange(len(matrix.values)) if among is None else among
     if keep is not None and len(places) > keep > 0:
-        places = _narrowed(matrix, places, query, keep)
-    return places, distances(_at(matrix.values, places), query)
+        places = _narrow_places(matrix, places, query, keep)
+    return places, measure_distances(_take_rows(matrix.values, places), query)
 
 
-def _narrowed(matrix: Matrix, places: Integers, query: Floats, keep: int) -> Integers:
+def _narrow_places(matrix: Matrix, places: Integers, query: Floats, keep: int) -> Integers:
     """The places at which no exact measure is needed left out."""
     exact = query.astype(np.float64)
     square = float(exact @ exact)
@@ -149,24 +149,24 @@ def _narrowed(matrix: Matrix, places: Integers, query: Floats, keep: int) -> Int
     if matrix.shadow is not None and len(places) * _SCATTERED_SHARE > len(matrix.values):
         views.insert(0, (matrix.shadow.values, matrix.shadow.of(exact)))
     for values, seen in views:
-        least = _products(values, places, seen)
+        least = _compute_products(values, places, seen)
         least *= -2
-        least += _at(matrix.squares, places)
-        best = smallest(least, _GUESSES * keep)[: _GUESSES * keep]
-        guessed = distances(matrix.values[places[best]], query)
+        least += _take_rows(matrix.squares, places)
+        best = find_smallest(least, _GUESSES * keep)[: _GUESSES * keep]
+        guessed = measure_distances(matrix.values[places[best]], query)
         reach = float(np.partition(guessed, keep - 1)[keep - 1]) ** 2
-        limit = reach - square + _inexact(values.shape[1], matrix.largest + square)
+        limit = reach - square + _estimate_error(values.shape[1], matrix.largest + square)
         places = places[least <= np.nextafter(np.float32(limit), _SINGLE.max)]
     return places
 
 
-def _products(values: Floats, places: Integers, query: Floats) -> Floats:
+def _compute_products(values: Floats, places: Integers, query: Floats) -> Floats:
     if len(places) * _SCATTERED_SHARE < len(values):
-        return _product(values[places], query)
-    return _at(_product(values, query), places)
+        return _compute_product(values[places], query)
+    return _take_rows(_compute_product(values, query), places)
 
 
-def _product(values: Floats, query: Floats) -> Floats:
+def _compute_product(values: Floats, query: Floats) -> Floats:
     """The product of a matrix and a vector, on one processor.
 
     It is over before another thread would have started, and on a busy machine much sooner than
@@ -181,11 +181,11 @@ def _product(values: Floats, query: Floats) -> Floats:
     return found
 
 
-def _at(values: Floats, places: Integers) -> Floats:
+def _take_rows(values: Floats, places: Integers) -> Floats:
     return values if len(places) == len(values) else values[places]
 
 
-def _inexact(columns: int, squares: float) -> float:
+def _estimate_error(columns: int, squares: float) -> float:
     """How far off a square of a distance is at most when it is made of single-precision products.
 
     The errors of a sum grow with its terms; those of terms too small to hold, with their number.

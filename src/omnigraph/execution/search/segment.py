@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.execution.search.analysis import as_plain_text, terms_of
+from omnigraph.execution.search.analysis import find_terms, fold_to_ascii
 
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
@@ -123,11 +123,11 @@ class Segment:
 def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
     """The segment of these rows. Null texts have no words."""
     has_text: Flags = texts.is_valid().to_numpy(zero_copy_only=False)
-    tokens, row_starts = _cut(as_plain_text(texts))
+    tokens, row_starts = _cut(fold_to_ascii(texts))
     encoded = tokens.dictionary_encode()
-    terms, word_starts, words, new_numbers = _vocabulary(encoded.dictionary)
+    terms, word_starts, words, new_numbers = _build_vocabulary(encoded.dictionary)
     numbers = new_numbers[encoded.indices.to_numpy()]
-    place_starts, places = _turned_around(numbers, len(words))
+    place_starts, places = _invert_postings(numbers, len(words))
     terms_before = np.concatenate([[0], np.cumsum(numbers >= 0)])
     lengths = np.diff(terms_before[row_starts]).astype(np.int32)
     return Segment(
@@ -140,7 +140,7 @@ def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
         words=words,
         place_starts=place_starts,
         places=places,
-        postings=_postings(places, row_starts, place_starts[word_starts]),
+        postings=_build_postings(places, row_starts, place_starts[word_starts]),
         document_count=int(np.count_nonzero(has_text)),
         term_count=int(lengths.sum(dtype=np.int64)),
     )
@@ -166,12 +166,12 @@ def _cut(texts: pa.Array) -> tuple[pa.Array, Integers]:
     return words, np.searchsorted(starts, ends).astype(np.int64)
 
 
-def _vocabulary(words: pa.Array) -> tuple[pa.Array, Integers, pa.Array, Places]:
+def _build_vocabulary(words: pa.Array) -> tuple[pa.Array, Integers, pa.Array, Places]:
     """Terms, the first word of each, the words in that order, and the new number of each word.
 
     Words that are no terms are left out; their number is -1.
     """
-    terms = terms_of(words)
+    terms = find_terms(words)
     kept = len(terms) - terms.null_count
     order = pc.sort_indices(terms).slice(0, kept)  # nulls come last
     encoded = terms.take(order).dictionary_encode()
@@ -183,7 +183,7 @@ def _vocabulary(words: pa.Array) -> tuple[pa.Array, Integers, pa.Array, Places]:
     return encoded.dictionary, word_starts.astype(np.int64), words.take(order), numbers
 
 
-def _turned_around(numbers: Places, words: int) -> tuple[Integers, Places]:
+def _invert_postings(numbers: Places, words: int) -> tuple[Integers, Places]:
     """The places of each word, one word after the other, and where each word's places start."""
     at = np.flatnonzero(numbers >= 0)
     chosen = numbers[at]
@@ -197,7 +197,7 @@ def _turned_around(numbers: Places, words: int) -> tuple[Integers, Places]:
     return starts, (keys & 0xFFFFFFFF).astype(np.int32)
 
 
-def _postings(places: Places, row_starts: Integers, term_starts: Integers) -> Postings:
+def _build_postings(places: Places, row_starts: Integers, term_starts: Integers) -> Postings:
     """Rows and counts from the places of the terms, of which `term_starts` says where each starts.
 
     The places of a term are those of its words, one word after the other.

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.execution.search.hits import Integers
-from omnigraph.execution.search.memory import SearchMemory
-from omnigraph.execution.search.rows import piece_row_ids
+from omnigraph.execution.search.row_id_pieces import read_piece_row_ids
+from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.execution.search.segment import Flags, Segment, build_segment
-from omnigraph.storage.tables.handle import Table
-from omnigraph.storage.tables.search import DELETED, ColumnPiece, column_pieces, read_piece
+from omnigraph.storage.tables.search import DELETED, ColumnPiece, read_piece, split_column
+from omnigraph.storage.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,20 @@ class LiveSegment:
         return int(self.segment.lengths.sum(where=self.live))
 
 
-def live_segments(memory: SearchMemory, table: Table, column: str) -> Iterator[LiveSegment]:
+def iterate_segments(memory: SearchMemory, table: Table, column: str) -> Iterator[LiveSegment]:
     """The whole column, a piece at a time, so that a large table need not fit in memory."""
-    for piece in column_pieces(table, ["id", column]):
+    for piece in split_column(table, ["id", column]):
         segment = memory.segments.value(piece.content, partial(_read, table, column, piece))
-        row_ids = piece_row_ids(memory, table, piece)
+        row_ids = read_piece_row_ids(memory, table, piece)
         live = None if piece.deletions is None else row_ids != DELETED
         yield LiveSegment(segment, row_ids, live)
 
 
 def _read(table: Table, column: str, piece: ColumnPiece) -> Segment:
     rows = read_piece(table, piece, ["id", column])
-    return build_segment(rows.column("id").combine_chunks(), _one_array(rows.column(column)))
+    return build_segment(rows.column("id").combine_chunks(), _combine_chunks(rows.column(column)))
 
 
-def _one_array(texts: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(texts: pa.ChunkedArray) -> pa.Array:
     # In large strings, whose offsets do not run out however long the texts are.
     return texts.cast(pa.large_string()).combine_chunks()

@@ -14,26 +14,26 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.search.hits import Hits, Integers, smallest
+from omnigraph.execution.search.hits import Hits, Integers, find_smallest
 from omnigraph.execution.search.matrix import (
     Floats,
     Matrix,
-    as_matrix,
     build_matrix,
-    distances,
-    nearest_places,
+    find_nearest_places,
+    make_matrix,
+    measure_distances,
 )
-from omnigraph.execution.search.memory import SearchMemory
-from omnigraph.execution.search.rows import piece_row_ids
-from omnigraph.storage.tables.handle import ROW_ID, Table
+from omnigraph.execution.search.row_id_pieces import read_piece_row_ids
+from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.storage.tables.search import (
     DELETED,
     DISTANCE,
     ColumnPiece,
-    column_pieces,
-    nearest_rows,
+    find_nearest,
     read_piece,
+    split_column,
 )
+from omnigraph.storage.tables.table import ROW_ID, Table
 
 _BYTES_PER_ITEM = 6
 """Four for the number itself, and what stands beside it to find it faster."""
@@ -45,7 +45,7 @@ _MOST_RANKED_SHARE = 0.1
 _BATCH_BYTES = 32 << 20
 
 
-def nearest(
+def find_nearest_rows(
     memory: SearchMemory,
     table: Table,
     column: str,
@@ -65,23 +65,23 @@ def nearest(
     rows = table.count_rows()
     if keep == 0 or not rows or (among is not None and not len(among)):
         return Hits.together([])
-    pieces = column_pieces(table, [column])
+    pieces = split_column(table, [column])
     is_few = among is not None and len(among) <= max(_FEW, rows * _FEW_SHARE)
     if among is not None and is_few and not all(memory.matrices.holds(p.content) for p in pieces):
-        return _measured([_fetched(table, column, among)], column, wanted, keep)
+        return _measure_parts([_fetch_vectors(table, column, among)], column, wanted, keep)
     if sum(p.rows for p in pieces) * len(wanted) * _BYTES_PER_ITEM <= memory.matrices.limit:
-        return _in_memory(memory, table, column, pieces, wanted, among, keep)
+        return _search_in_memory(memory, table, column, pieces, wanted, among, keep)
     if keep is not None:
-        found = _ranked(table, column, wanted, among, keep, rows)
+        found = _rank_candidates(table, column, wanted, among, keep, rows)
         if found is not None:
             return found
-    return _measured(_candidates(table, column, among), column, wanted, keep)
+    return _measure_parts(_list_candidates(table, column, among), column, wanted, keep)
 
 
 # --- in memory ------------------------------------------------------------------------------------
 
 
-def _in_memory(
+def _search_in_memory(
     memory: SearchMemory,
     table: Table,
     column: str,
@@ -93,19 +93,19 @@ def _in_memory(
     parts = []
     for piece in pieces:
         matrix = memory.matrices.value(piece.content, partial(_read, table, column, piece))
-        row_ids = piece_row_ids(memory, table, piece)
+        row_ids = read_piece_row_ids(memory, table, piece)
         row_ids = row_ids if matrix.rows is None else row_ids[matrix.rows]
-        places = _places(row_ids, among, all_live=piece.deletions is None)
-        places, measured = nearest_places(matrix, places, query, keep)
+        places = _find_places(row_ids, among, all_live=piece.deletions is None)
+        places, measured = find_nearest_places(matrix, places, query, keep)
         parts.append(Hits(row_ids[places], measured))
-    return _kept(Hits.together(parts), keep)
+    return _keep_nearest(Hits.together(parts), keep)
 
 
 def _read(table: Table, column: str, piece: ColumnPiece) -> Matrix:
     return build_matrix(read_piece(table, piece, [column]).column(column).combine_chunks())
 
 
-def _places(row_ids: Integers, among: Integers | None, *, all_live: bool) -> Integers | None:
+def _find_places(row_ids: Integers, among: Integers | None, *, all_live: bool) -> Integers | None:
     """Which of the rows are candidates; None for all of them."""
     if among is not None:
         return np.flatnonzero(np.isin(row_ids, among))
@@ -115,7 +115,7 @@ def _places(row_ids: Integers, among: Integers | None, *, all_live: bool) -> Int
 # --- by the ranking of the table ------------------------------------------------------------------
 
 
-def _ranked(
+def _rank_candidates(
     table: Table, column: str, query: Floats, among: Integers | None, keep: int, rows: int
 ) -> Hits | None:
     """The best candidates among the first rows of the table's own ranking, if that says enough.
@@ -126,9 +126,9 @@ def _ranked(
     share = 1.0 if among is None else min(1.0, len(among) / rows)
     count = math.ceil(keep / share * 1.3) + 10
     while count <= max(_FEW, rows * _MOST_RANKED_SHARE):
-        first = nearest_rows(table, column, query, count)
+        first = find_nearest(table, column, query, count)
         is_all = first.num_rows < count
-        answer = _measured([_only(first, among)], column, query, keep)
+        answer = _measure_parts([_restrict_to(first, among)], column, query, keep)
         if is_all or _is_settled(answer, keep, first, len(query)):
             return answer
         count *= 4
@@ -149,41 +149,43 @@ def _is_settled(answer: Hits, keep: int, first: pa.Table, dimension: int) -> boo
 # --- by measuring every candidate -----------------------------------------------------------------
 
 
-def _candidates(table: Table, column: str, among: Integers | None) -> Iterator[pa.Table]:
+def _list_candidates(table: Table, column: str, among: Integers | None) -> Iterator[pa.Table]:
     """Every row that may be kept, a batch at a time."""
     dimension = table.schema.field(column).type.list_size
     batch_rows = max(1, _BATCH_BYTES // (4 * dimension))
     for batch in table.batches([column], with_row_id=True, batch_size=batch_rows):
-        yield _only(pa.Table.from_batches([batch]), among)
+        yield _restrict_to(pa.Table.from_batches([batch]), among)
 
 
-def _only(rows: pa.Table, among: Integers | None) -> pa.Table:
+def _restrict_to(rows: pa.Table, among: Integers | None) -> pa.Table:
     if among is None:
         return rows
-    return rows.filter(pa.array(np.isin(_row_ids(rows), among)))
+    return rows.filter(pa.array(np.isin(_get_row_ids(rows), among)))
 
 
-def _fetched(table: Table, column: str, among: Integers) -> pa.Table:
+def _fetch_vectors(table: Table, column: str, among: Integers) -> pa.Table:
     return table.take_row_ids(pa.array(among, pa.uint64()), [ROW_ID, column])
 
 
-def _measured(parts: Iterable[pa.Table], column: str, query: Floats, keep: int | None) -> Hits:
+def _measure_parts(parts: Iterable[pa.Table], column: str, query: Floats, keep: int | None) -> Hits:
     """The nearest of these rows; never many more of them are held than could still be kept."""
     found = Hits.together([])
     for part in parts:
-        rows, values = as_matrix(part.column(column).combine_chunks())
-        row_ids = _row_ids(part) if rows is None else _row_ids(part)[rows]
-        found = _kept(Hits.together([found, Hits(row_ids, distances(values, query))]), keep)
+        rows, values = make_matrix(part.column(column).combine_chunks())
+        row_ids = _get_row_ids(part) if rows is None else _get_row_ids(part)[rows]
+        found = _keep_nearest(
+            Hits.together([found, Hits(row_ids, measure_distances(values, query))]), keep
+        )
     return found
 
 
-def _row_ids(rows: pa.Table) -> Integers:
+def _get_row_ids(rows: pa.Table) -> Integers:
     ids: Integers = rows.column(ROW_ID).combine_chunks().cast(pa.int64()).to_numpy()
     return ids
 
 
-def _kept(hits: Hits, keep: int | None) -> Hits:
-    return hits if keep is None else hits.at(smallest(hits.values, keep))
+def _keep_nearest(hits: Hits, keep: int | None) -> Hits:
+    return hits if keep is None else hits.at(find_smallest(hits.values, keep))
 
 
 def _as_vector(table: Table, column: str, query: Sequence[float]) -> Floats:

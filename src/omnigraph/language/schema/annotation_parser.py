@@ -6,17 +6,17 @@ from typing import NoReturn
 
 from omnigraph.language.cursor import Cursor, SyntaxStop
 from omnigraph.language.lexer import Token, TokenKind
-from omnigraph.language.schema.ast import (
-    Annotation,
+from omnigraph.language.schema.schema_ast import (
     AnnotationArgument,
+    AnnotationDecl,
     Cardinality,
     ConstraintArgument,
     ConstraintClause,
-    Literal,
     NameRef,
     RangeBounds,
+    SchemaLiteral,
 )
-from omnigraph.language.schema.type_parser import unsigned
+from omnigraph.language.schema.type_parser import parse_unsigned
 
 CONSTRAINT_WORDS = frozenset({"key", "unique", "index", "range", "check"})
 _NUMBERS = (TokenKind.INTEGER, TokenKind.FLOAT)
@@ -24,7 +24,7 @@ MAX_CARDINALITY = 2**32 - 1
 _TRUTH_WORDS = ("true", "false")
 
 
-def at_constraint(cursor: Cursor) -> bool:
+def is_at_constraint(cursor: Cursor) -> bool:
     """Whether `@key(` and the like stand here: with parentheses they are always constraints."""
     return cursor.at_symbol("@") and is_constraint(cursor.peek(1), cursor.peek(2))
 
@@ -38,31 +38,31 @@ def is_constraint(word: Token, following: Token) -> bool:
     )
 
 
-def parse_annotations(cursor: Cursor) -> tuple[Annotation, ...]:
+def parse_annotations(cursor: Cursor) -> tuple[AnnotationDecl, ...]:
     """The annotations from here to the next constraint, or to whatever is not one."""
     annotations = []
-    while cursor.at_symbol("@") and not at_constraint(cursor):
+    while cursor.at_symbol("@") and not is_at_constraint(cursor):
         annotations.append(parse_annotation(cursor))
     return tuple(annotations)
 
 
-def parse_annotation(cursor: Cursor) -> Annotation:
+def parse_annotation(cursor: Cursor) -> AnnotationDecl:
     start = cursor.expect_symbol("@").span
-    name = _annotation_name(cursor)
+    name = _parse_annotation_name(cursor)
     if name == "card":
         _refuse_misplaced_card(cursor, start.start)
-        return Annotation(name)
+        return AnnotationDecl(name)
     argument: AnnotationArgument | None = None
-    keywords: list[tuple[str, Literal]] = []
+    keywords: list[tuple[str, SchemaLiteral]] = []
     if cursor.accept_symbol("("):
-        argument = _first_argument(cursor)
+        argument = _parse_first_argument(cursor)
         while cursor.accept_symbol(","):
-            _more_arguments(cursor, keywords)
+            _parse_more_arguments(cursor, keywords)
         cursor.expect_symbol(")", f"after the arguments of `@{name}`")
-    return Annotation(name, argument, tuple(keywords), start.to(cursor.previous.span))
+    return AnnotationDecl(name, argument, tuple(keywords), start.to(cursor.previous.span))
 
 
-def _annotation_name(cursor: Cursor) -> str:
+def _parse_annotation_name(cursor: Cursor) -> str:
     token = cursor.token
     if token.kind is TokenKind.TYPE_NAME:
         hint = f"write `@{token.value[:1].lower()}{token.value[1:40]}`"
@@ -79,7 +79,7 @@ def _refuse_misplaced_card(cursor: Cursor, start: int) -> None:
     cursor.accept_symbol(")")
 
 
-def _first_argument(cursor: Cursor) -> AnnotationArgument | None:
+def _parse_first_argument(cursor: Cursor) -> AnnotationArgument | None:
     if cursor.at_symbol(")"):
         cursor.report(
             "P144",
@@ -88,20 +88,20 @@ def _first_argument(cursor: Cursor) -> AnnotationArgument | None:
             hint="without a value it has no parentheses",
         )
         return None
-    if _at_keyword(cursor):
+    if _is_at_keyword(cursor):
         message = "the first value of an annotation stands without a name"
         cursor.report("P144", message, cursor.token.span)
-        _keyword(cursor)
+        _parse_keyword(cursor)
         return None
-    return _value(cursor)
+    return _parse_value(cursor)
 
 
-def _more_arguments(cursor: Cursor, keywords: list[tuple[str, Literal]]) -> None:
-    if _at_keyword(cursor):
-        keywords.append(_keyword(cursor))
+def _parse_more_arguments(cursor: Cursor, keywords: list[tuple[str, SchemaLiteral]]) -> None:
+    if _is_at_keyword(cursor):
+        keywords.append(_parse_keyword(cursor))
         return
     start = cursor.token.span
-    _value(cursor)
+    _parse_value(cursor)
     cursor.report(
         "P144",
         "only the first value of an annotation stands without a name",
@@ -110,7 +110,7 @@ def _more_arguments(cursor: Cursor, keywords: list[tuple[str, Literal]]) -> None
     )
 
 
-def _at_keyword(cursor: Cursor) -> bool:
+def _is_at_keyword(cursor: Cursor) -> bool:
     following = cursor.peek()
     return (
         cursor.token.kind is TokenKind.NAME
@@ -119,19 +119,19 @@ def _at_keyword(cursor: Cursor) -> bool:
     )
 
 
-def _keyword(cursor: Cursor) -> tuple[str, Literal]:
+def _parse_keyword(cursor: Cursor) -> tuple[str, SchemaLiteral]:
     """`name=literal`; the span of the literal covers the name too, which has no other place."""
     name = cursor.advance()
     cursor.expect_symbol("=")
-    literal = _literal(cursor)
+    literal = _parse_literal(cursor)
     if literal is None:
         cursor.fail("expected a string, a number, `true` or `false`")
     whole = name.span.to(cursor.previous.span)
-    return name.value, Literal(literal.kind, literal.text, whole)
+    return name.value, SchemaLiteral(literal.kind, literal.text, whole)
 
 
-def _value(cursor: Cursor) -> AnnotationArgument:
-    literal = _literal(cursor)
+def _parse_value(cursor: Cursor) -> AnnotationArgument:
+    literal = _parse_literal(cursor)
     if literal is not None:
         return literal
     token = cursor.token
@@ -143,19 +143,19 @@ def _value(cursor: Cursor) -> AnnotationArgument:
     return NameRef(token.value, token.span)
 
 
-def _literal(cursor: Cursor) -> Literal | None:
+def _parse_literal(cursor: Cursor) -> SchemaLiteral | None:
     """The literal that stands here, or None without having read anything."""
     token = cursor.token
     if token.kind is TokenKind.STRING:
         cursor.advance()
-        return Literal("string", token.value, token.span)
+        return SchemaLiteral("string", token.value, token.span)
     if token.kind is TokenKind.NAME and token.value in _TRUTH_WORDS:
         cursor.advance()
-        return Literal("bool", token.value, token.span)
+        return SchemaLiteral("bool", token.value, token.span)
     return _number(cursor)
 
 
-def _number(cursor: Cursor) -> Literal | None:
+def _number(cursor: Cursor) -> SchemaLiteral | None:
     first, sign = cursor.token, ""
     if cursor.at_symbol("-") and cursor.touches_next() and cursor.peek().kind in _NUMBERS:
         cursor.advance()
@@ -164,7 +164,7 @@ def _number(cursor: Cursor) -> Literal | None:
         return None
     token = cursor.advance()
     kind = "integer" if token.kind is TokenKind.INTEGER else "float"
-    return Literal(kind, sign + token.value, first.span.to(token.span))
+    return SchemaLiteral(kind, sign + token.value, first.span.to(token.span))
 
 
 # --- constraints ---------------------------------------------------------------------------------
@@ -175,25 +175,25 @@ def parse_constraint(cursor: Cursor) -> ConstraintClause:
     start = cursor.expect_symbol("@").span
     kind = cursor.expect(TokenKind.NAME, "the name of a constraint").value
     cursor.expect_symbol("(")
-    arguments = [_constraint_argument(cursor)]
+    arguments = [_parse_constraint_argument(cursor)]
     while cursor.accept_symbol(","):
-        arguments.append(_constraint_argument(cursor))
+        arguments.append(_parse_constraint_argument(cursor))
     cursor.expect_symbol(")", f"after the arguments of `@{kind}`")
     return ConstraintClause(kind, tuple(arguments), start.to(cursor.previous.span))
 
 
-def _constraint_argument(cursor: Cursor) -> ConstraintArgument:
+def _parse_constraint_argument(cursor: Cursor) -> ConstraintArgument:
     if cursor.at_symbol(".."):
-        return _bounds(cursor, None)
-    literal = _literal(cursor)
+        return _parse_bounds(cursor, None)
+    literal = _parse_literal(cursor)
     if literal is None:
-        return _member_name(cursor)
+        return _parse_member_name(cursor)
     if literal.kind in ("integer", "float") and cursor.at_symbol(".."):
-        return _bounds(cursor, literal)
+        return _parse_bounds(cursor, literal)
     return literal
 
 
-def _bounds(cursor: Cursor, low: Literal | None) -> RangeBounds:
+def _parse_bounds(cursor: Cursor, low: SchemaLiteral | None) -> RangeBounds:
     dots = cursor.expect_symbol("..")
     high = _number(cursor)
     if high is None and low is None:
@@ -210,7 +210,7 @@ def _bounds(cursor: Cursor, low: Literal | None) -> RangeBounds:
     )
 
 
-def _member_name(cursor: Cursor) -> NameRef:
+def _parse_member_name(cursor: Cursor) -> NameRef:
     if cursor.token.kind is not TokenKind.NAME:
         cursor.fail("expected a property name, a range or a literal")
     token = cursor.advance()
@@ -228,13 +228,13 @@ def parse_cardinality(cursor: Cursor) -> Cardinality | None:
     start = cursor.advance().span
     cursor.advance()
     cursor.expect_symbol("(", "after `@card`")
-    minimum = _minimum(cursor)
-    maximum = _maximum(cursor)
+    minimum = _parse_minimum(cursor)
+    maximum = _parse_maximum(cursor)
     cursor.expect_symbol(")", "after the bounds of `@card`")
     return Cardinality(minimum, maximum, start.to(cursor.previous.span))
 
 
-def _minimum(cursor: Cursor) -> int:
+def _parse_minimum(cursor: Cursor) -> int:
     if cursor.token.kind is not TokenKind.INTEGER:
         _refuse_bound(cursor, "a cardinality starts with the lower bound", "`@card(0..1)`")
     lower = cursor.advance()
@@ -242,20 +242,20 @@ def _minimum(cursor: Cursor) -> int:
         exactly = lower.value[:10]
         hint = f"exactly {exactly} is `@card({exactly}..{exactly})`"
         _refuse_bound(cursor, "expected `..` after the lower bound", hint)
-    return _bound(cursor, lower)
+    return _parse_bound(cursor, lower)
 
 
-def _maximum(cursor: Cursor) -> int | None:
+def _parse_maximum(cursor: Cursor) -> int | None:
     if cursor.token.kind is TokenKind.INTEGER:
-        return _bound(cursor, cursor.advance())
+        return _parse_bound(cursor, cursor.advance())
     if not cursor.at_symbol(")"):
         hint = "leave out the upper bound if there is none: `@card(0..)`"
         _refuse_bound(cursor, "an upper bound is a number", hint)
     return None
 
 
-def _bound(cursor: Cursor, token: Token) -> int:
-    value = unsigned(token, MAX_CARDINALITY)
+def _parse_bound(cursor: Cursor, token: Token) -> int:
+    value = parse_unsigned(token, MAX_CARDINALITY)
     if value is None:
         message = f"cardinality bound exceeds maximum supported {MAX_CARDINALITY}"
         cursor.report("P138", message, token.span)

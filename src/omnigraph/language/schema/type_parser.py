@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from omnigraph.language.cursor import Cursor, SyntaxStop, closest
+from omnigraph.language.cursor import Cursor, SyntaxStop, suggest_closest
 from omnigraph.language.lexer import Token, TokenKind
 from omnigraph.language.source import Span
 from omnigraph.types.property import MAX_VECTOR_DIMENSION, PropertyType, Scalar
@@ -21,13 +21,13 @@ _TYPE_WORDS = (*_SCALARS, "enum")
 def parse_type(cursor: Cursor) -> tuple[PropertyType, Span]:
     """The type that starts here, and where it stands."""
     start = cursor.token.span
-    core = _list(cursor) if cursor.at_symbol("[") else _core(cursor)
+    core = _list(cursor) if cursor.at_symbol("[") else _parse_core(cursor)
     if cursor.accept_symbol("?"):
         core = core.optional()
     return core, start.to(cursor.previous.span)
 
 
-def unsigned(token: Token, limit: int) -> int | None:
+def parse_unsigned(token: Token, limit: int) -> int | None:
     """The value of an integer token, or None if it is above `limit`."""
     digits = token.value.lstrip("0") or "0"
     # Compared by length first: Python refuses to read a number of thousands of digits.
@@ -36,19 +36,19 @@ def unsigned(token: Token, limit: int) -> int | None:
     return int(digits)
 
 
-def _core(cursor: Cursor) -> PropertyType:
+def _parse_core(cursor: Cursor) -> PropertyType:
     token = cursor.token
-    if cursor.at_word("enum") and _before(cursor, "("):
-        return _enum(cursor)
+    if cursor.at_word("enum") and _parse_before(cursor, "("):
+        return _parse_enum(cursor)
     if cursor.at(TokenKind.TYPE_NAME, Scalar.VECTOR):
-        return _vector(cursor)
+        return _parse_vector(cursor)
     if token.kind is not TokenKind.TYPE_NAME or token.value not in _SCALARS:
         _refuse_type(cursor)
     cursor.advance()
     return PropertyType(_SCALARS[token.value])
 
 
-def _before(cursor: Cursor, symbol: str) -> bool:
+def _parse_before(cursor: Cursor, symbol: str) -> bool:
     following = cursor.peek()
     return following.kind is TokenKind.SYMBOL and following.value == symbol
 
@@ -56,7 +56,7 @@ def _before(cursor: Cursor, symbol: str) -> bool:
 def _refuse_type(cursor: Cursor) -> NoReturn:
     token = cursor.token
     is_word = token.kind in (TokenKind.TYPE_NAME, TokenKind.NAME)
-    if is_word and not _before(cursor, ":"):
+    if is_word and not _parse_before(cursor, ":"):
         _refuse_unknown(cursor)
     cursor.fail("expected a type", hint="such as `String`, `I64?`, `[String]` or `enum(a, b)`")
 
@@ -69,7 +69,7 @@ def _refuse_unknown(cursor: Cursor) -> NoReturn:
     elif len(token.value) <= 40:
         by_case = {word.lower(): word for word in _TYPE_WORDS}
         same = by_case.get(token.value.lower())
-        hint = f"did you mean `{same}`?" if same else closest(token.value, _TYPE_WORDS)
+        hint = f"did you mean `{same}`?" if same else suggest_closest(token.value, _TYPE_WORDS)
     cursor.report("P131", f"unknown type {token.describe()}", token.span, hint=hint)
     raise SyntaxStop
 
@@ -80,7 +80,7 @@ def _list(cursor: Cursor) -> PropertyType:
     if cursor.at_symbol("["):
         cursor.report("P135", "list of lists is not supported", start)
         raise SyntaxStop
-    member = _core(cursor)
+    member = _parse_core(cursor)
     span = start.to(cursor.previous.span)
     if not member.is_plain_scalar or member.is_enum:
         word = "enum" if member.is_enum else str(member.scalar)
@@ -96,12 +96,12 @@ def _list(cursor: Cursor) -> PropertyType:
     return PropertyType(member.scalar, is_list=True)
 
 
-def _enum(cursor: Cursor) -> PropertyType:
+def _parse_enum(cursor: Cursor) -> PropertyType:
     cursor.advance()
     cursor.expect_symbol("(")
     values: set[str] = set()
     while True:
-        value, span = _enum_value(cursor)
+        value, span = _parse_enum_value(cursor)
         if value in values:
             cursor.report("P132", f"enum has duplicate values: '{value}'", span)
         values.add(value)
@@ -111,7 +111,7 @@ def _enum(cursor: Cursor) -> PropertyType:
     return PropertyType(Scalar.STRING, enum_values=tuple(sorted(values)))
 
 
-def _enum_value(cursor: Cursor) -> tuple[str, Span]:
+def _parse_enum_value(cursor: Cursor) -> tuple[str, Span]:
     """One value, which may run over several tokens: `low-fi`, `3d`, `-1`, `2024-06`."""
     first = cursor.token
     pieces: list[str] = []
@@ -130,11 +130,11 @@ def _enum_value(cursor: Cursor) -> tuple[str, Span]:
     return value, span
 
 
-def _vector(cursor: Cursor) -> PropertyType:
+def _parse_vector(cursor: Cursor) -> PropertyType:
     cursor.advance()
     cursor.expect_symbol("(", "and the number of dimensions after `Vector`")
     token = cursor.expect(TokenKind.INTEGER, "the number of dimensions")
-    dimension = unsigned(token, MAX_VECTOR_DIMENSION)
+    dimension = parse_unsigned(token, MAX_VECTOR_DIMENSION)
     if dimension == 0:
         cursor.report("P133", "Vector dimension must be greater than zero", token.span)
     if dimension is None:

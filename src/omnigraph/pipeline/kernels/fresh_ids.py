@@ -15,7 +15,7 @@ _COUNTED_CHARACTERS = 8
 _ALPHABET = np.frombuffer(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", np.uint8)
 
 
-def fresh_ids(count: int) -> pa.Array:
+def mint_ids(count: int) -> pa.Array:
     """`count` ids in increasing order that nobody else has, as one column."""
     milliseconds = time.time_ns() // 1_000_000
     # The top bit of the counted part stays clear, so that counting never carries over.

@@ -17,7 +17,7 @@ _SHIFT = np.uint64(33)
 _MIXERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 
 
-def string_hashes(keys: pa.Array) -> Hashes:
+def hash_strings(keys: pa.Array) -> Hashes:
     """A number for each string; NULL counts as the empty string."""
     binary = keys.cast(pa.large_binary()).fill_null(b"")
     if not len(binary):
@@ -29,18 +29,18 @@ def string_hashes(keys: pa.Array) -> Hashes:
     starts = offsets[:-1] - offsets[0]
     places = np.arange(len(data)) - np.repeat(starts, lengths)
     # A polynomial of the bytes, all of them at once; overflow wraps, and is meant to.
-    terms = (data.astype(np.uint64) + np.uint64(1)) * _powers(int(lengths.max()))[places]
+    terms = (data.astype(np.uint64) + np.uint64(1)) * _compute_powers(int(lengths.max()))[places]
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-    return _mixed(sums[starts + lengths] - sums[starts])
+    return _mix_hashes(sums[starts + lengths] - sums[starts])
 
 
-def _powers(count: int) -> Hashes:
+def _compute_powers(count: int) -> Hashes:
     factors = np.full(max(1, count), _MULTIPLIER, np.uint64)
     factors[0] = 1
     return np.cumprod(factors, dtype=np.uint64)
 
 
-def _mixed(hashes: Hashes) -> Hashes:
+def _mix_hashes(hashes: Hashes) -> Hashes:
     """Every bit of the sum in every bit of the result."""
     for mixer in _MIXERS:
         hashes = (hashes ^ (hashes >> _SHIFT)) * mixer

@@ -12,7 +12,7 @@ BLOCK_BYTES = 32 << 20
 _STEP_BYTES = 1 << 16
 
 
-def lines_between(stream: BinaryIO, start: int, end: int, longest: int) -> bytes:
+def read_lines_between(stream: BinaryIO, start: int, end: int, longest: int) -> bytes:
     """The lines that start in this range; the last one is read to its end."""
     stream.seek(max(0, start - 1))
     data = stream.read(end - max(0, start - 1))
@@ -34,7 +34,7 @@ def lines_between(stream: BinaryIO, start: int, end: int, longest: int) -> bytes
     return b"".join(pieces)
 
 
-def stream_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[bytes, bool]]:
+def read_line_blocks(stream: BinaryIO, longest: int) -> Iterator[tuple[bytes, bool]]:
     """Blocks of whole lines from a stream that cannot be cut, and whether they start it."""
     begun, is_start = bytearray(), True
     while block := stream.read(BLOCK_BYTES):

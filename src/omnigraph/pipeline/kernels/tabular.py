@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, RowProblem
-from omnigraph.execution.load import type_spec
+from omnigraph.execution.load_input import build_type_spec
 from omnigraph.pipeline.inputs import ColumnMapping
-from omnigraph.types.arrow import arrow_type
+from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.from_arrow import Converted, convert_array
-from omnigraph.types.from_json import convert_column, required_errors
+from omnigraph.types.from_json import convert_column, find_required_errors
 from omnigraph.types.jsonl import ParsedLines, TypedRows
-from omnigraph.types.jsonl_examine import bad_value, missing_value
-from omnigraph.types.jsonl_types import PropertySpec, ReadOptions
+from omnigraph.types.jsonl_examine import make_bad_value, make_missing_value
+from omnigraph.types.jsonl_types import LineOptions, PropertySpec
 from omnigraph.types.problems import ProblemCode
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 
@@ -57,12 +57,12 @@ def resolve_columns(
     return chosen
 
 
-def table_rows(
+def convert_table_rows(
     type_: NodeType | EdgeType,
     rows: pa.Table | pa.RecordBatch,
     chosen: dict[str, str],
     first_line: int,
-    options: ReadOptions,
+    options: LineOptions,
     *,
     is_text: bool = False,
 ) -> ParsedLines:
@@ -72,25 +72,27 @@ def table_rows(
     """
     count = rows.num_rows
     problems: list[tuple[int, RowProblem]] = []
-    columns = _structural(type_, rows, chosen, problems)
+    columns = _convert_structural(type_, rows, chosen, problems)
     presence: dict[str, pa.Array] = {}
-    for wanted in type_spec(type_).properties:
+    for wanted in build_type_spec(type_).properties:
         given = wanted.name in chosen
-        values = _column(rows, chosen[wanted.name]) if given else None
-        columns[wanted.name] = _property(wanted, values, count, problems, options, is_text=is_text)
+        values = _convert_column(rows, chosen[wanted.name]) if given else None
+        columns[wanted.name] = _convert_property(
+            wanted, values, count, problems, options, is_text=is_text
+        )
         presence[wanted.name] = pa.array(np.full(count, given))
     lines = pa.array(np.arange(first_line, first_line + count, dtype=np.int64))
-    return _kept(type_, columns, presence, lines, problems, count, options)
+    return _keep_rows(type_, columns, presence, lines, problems, count, options)
 
 
-def _kept(
+def _keep_rows(
     type_: NodeType | EdgeType,
     columns: dict[str, pa.Array],
     presence: dict[str, pa.Array],
     lines: pa.Array,
     problems: list[tuple[int, RowProblem]],
     count: int,
-    options: ReadOptions,
+    options: LineOptions,
 ) -> ParsedLines:
     table = pa.table(columns)
     given = pa.table(presence) if presence else None
@@ -105,13 +107,13 @@ def _kept(
         keep = pa.array(flags)
         table, lines = table.filter(keep), lines.filter(keep)
         given = given.filter(keep) if given is not None else None
-    typed = TypedRows(type_spec(type_), table, pa.chunked_array([lines]), given)
+    typed = TypedRows(build_type_spec(type_), table, pa.chunked_array([lines]), given)
     counts = Counter((p.type_key, p.code) for p in located)
     rows = {type_.table_key: typed} if table.num_rows else {}
     return ParsedLines(rows, count, tuple(located[: options.max_problems]), dict(counts))
 
 
-def _structural(
+def _convert_structural(
     type_: NodeType | EdgeType,
     rows: pa.Table | pa.RecordBatch,
     chosen: dict[str, str],
@@ -123,7 +125,7 @@ def _structural(
         if name not in chosen:
             columns[name] = pa.nulls(rows.num_rows, pa.string())
             continue
-        converted = convert_array(_column(rows, chosen[name]), PropertyType(Scalar.STRING))
+        converted = convert_array(_convert_column(rows, chosen[name]), PropertyType(Scalar.STRING))
         shown = {"src": "from", "dst": "to"}.get(name, name)
         for row, _ in converted.errors:
             reason = f"'{shown}' must be a string"
@@ -139,65 +141,65 @@ def _structural(
     return columns
 
 
-def _column(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
+def _convert_column(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
     found = rows.column(name)
     if isinstance(found, pa.ChunkedArray):
         return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
     return found
 
 
-def _property(
+def _convert_property(
     wanted: PropertySpec,
     values: pa.Array | None,
     count: int,
     problems: list[tuple[int, RowProblem]],
-    options: ReadOptions,
+    options: LineOptions,
     *,
     is_text: bool,
 ) -> pa.Array:
     if values is None:
-        array = pa.nulls(count, arrow_type(wanted.type))
+        array = pa.nulls(count, to_arrow_type(wanted.type))
         if wanted.type.nullable or wanted.has_default or options.partial:
             return array
-        problems += [(row, missing_value(wanted)) for row in range(count)]
+        problems += [(row, make_missing_value(wanted)) for row in range(count)]
         return array
-    converted = from_text(values, wanted.type) if is_text else convert_array(values, wanted.type)
+    converted = parse_texts(values, wanted.type) if is_text else convert_array(values, wanted.type)
     wrong = dict(converted.errors)
-    problems += [(row, bad_value(reason, wanted)) for row, reason in wrong.items()]
-    lacking = required_errors(converted.array, wanted.name, wanted.type)
-    problems += [(row, missing_value(wanted)) for row, _ in lacking if row not in wrong]
+    problems += [(row, make_bad_value(reason, wanted)) for row, reason in wrong.items()]
+    lacking = find_required_errors(converted.array, wanted.name, wanted.type)
+    problems += [(row, make_missing_value(wanted)) for row, _ in lacking if row not in wrong]
     return converted.array
 
 
-def from_text(values: pa.Array, wanted: PropertyType) -> Converted:
+def parse_texts(values: pa.Array, wanted: PropertyType) -> Converted:
     """Texts as the column of a property type: numbers and truth values are read from them."""
     if wanted.is_list or wanted.is_vector:
         return _from_json_text(values, wanted)
     if wanted.scalar is Scalar.BOOL:
-        return _booleans(values, wanted)
+        return _parse_booleans(values, wanted)
     if wanted.scalar in INTEGERS | FLOATS:
-        return _numbers(values, wanted)
+        return _parse_numbers(values, wanted)
     return convert_array(values, wanted)
 
 
-def _booleans(values: pa.Array, wanted: PropertyType) -> Converted:
+def _parse_booleans(values: pa.Array, wanted: PropertyType) -> Converted:
     words = pc.utf8_lower(values)
     known = pc.or_(pc.equal(words, "true"), pc.equal(words, "false"))
     wrong = pc.invert(pc.fill_null(known, True))
     array = pc.if_else(pc.fill_null(known, False), pc.equal(words, "true"), None)
-    return Converted(array.cast(pa.bool_()), _text_errors(values, wrong, wanted))
+    return Converted(array.cast(pa.bool_()), _find_text_errors(values, wrong, wanted))
 
 
-def _numbers(values: pa.Array, wanted: PropertyType) -> Converted:
-    target = arrow_type(wanted)
+def _parse_numbers(values: pa.Array, wanted: PropertyType) -> Converted:
+    target = to_arrow_type(wanted)
     try:
         numbers = values.cast(pa.float64() if wanted.scalar in FLOATS else target)
     except pa.ArrowInvalid:
-        return _one_by_one(values, wanted)
+        return _convert_one_by_one(values, wanted)
     return convert_array(numbers, wanted)
 
 
-def _one_by_one(values: pa.Array, wanted: PropertyType) -> Converted:
+def _convert_one_by_one(values: pa.Array, wanted: PropertyType) -> Converted:
     parsed: list[object] = []
     unread: list[tuple[int, str]] = []
     for row, text in enumerate(values.to_pylist()):
@@ -231,7 +233,7 @@ def _from_json_text(values: pa.Array, wanted: PropertyType) -> Converted:
     return Converted(converted.array, tuple(sorted([*unread, *converted.errors])))
 
 
-def _text_errors(
+def _find_text_errors(
     values: pa.Array, wrong: pa.Array, wanted: PropertyType
 ) -> tuple[tuple[int, str], ...]:
     expected = wanted.display(nullable=False)

@@ -53,7 +53,7 @@ class Frame:
 
 
 @dataclass
-class Names:
+class ColumnNames:
     """Gives every column a name of its own, so that no join is ambiguous."""
 
     _numbers: Callable[[], int] = field(default_factory=lambda: count().__next__)
@@ -62,12 +62,12 @@ class Names:
         return f"c{self._numbers()}"
 
 
-def broadcast(data: DataFrame, most: float) -> DataFrame:
+def mark_broadcast(data: DataFrame, most: float) -> DataFrame:
     """The frame, marked to be sent to every executor if it is small."""
     return F.broadcast(data) if most <= SMALL_ROWS else data
 
 
-def all_of(conditions: Iterable[SparkColumn]) -> SparkColumn:
+def conjoin(conditions: Iterable[SparkColumn]) -> SparkColumn:
     found = F.lit(True)
     for condition in conditions:
         found = found & condition

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.execution.predicates import Scope, keeps
-from omnigraph.execution.read.resolve import Given, map_operands, scalar_type
+from omnigraph.execution.predicates import RowScope, evaluate_mask
+from omnigraph.execution.read.fixed_operands import Given, get_scalar_type, map_operands
 from omnigraph.pipeline.query.frame import HOPS, ID, TYPE, Held, Slot
-from omnigraph.pipeline.spark_columns import from_spark, to_spark
+from omnigraph.pipeline.spark_columns import convert_from_spark, convert_to_spark
 from omnigraph.pipeline.table_scan import TableScan, scan_rows
 from omnigraph.plan.expressions import (
     EntityId,
@@ -60,17 +60,17 @@ def read_task(task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _read_part(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     type_name = part.scan.type_.name
     for batch in scan_rows(part.scan, part.fragments):
-        rows = _without_loops(batch) if part.skips_loops else batch
+        rows = _drop_loops(batch) if part.skips_loops else batch
         arrays = [
             pa.repeat(pa.scalar(type_name), rows.num_rows)
             if name == TYPE_NAME
-            else to_spark(rows.column(name), field.type)
+            else convert_to_spark(rows.column(name), field.type)
             for name, field in zip(part.outputs, schema, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _without_loops(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _drop_loops(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.filter(pa.compute.not_equal(batch.column("src"), batch.column("dst")))
 
 
@@ -88,28 +88,28 @@ def filter_rows(spec: RowFilter, batches: Iterable[pa.RecordBatch]) -> Iterator[
     for batch in batches:
         kept = batch
         for predicate in spec.predicates:
-            scope = _scope(spec, kept)
-            kept = kept.filter(keeps(map_operands(predicate, _as_property), scope))
+            scope = _make_scope(spec, kept)
+            kept = kept.filter(evaluate_mask(map_operands(predicate, _as_property), scope))
         if kept.num_rows:
             yield kept
 
 
-def _scope(spec: RowFilter, batch: pa.RecordBatch) -> Scope:
+def _make_scope(spec: RowFilter, batch: pa.RecordBatch) -> RowScope:
     def column(variable: str, name: str) -> pa.Array:
         held = spec.slots[variable, ID if name == "id" else name]
-        return from_spark(batch.column(held.column), held.kind)
+        return convert_from_spark(batch.column(held.column), held.kind)
 
-    return Scope(batch.num_rows, column, spec.given.parameters, spec.given.now)
+    return RowScope(batch.num_rows, column, spec.given.parameters, spec.given.now)
 
 
 def _as_property(operand: Operand) -> Operand:
     """What is a column here, under the name it has here."""
     match operand:
         case TypeNameValue():
-            return PropertyValue(operand.variable, TYPE, scalar_type(operand))
+            return PropertyValue(operand.variable, TYPE, get_scalar_type(operand))
         case HopCount():
-            return PropertyValue(operand.variable, HOPS, scalar_type(operand))
+            return PropertyValue(operand.variable, HOPS, get_scalar_type(operand))
         case EntityId():
-            return PropertyValue(operand.variable, ID, scalar_type(operand))
+            return PropertyValue(operand.variable, ID, get_scalar_type(operand))
         case _:
             return operand

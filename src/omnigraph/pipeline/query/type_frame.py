@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.execution.physical import logical_schema
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.pipeline.query.kernels import Part, ScanTask
-from omnigraph.pipeline.query.scan import read_in_tasks
-from omnigraph.pipeline.table_scan import partition
+from omnigraph.pipeline.query.spark_scan import read_in_tasks
+from omnigraph.pipeline.table_scan import plan_partitions
 from omnigraph.pipeline.tasks import allow_missing_pandas
 from omnigraph.pipeline.type_scan import choose_columns, scan_type
 from omnigraph.storage.snapshot import Snapshot
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def type_frame(
+def build_type_frame(
     session: SparkSession,
     snapshot: Snapshot,
     catalog: Catalog,
@@ -41,6 +41,6 @@ def type_frame(
                 ),
             )
         )
-        for group in partition(scan.table)
+        for group in plan_partitions(scan.table)
     ]
-    return read_in_tasks(session, tasks, choose_columns(logical_schema(type_), columns))
+    return read_in_tasks(session, tasks, choose_columns(build_logical_schema(type_), columns))

@@ -39,36 +39,36 @@ def order_clauses(node: Node, estimator: Estimator) -> Node:
     can, because they only remove rows. Parts without a connection are multiplied.
     """
     if isinstance(node, Match):
-        return lower(node.pattern, None, estimator)
+        return lower_pattern(node.pattern, None, estimator)
     return map_children(node, lambda child: order_clauses(child, estimator))
 
 
-def lower(pattern: Pattern, base: Node | None, estimator: Estimator) -> Node:
+def lower_pattern(pattern: Pattern, base: Node | None, estimator: Estimator) -> Node:
     """The rows of `pattern`, starting from `base` when it continues the rows around it."""
     builder = _Builder(pattern, estimator)
     tree = builder.build(base)
     introduced = set(pattern.outer) | builder.bound
     for optional in pattern.optionals:
-        inner = lower(optional, OuterRows(tuple(sorted(optional.outer))), estimator)
-        fresh = tuple(sorted(variables_of_pattern(optional) - introduced))
+        inner = lower_pattern(optional, OuterRows(tuple(sorted(optional.outer))), estimator)
+        fresh = tuple(sorted(list_pattern_variables(optional) - introduced))
         introduced |= set(fresh)
         tree = OptionalJoin(tree, inner, fresh)
     for predicate in pattern.filters:
         tree = FilterRows(tree, predicate)
     for negation in pattern.negations:
-        inner = lower(negation, OuterRows(tuple(sorted(negation.outer))), estimator)
+        inner = lower_pattern(negation, OuterRows(tuple(sorted(negation.outer))), estimator)
         tree = AntiJoin(tree, inner)
     return tree
 
 
-def variables_of_pattern(pattern: Pattern) -> set[str]:
+def list_pattern_variables(pattern: Pattern) -> set[str]:
     """Every node, edge and hop variable of a pattern, those of optional parts included."""
     found = {n.variable for n in pattern.nodes}
     for edge in pattern.edges:
         names = (edge.source, edge.target, edge.edge_variable, edge.hop_variable)
         found |= {name for name in names if name is not None}
     for optional in pattern.optionals:
-        found |= variables_of_pattern(optional)
+        found |= list_pattern_variables(optional)
     return found
 
 
@@ -81,7 +81,7 @@ class _Builder:
 
     def __post_init__(self) -> None:
         self.nodes = {n.variable: n for n in self.pattern.nodes}
-        self.asked_from = asked_from(self.pattern)
+        self.asked_from = map_asked_sources(self.pattern)
         self.left = list(self.pattern.edges)
 
     def build(self, base: Node | None) -> Node:
@@ -89,7 +89,7 @@ class _Builder:
         if base is not None:
             self.bound = set(self.pattern.outer)
             tree = self._grow(base)
-        while (root := self._next_root()) is not None:
+        while (root := self._choose_next_root()) is not None:
             self.bound.add(root.variable)
             part = self._grow(NodeScan(root.variable, root.types, root.filters))
             tree = part if tree is None else CrossJoin(tree, part)
@@ -104,7 +104,7 @@ class _Builder:
                     tree = FilterRows(tree, predicate)
         return tree
 
-    def _next_root(self) -> PatternNode | None:
+    def _choose_next_root(self) -> PatternNode | None:
         """The cheapest variable to start the next part from; ties go to the first written."""
         waiting = [n for n in self.pattern.nodes if n.variable not in self.bound]
         if not waiting:
@@ -113,22 +113,22 @@ class _Builder:
 
     def _grow(self, tree: Node) -> Node:
         """Follow every traversal that can be reached, the cheapest one first."""
-        here, rows = produced_by(tree), self.estimator.rows(tree)
+        here, rows = list_produced_variables(tree), self.estimator.rows(tree)
         # Within a part that is multiplied later, a traversal to a variable of another part
         # cannot run yet; `_close_remaining` picks it up.
         while reachable := [edge for edge in self.left if self._is_reachable(edge, here)]:
-            expand, chosen = self._cheapest(tree, rows, reachable)
-            tree, rows = expand, self.estimator.expanded(expand, rows)
+            expand, chosen = self._choose_cheapest(tree, rows, reachable)
+            tree, rows = expand, self.estimator.estimate_expanded(expand, rows)
             self.left.remove(chosen)
             here |= {chosen.source, chosen.target}
             self.bound |= here
         return tree
 
-    def _cheapest(
+    def _choose_cheapest(
         self, tree: Node, rows: float, edges: Iterable[PatternEdge]
     ) -> tuple[Expand, PatternEdge]:
         expanded = [(self._expand(tree, edge), edge) for edge in edges]
-        return min(expanded, key=lambda pair: self._cost(pair[0], rows))
+        return min(expanded, key=lambda pair: self._estimate_cost(pair[0], rows))
 
     def _is_reachable(self, edge: PatternEdge, here: set[str]) -> bool:
         """Whether an end is here and neither belongs to another part."""
@@ -141,8 +141,8 @@ class _Builder:
         self.left = []
         return tree
 
-    def _cost(self, expand: Expand, reached: float) -> tuple[int, float]:
-        return (0 if expand.closes else 1, self.estimator.expanded(expand, reached))
+    def _estimate_cost(self, expand: Expand, reached: float) -> tuple[int, float]:
+        return (0 if expand.closes else 1, self.estimator.estimate_expanded(expand, reached))
 
     def _expand(self, tree: Node, edge: PatternEdge) -> Expand:
         forward = edge.source in self.bound
@@ -153,7 +153,7 @@ class _Builder:
             child=tree,
             source=source,
             target=target,
-            steps=edge.steps if forward else reversed_steps(edge.steps),
+            steps=edge.steps if forward else reverse_steps(edge.steps),
             minimum=edge.minimum,
             maximum=edge.maximum,
             target_types=node.types if node else (),
@@ -166,11 +166,11 @@ class _Builder:
         )
 
 
-def reversed_steps(steps: Iterable[EdgeStep]) -> tuple[EdgeStep, ...]:
+def reverse_steps(steps: Iterable[EdgeStep]) -> tuple[EdgeStep, ...]:
     return tuple(EdgeStep(s.edge_type, _REVERSED[s.direction]) for s in steps)
 
 
-def produced_by(tree: Node) -> set[str]:
+def list_produced_variables(tree: Node) -> set[str]:
     """The node variables a tree binds."""
     match tree:
         case NodeScan():
@@ -178,14 +178,14 @@ def produced_by(tree: Node) -> set[str]:
         case OuterRows():
             return set(tree.variables)
         case CrossJoin(left, right):
-            return produced_by(left) | produced_by(right)
+            return list_produced_variables(left) | list_produced_variables(right)
         case Expand():
-            return produced_by(tree.child) | {tree.target}
+            return list_produced_variables(tree.child) | {tree.target}
         case _:
             return set()
 
 
-def asked_from(pattern: Pattern) -> dict[int, str]:
+def map_asked_sources(pattern: Pattern) -> dict[int, str]:
     """For each traversal, the variable the language walks it from, by identity of the edge.
 
     A bounded traversal is walked from whichever end is bound first when clauses are taken as
@@ -199,7 +199,7 @@ def asked_from(pattern: Pattern) -> dict[int, str]:
     while waiting:
         edge = next((e for e in waiting if {e.source, e.target} & bound), None)
         if edge is None:
-            bound.add(next(s for s in starts if s not in bound and _touches(s, waiting)))
+            bound.add(next(s for s in starts if s not in bound and _is_touching(s, waiting)))
             continue
         waiting.remove(edge)
         answer[id(edge)] = edge.source if edge.source in bound else edge.target
@@ -207,5 +207,5 @@ def asked_from(pattern: Pattern) -> dict[int, str]:
     return answer
 
 
-def _touches(variable: str, edges: Iterable[PatternEdge]) -> bool:
+def _is_touching(variable: str, edges: Iterable[PatternEdge]) -> bool:
     return any(variable in (e.source, e.target) for e in edges)

@@ -24,7 +24,7 @@ from omnigraph.plan.nodes import (
     Sort,
 )
 from omnigraph.plan.statistics import Estimator
-from omnigraph.plan.walk import children_of, map_children, operands_of, properties_used
+from omnigraph.plan.walk import list_children, list_operands_of, list_used_properties, map_children
 
 Needs = frozenset[tuple[str, str]]
 
@@ -34,21 +34,21 @@ def prune_columns(node: Node, _estimator: Estimator) -> Node:
 
     Conditions pushed into a scan are evaluated by it, so their properties need not be read out.
     """
-    return _prune(node, frozenset(needed_in(node)))
+    return _prune(node, frozenset(find_needed_columns(node)))
 
 
-def needed_in(node: Node) -> Iterator[tuple[str, str]]:
-    for value in _values(node):
-        yield from properties_used(value)
-    for child in children_of(node):
-        yield from needed_in(child)
+def find_needed_columns(node: Node) -> Iterator[tuple[str, str]]:
+    for value in _list_values(node):
+        yield from list_used_properties(value)
+    for child in list_children(node):
+        yield from find_needed_columns(child)
 
 
-def _values(node: Node) -> Iterable[Output]:
+def _list_values(node: Node) -> Iterable[Output]:
     """The expressions a node evaluates on rows, pushed-down filters left out."""
     match node:
         case FilterRows(_, predicate):
-            return operands_of(predicate)
+            return list_operands_of(predicate)
         case Project() | Aggregate():
             return (column.value for column in node.columns)
         case Sort():
@@ -74,16 +74,16 @@ def _prune(node: Node, needs: Needs) -> Node:
     node = map_children(node, lambda child: _prune(child, needs))
     match node:
         case NodeScan():
-            return replace(node, columns=_columns(node.variable, needs))
+            return replace(node, columns=_list_columns(node.variable, needs))
         case Expand():
             return replace(
                 node,
-                target_columns=() if node.closes else _columns(node.target, needs),
-                edge_columns=_columns(node.edge_variable, needs),
+                target_columns=() if node.closes else _list_columns(node.target, needs),
+                edge_columns=_list_columns(node.edge_variable, needs),
             )
         case _:
             return node
 
 
-def _columns(variable: str | None, needs: Needs) -> tuple[str, ...]:
+def _list_columns(variable: str | None, needs: Needs) -> tuple[str, ...]:
     return tuple(sorted(name for owner, name in needs if owner == variable))

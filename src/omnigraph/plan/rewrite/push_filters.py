@@ -7,7 +7,7 @@ from dataclasses import replace
 from omnigraph.plan.expressions import Predicate
 from omnigraph.plan.nodes import Match, Node, Pattern, PatternEdge, PatternNode
 from omnigraph.plan.statistics import Estimator
-from omnigraph.plan.walk import conjuncts, has_score, map_children, predicate_variables
+from omnigraph.plan.walk import has_score, list_conjuncts, list_predicate_variables, map_children
 
 
 def push_filters(node: Node, estimator: Estimator) -> Node:
@@ -29,26 +29,26 @@ def push_into(pattern: Pattern) -> Pattern:
     own = {n.variable for n in pattern.nodes if n.variable not in pattern.outer}
     own |= {e.edge_variable for e in pattern.edges if e.edge_variable is not None}
     for filter_ in pattern.filters:
-        for predicate in conjuncts(filter_):
-            variables = predicate_variables(predicate)
+        for predicate in list_conjuncts(filter_):
+            variables = list_predicate_variables(predicate)
             if len(variables) == 1 and variables <= own and not has_score(predicate):
                 moved.setdefault(next(iter(variables)), []).append(predicate)
             else:
                 stays.append(predicate)
     return replace(
         pattern,
-        nodes=tuple(_with_node_filters(n, moved.get(n.variable, [])) for n in pattern.nodes),
-        edges=tuple(_with_edge_filters(e, moved) for e in pattern.edges),
+        nodes=tuple(_add_node_filters(n, moved.get(n.variable, [])) for n in pattern.nodes),
+        edges=tuple(_add_edge_filters(e, moved) for e in pattern.edges),
         filters=tuple(stays),
         negations=tuple(push_into(p) for p in pattern.negations),
         optionals=tuple(push_into(p) for p in pattern.optionals),
     )
 
 
-def _with_node_filters(node: PatternNode, filters: list[Predicate]) -> PatternNode:
+def _add_node_filters(node: PatternNode, filters: list[Predicate]) -> PatternNode:
     return replace(node, filters=(*node.filters, *filters)) if filters else node
 
 
-def _with_edge_filters(edge: PatternEdge, moved: dict[str, list[Predicate]]) -> PatternEdge:
+def _add_edge_filters(edge: PatternEdge, moved: dict[str, list[Predicate]]) -> PatternEdge:
     filters = moved.get(edge.edge_variable) if edge.edge_variable is not None else None
     return replace(edge, edge_filters=(*edge.edge_filters, *filters)) if filters else edge

@@ -26,7 +26,7 @@ from omnigraph.identity import BranchName, EntityKind
 from omnigraph.progress import Work, working
 from omnigraph.storage.clone.cut import take_cut
 from omnigraph.storage.clone.plan import Place, Plan, make_plan
-from omnigraph.storage.initialize import mirror_files, require_finished
+from omnigraph.storage.initialize import list_mirror_files, require_finished
 from omnigraph.storage.layout import (
     ADDRESS,
     BRANCHES,
@@ -34,21 +34,21 @@ from omnigraph.storage.layout import (
     INIT_CLAIM,
     MANIFEST,
     SCHEMA_FILES,
-    branch_ref,
-    tables_folder,
+    make_ref_path,
+    make_tables_folder,
 )
-from omnigraph.storage.objects.probe import require_create_if_absent
+from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.refs import encode_ref
-from omnigraph.storage.relocate import address_note
+from omnigraph.storage.relocate import encode_address_note
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables import probes
-from omnigraph.storage.tables.bases import relocated_version
-from omnigraph.storage.tables.handle import latest_version
-from omnigraph.storage.tables.reclaim import tags
+from omnigraph.storage.tables.base_paths import relocate_version
+from omnigraph.storage.tables.remove_versions import list_table_tags
+from omnigraph.storage.tables.table import find_latest_version
 
 _PLANS = 5
-_FOLDERS = (MANIFEST, *(tables_folder(kind) for kind in EntityKind), BRANCHES)
+_FOLDERS = (MANIFEST, *(make_tables_folder(kind) for kind in EntityKind), BRANCHES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class _Copying:
             working("copying", unit="files") as work,
             ThreadPoolExecutor(self._target.settings.maintenance_concurrency) as pool,
         ):
-            plan = self._copied(branches, work, pool, shallow=shallow)
+            plan = self._copy_all(branches, work, pool, shallow=shallow)
         self._finish(plan)
         tables, versions = plan.count()
         return CloneResult(
@@ -156,7 +156,7 @@ class _Copying:
             bytes=sum(self._here.values()),
         )
 
-    def _copied(
+    def _copy_all(
         self,
         branches: Collection[BranchName],
         work: Work,
@@ -209,20 +209,20 @@ class _Copying:
     def _copy_version(self, place: Place, version: int) -> None:
         table, branch = place
         folder = table if branch is None else f"{table}/tree/{branch}"
-        path = f"{folder}/{probes.version_file(version)}"
+        path = f"{folder}/{probes.name_version_file(version)}"
         data = self._source.store.get(path)
         home = self._target.store.uri_of(table)
-        self._target.store.put(path, relocated_version(data, home))
+        self._target.store.put(path, relocate_version(data, home))
 
     def _copy_branches(self, plan: Plan) -> None:
         """The physical branches; they exist from here on."""
         for table, branch in plan.versions:
             if branch is not None:
-                self._copy_object(f"{table}/{probes.branch_file(branch)}")
+                self._copy_object(f"{table}/{probes.name_branch_file(branch)}")
 
     def _copy_tags(self, plan: Plan) -> None:
         """The tags somebody put on versions of the manifest that are copied."""
-        for name, branch, version in tags(self._source.manifest()):
+        for name, branch, version in list_table_tags(self._source.manifest()):
             if version in plan.versions.get((MANIFEST, branch), ()):
                 self._copy_object(f"{MANIFEST}/{probes.tag_file(name)}")
 
@@ -234,16 +234,16 @@ class _Copying:
         target, store = self._target, self._target.store
         for ref in plan.cut.refs:
             if not ref.is_main:
-                store.put(branch_ref(ref.name), encode_ref(ref))
-            newest = latest_version(target.manifest(ref.incarnation))
+                store.put(make_ref_path(ref.name), encode_ref(ref))
+            newest = find_latest_version(target.manifest(ref.incarnation))
             if newest != plan.cut.versions[ref.incarnation]:
                 raise ConflictError(
                     f"'{ref.name}' at {store.uri} is at manifest version {newest}, and not at "
                     f"{plan.cut.versions[ref.incarnation]}: something else writes there"
                 )
-        for path, text in mirror_files(plan.contract):
+        for path, text in list_mirror_files(plan.contract):
             store.put(path, text.encode())
-        store.put(ADDRESS, address_note(store.uri))
+        store.put(ADDRESS, encode_address_note(store.uri))
         if store.find(CLONE_CLAIM) != self._claim:
             raise ConflictError(f"another clone to {store.uri} was started meanwhile")
         store.delete(CLONE_CLAIM)

@@ -15,7 +15,7 @@ from omnigraph.errors import BranchNotFound, StorageFailure
 from omnigraph.identity import MAIN, BranchName
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.handle import latest_version
+from omnigraph.storage.tables.table import find_latest_version
 
 _LOOKS = 20
 
@@ -64,5 +64,5 @@ def take_cut(root: GraphRoot) -> Cut:
 def _look(root: GraphRoot) -> Cut:
     refs = tuple(list_refs(root.store))
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-        versions = pool.map(lambda ref: latest_version(root.manifest(ref.incarnation)), refs)
+        versions = pool.map(lambda ref: find_latest_version(root.manifest(ref.incarnation)), refs)
         return Cut(refs, dict(zip((ref.incarnation for ref in refs), versions, strict=True)))

@@ -13,10 +13,10 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.manifest.state import SchemaContract, TableEntry
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.branches import list_branches
-from omnigraph.storage.tables.files import TableFiles, referred_files
-from omnigraph.storage.tables.handle import open_table
-from omnigraph.storage.tables.reclaim import list_versions, tagged_versions
+from omnigraph.storage.tables.files import TableFiles, list_referred_files
+from omnigraph.storage.tables.lance_branches import list_branches
+from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
+from omnigraph.storage.tables.table import open_table
 
 Place = tuple[str, str | None]
 """A table, or the manifest, by its path, and one of its physical branches."""
@@ -62,14 +62,16 @@ class _Planner:
     def manifests(self, *, shallow: bool) -> dict[Place, frozenset[int]]:
         newest = {(MANIFEST, branch): frozenset({v}) for branch, v in self._cut.versions.items()}
         if not shallow:
-            return self.with_parents({place: self._all(place, newest[place]) for place in newest})
+            return self.with_parents(
+                {place: self._list_all(place, newest[place]) for place in newest}
+            )
         found: dict[Place, set[int]] = {place: set(all_) for place, all_ in newest.items()}
-        for branch, version in tagged_versions(self._root.manifest()):
+        for branch, version in list_tagged_versions(self._root.manifest()):
             if version < self._cut.versions.get(branch, 0):
                 found[MANIFEST, branch].add(version)
         return self.with_parents(found)
 
-    def _all(self, place: Place, newest: frozenset[int]) -> frozenset[int]:
+    def _list_all(self, place: Place, newest: frozenset[int]) -> frozenset[int]:
         listed = list_versions(self._root.manifest(place[1]))
         return frozenset(version for version in listed if version <= max(newest))
 
@@ -77,12 +79,12 @@ class _Planner:
         """The versions that these versions of the manifest show."""
         wanted = [(branch, version) for (_, branch), all_ in manifests.items() for version in all_]
         found: dict[Place, set[int]] = defaultdict(set)
-        for entries in self._pool.map(lambda one: self._shown(*one), wanted):
+        for entries in self._pool.map(lambda one: self._list_shown(*one), wanted):
             for entry in entries:
                 found[entry.path, entry.owner_branch].add(entry.version)
         return {place: frozenset(all_) for place, all_ in found.items()}
 
-    def _shown(self, branch: str | None, version: int) -> tuple[TableEntry, ...]:
+    def _list_shown(self, branch: str | None, version: int) -> tuple[TableEntry, ...]:
         manifest = read_manifest(self._root.manifest(branch), version)
         return tuple(manifest.state.entries.values())
 
@@ -113,7 +115,9 @@ class _Planner:
         wanted = [(place, version) for place, all_ in versions.items() for version in all_]
         files: set[str] = set()
         folders: set[str] = set()
-        for (path, _), found in self._pool.map(lambda one: (one[0], self._files(*one)), wanted):
+        for (path, _), found in self._pool.map(
+            lambda one: (one[0], self._list_files(*one)), wanted
+        ):
             files.update(f"{path}/{file}" for file in found.files)
             folders.update(f"{path}/{folder}" for folder in found.folders)
         store, ordered = self._root.store, sorted(folders)
@@ -121,5 +125,5 @@ class _Planner:
             files.update(f"{folder}/{name}" for name in names)
         return frozenset(files)
 
-    def _files(self, place: Place, version: int) -> TableFiles:
-        return referred_files(open_table(self._root.location(*place), version))
+    def _list_files(self, place: Place, version: int) -> TableFiles:
+        return list_referred_files(open_table(self._root.location(*place), version))

@@ -94,5 +94,5 @@ class Holder:
                 return None
 
 
-def fence_lost(epoch: int, now: str) -> ReadSetChanged:
+def make_fence_lost(epoch: int, now: str) -> ReadSetChanged:
     return ReadSetChanged("writer_fence", f"epoch {epoch}", now)

@@ -24,7 +24,7 @@ from typing import Self
 from uuid import uuid4
 
 from omnigraph.errors import StorageError, WriterBusy
-from omnigraph.storage.fence.hold import Holder, fence_lost
+from omnigraph.storage.fence.hold import Holder, make_fence_lost
 from omnigraph.storage.fence.lease_object import LeaseObject, LeaseRecord
 from omnigraph.storage.fence.process import Clock, Sleep, Turn, take_turn
 from omnigraph.storage.objects.store import ObjectStore
@@ -38,7 +38,7 @@ RENEWING = "lease"
 """The name of the thread that keeps a lease alive."""
 
 
-def boot_clock() -> float:
+def read_boot_clock() -> float:
     """Seconds since some moment, counting the time the machine slept where the system can."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
@@ -82,7 +82,7 @@ class LeaseFence:
         *,
         holder: Holder | None = None,
         terms: LeaseTerms | None = None,
-        clock: Clock = boot_clock,
+        clock: Clock = read_boot_clock,
         sleep: Sleep = time.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         new_nonce: Callable[[], str] = lambda: uuid4().hex,
@@ -113,7 +113,7 @@ class LeaseFence:
         if found is not None and not self._may_replace(*found):
             return found[0], None
         previous = None if found is None else found[0]
-        mine = self._new_record(previous)
+        mine = self._make_record(previous)
         if not self._lease.write(mine, over=None if found is None else found[1]):
             return previous, None
         took_over = previous is not None and previous.holder is not None
@@ -122,7 +122,7 @@ class LeaseFence:
         )
         return previous, hold
 
-    def _new_record(self, previous: LeaseRecord | None) -> LeaseRecord:
+    def _make_record(self, previous: LeaseRecord | None) -> LeaseRecord:
         epoch = 1 if previous is None else previous.epoch + 1
         holder = self._holder or Holder.of_this_process()
         return self._lease.new_record(epoch, holder, self._terms.term_s)
@@ -134,9 +134,9 @@ class LeaseFence:
         now = self._clock()
         if self._watch is None or self._watch.tag != tag:
             self._watch = _Watch(tag, now)
-        return now - self._watch.since_s >= self._term_of(record)
+        return now - self._watch.since_s >= self._get_term(record)
 
-    def _term_of(self, record: LeaseRecord) -> float:
+    def _get_term(self, record: LeaseRecord) -> float:
         # The holder may have been given a longer term than we were.
         return max(record.term_s, self._terms.term_s)
 
@@ -154,7 +154,7 @@ class LeaseFence:
         """
         if seen is None or seen.holder is None or self._watch is None:
             return False
-        return now - self._watch.since_s >= self._term_of(seen) * 2 / 3
+        return now - self._watch.since_s >= self._get_term(seen) * 2 / 3
 
 
 def _describe(record: LeaseRecord | None) -> str:
@@ -213,7 +213,7 @@ class LeaseHold:
             tag = self._find_own_tag()
             if tag is None:
                 return False
-            renewed = self._lease.renewed(self._record)
+            renewed = self._lease.make_renewed(self._record)
             if not self._lease.write(renewed, over=tag):
                 return False
             self._record, self._confirmed_at = renewed, asked_at
@@ -221,15 +221,15 @@ class LeaseHold:
 
     def check(self) -> None:
         if not self._turn.is_ours:  # asked before locking: a forked child may never get the lock
-            raise fence_lost(self.epoch, "a released hold")
+            raise make_fence_lost(self.epoch, "a released hold")
         with self._lock:
             if self._lost_to is None:
                 self._confirm()
             if self._lost_to is not None:
                 self._stop.set()
-                raise fence_lost(self.epoch, self._lost_to)
+                raise make_fence_lost(self.epoch, self._lost_to)
             if not self._is_safe():
-                raise fence_lost(self.epoch, "a lease that could not be renewed in time")
+                raise make_fence_lost(self.epoch, "a lease that could not be renewed in time")
 
     def _confirm(self) -> None:
         """Look at the lease, and extend it if little of it is left."""
@@ -260,15 +260,15 @@ class LeaseHold:
             self._stop.set()
             try:
                 if self._lost_to is None:
-                    self._give_back()
+                    self._release()
             finally:
                 self._turn.end()
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         try:
             tag = self._find_own_tag()
             if tag is not None:
-                self._lease.write(self._lease.freed(self._record), over=tag)
+                self._lease.write(self._lease.make_freed(self._record), over=tag)
         except StorageError as failure:
             # The work is done either way; others get in when the term is over.
             log.warning("the writer lease could not be given back: %s", failure)

@@ -93,18 +93,20 @@ class LeaseObject:
     def new_record(self, epoch: int, holder: Holder, term_s: float) -> LeaseRecord:
         now = self._now()
         return LeaseRecord(
-            epoch, holder, _text(now), self._end(now, term_s), term_s, self._new_nonce()
+            epoch, holder, _format_time(now), self._end(now, term_s), term_s, self._new_nonce()
         )
 
-    def renewed(self, record: LeaseRecord) -> LeaseRecord:
+    def make_renewed(self, record: LeaseRecord) -> LeaseRecord:
         end = self._end(self._now(), record.term_s)
         return replace(record, expires_at=end, nonce=self._new_nonce())
 
-    def freed(self, record: LeaseRecord) -> LeaseRecord:
-        return replace(record, holder=None, expires_at=_text(self._now()), nonce=self._new_nonce())
+    def make_freed(self, record: LeaseRecord) -> LeaseRecord:
+        return replace(
+            record, holder=None, expires_at=_format_time(self._now()), nonce=self._new_nonce()
+        )
 
     def _end(self, now: datetime, term_s: float) -> str:
-        return _text(now + timedelta(seconds=term_s))
+        return _format_time(now + timedelta(seconds=term_s))
 
     def write(self, record: LeaseRecord, *, over: str | None) -> bool:
         """Replace the lease that has the tag `over`, or create it; whether that was us."""
@@ -118,5 +120,5 @@ class LeaseObject:
             return found is not None and found[0].nonce == record.nonce
 
 
-def _text(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")

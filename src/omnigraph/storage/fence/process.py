@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from omnigraph.errors import WriterBusy
-from omnigraph.storage.fence.hold import fence_lost
+from omnigraph.storage.fence.hold import make_fence_lost
 
 
 class FairLock:
@@ -66,7 +66,7 @@ _locks: defaultdict[str, FairLock] = defaultdict(FairLock)
 _locks_guard = threading.Lock()
 
 
-def lock_of(identity: str) -> FairLock:
+def get_process_lock(identity: str) -> FairLock:
     """The one lock of this process for a root."""
     with _locks_guard:
         return _locks[identity]
@@ -112,7 +112,7 @@ def take_turn(identity: str, wait_s: float) -> Turn:
     Raises:
         WriterBusy: another thread still had it after `wait_s` seconds.
     """
-    lock = lock_of(identity)
+    lock = get_process_lock(identity)
     if not lock.acquire(wait_s):
         raise WriterBusy(f"another thread of this process, {os.getpid()}", wait_s)
     return Turn(lock)
@@ -128,7 +128,7 @@ class ProcessHold:
 
     def check(self) -> None:
         if not self._turn.is_ours:
-            raise fence_lost(self.epoch, "a released hold")
+            raise make_fence_lost(self.epoch, "a released hold")
 
     def release(self) -> None:
         self._turn.end()

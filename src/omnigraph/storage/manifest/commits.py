@@ -11,7 +11,7 @@ import msgspec
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import MAIN, CommitId, OperationId
-from omnigraph.storage.manifest.rows import Row, RowKind, audit_id, row
+from omnigraph.storage.manifest.manifest_rows import Row, RowKind, make_audit_row_id, make_row
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 
@@ -122,7 +122,7 @@ class RecoveryAudit:
     tables: tuple[TableOutcome, ...]
     created_at: int
 
-    def joined(self, other: RecoveryAudit) -> RecoveryAudit:
+    def join(self, other: RecoveryAudit) -> RecoveryAudit:
         """Both as one: tables of one operation may be settled one after the other."""
         tables = tuple(dict.fromkeys((*self.tables, *other.tables)))
         return replace(self, tables=tables, created_at=min(self.created_at, other.created_at))
@@ -154,7 +154,7 @@ def encode_commit(commit: Commit) -> Row:
     }
     if commit.merged is not None:
         metadata["merged"] = msgspec.to_builtins(commit.merged)
-    return row(
+    return make_row(
         commit.commit_id,
         RowKind.GRAPH_COMMIT,
         version=commit.manifest_version,
@@ -164,7 +164,7 @@ def encode_commit(commit: Commit) -> Row:
 
 
 def decode_commit(one: Row) -> Commit:
-    metadata, version = _object(one), one["table_version"]
+    metadata, version = _decode_object(one), one["table_version"]
     created_at = metadata.get("created_at")
     if version is None or not isinstance(created_at, int):
         raise ManifestCorrupt(f"commit {one['object_id']!r} lacks its version or its time")
@@ -177,16 +177,16 @@ def decode_commit(one: Row) -> Commit:
         manifest_version=version,
         parent_commit_id=_commit_id(metadata, "parent_commit_id"),
         merged_parent_commit_id=_commit_id(metadata, "merged_parent_commit_id"),
-        actor_id=_optional(metadata, "actor_id"),
+        actor_id=_decode_optional(metadata, "actor_id"),
         created_at=created_at,
-        incarnation=_optional(metadata, "incarnation"),
-        origin=_optional(metadata, "origin"),
+        incarnation=_decode_optional(metadata, "incarnation"),
+        origin=_decode_optional(metadata, "origin"),
         details=details,
-        merged=_merged(one, metadata),
+        merged=_decode_merged(one, metadata),
     )
 
 
-def _merged(one: Row, metadata: Mapping[str, object]) -> MergedState | None:
+def _decode_merged(one: Row, metadata: Mapping[str, object]) -> MergedState | None:
     state = metadata.get("merged")
     try:
         return None if state is None else msgspec.convert(state, MergedState)
@@ -195,15 +195,15 @@ def _merged(one: Row, metadata: Mapping[str, object]) -> MergedState | None:
 
 
 def encode_audit(audit: RecoveryAudit) -> Row:
-    return row(
-        audit_id(audit.operation_id, audit.kind),
+    return make_row(
+        make_audit_row_id(audit.operation_id, audit.kind),
         RowKind.RECOVERY_AUDIT,
         metadata=json.dumps(audit.wire()),
     )
 
 
 def decode_audit(one: Row) -> RecoveryAudit:
-    body = _object(one)
+    body = _decode_object(one)
     try:
         tables = body["tables"]
         assert isinstance(tables, list)
@@ -212,7 +212,7 @@ def decode_audit(one: Row) -> RecoveryAudit:
             kind=RecoveryKind(str(body["recovery_kind"])),
             writer_kind=str(body["writer_kind"]),
             commit_id=_commit_id(body, "graph_commit_id"),
-            for_actor=_optional(body, "recovery_for_actor"),
+            for_actor=_decode_optional(body, "recovery_for_actor"),
             tables=tuple(
                 TableOutcome(str(t["table_key"]), int(t["from_version"]), int(t["to_version"]))
                 for t in tables
@@ -223,7 +223,7 @@ def decode_audit(one: Row) -> RecoveryAudit:
         raise ManifestCorrupt(f"recovery audit {one['object_id']!r} is malformed") from error
 
 
-def _object(one: Row) -> Mapping[str, object]:
+def _decode_object(one: Row) -> Mapping[str, object]:
     try:
         value = json.loads(one["metadata"] or "")
     except ValueError as error:
@@ -233,11 +233,11 @@ def _object(one: Row) -> Mapping[str, object]:
     return value
 
 
-def _optional(metadata: Mapping[str, object], name: str) -> str | None:
+def _decode_optional(metadata: Mapping[str, object], name: str) -> str | None:
     value = metadata.get(name)
     return None if value is None else str(value)
 
 
 def _commit_id(metadata: Mapping[str, object], name: str) -> CommitId | None:
-    value = _optional(metadata, name)
+    value = _decode_optional(metadata, name)
     return None if value is None else CommitId(value)

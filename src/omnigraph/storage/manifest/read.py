@@ -9,26 +9,26 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from omnigraph.identity import CommitId
-from omnigraph.storage.generations import Sighting, generation_of, note_published
+from omnigraph.storage.generations import SeenVersion, note_published, resolve_generation
 from omnigraph.storage.manifest.commits import (
     Commit,
     RecoveryAudit,
     decode_audit,
     decode_commit,
 )
-from omnigraph.storage.manifest.rows import COLUMNS, Row, RowKind
-from omnigraph.storage.manifest.stamp import guard_stamp
+from omnigraph.storage.manifest.manifest_rows import COLUMNS, Row, RowKind
+from omnigraph.storage.manifest.stamp import require_stamp
 from omnigraph.storage.manifest.state import ManifestState, decode_state
-from omnigraph.storage.tables.handle import Table, open_newest, open_table
 from omnigraph.storage.tables.ledger import LedgerState, read_state
 from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.marks import find_mark, mark_of
+from omnigraph.storage.tables.table import Table, open_newest, open_table
 
 _NAMES = COLUMNS.names
 
 
 @dataclass(frozen=True)
-class ManifestVersion:
+class ManifestSnapshot:
     """One version of the manifest on one of its physical branches, folded and checked."""
 
     ledger: LedgerState = field(repr=False)
@@ -61,51 +61,55 @@ class ManifestVersion:
         return generation
 
 
-def read_manifest(location: TableLocation, version: int) -> ManifestVersion:
-    return _fold(open_table(location, version), is_newest=False)
+def read_manifest(location: TableLocation, version: int) -> ManifestSnapshot:
+    return _apply_lineage(open_table(location, version), is_newest=False)
 
 
-def read_newest(location: TableLocation, warm: ManifestVersion | None = None) -> ManifestVersion:
+def read_newest(location: TableLocation, warm: ManifestSnapshot | None = None) -> ManifestSnapshot:
     """The newest version; `warm` is given back when nothing was published since."""
     if warm is None or warm.location != location:
-        return _fold(open_newest(location), is_newest=True)
+        return _apply_lineage(open_newest(location), is_newest=True)
     if location.local_folder is not None:
         is_there = find_mark(location, warm.version) == warm.mark
         if is_there and warm.table.newest_version() == warm.version:
             return warm
-        return _fold(open_newest(location), is_newest=True)
+        return _apply_lineage(open_newest(location), is_newest=True)
     # Where looking for the newest version is a request, opening what was opened before costs no
     # other: only that shows whether it is the same.
     newest = open_newest(location)
     if newest.version == warm.version and mark_of(newest) == warm.mark:
         return warm
-    return _fold(newest, is_newest=True)
+    return _apply_lineage(newest, is_newest=True)
 
 
-def after_publish(ledger: LedgerState, state: ManifestState, stamp: int) -> ManifestVersion:
+def make_published_manifest(
+    ledger: LedgerState, state: ManifestState, stamp: int
+) -> ManifestSnapshot:
     """The version this process has just made the newest."""
     mark = mark_of(ledger.table)
-    note_published(ledger.table.location, Sighting(ledger.table.version, mark))
-    return ManifestVersion(ledger, state, stamp, mark)
+    note_published(ledger.table.location, SeenVersion(ledger.table.version, mark))
+    return ManifestSnapshot(ledger, state, stamp, mark)
 
 
-def _fold(table: Table, *, is_newest: bool) -> ManifestVersion:
+def _apply_lineage(table: Table, *, is_newest: bool) -> ManifestSnapshot:
     mark = mark_of(table)
-    stamp = guard_stamp(table.schema_metadata, table.schema.names)
+    stamp = require_stamp(table.schema_metadata, table.schema.names)
     ledger = read_state(table)
     rows: list[Row] = ledger.rows.select(_NAMES).to_pylist()
     state = decode_state(rows)
-    generation = generation_of(
-        table.location, state.graph_identity, Sighting(table.version, mark) if is_newest else None
+    generation = resolve_generation(
+        table.location,
+        state.graph_identity,
+        SeenVersion(table.version, mark) if is_newest else None,
     )
     supposed = table.location.generation
     if supposed != generation:
         known = table.location.of_generation(generation)
         if supposed is not None:
             # Opened as one of the graph that was here before, with what is known of that.
-            return _fold(open_table(known, table.version), is_newest=is_newest)
+            return _apply_lineage(open_table(known, table.version), is_newest=is_newest)
         ledger = replace(ledger, table=Table(known, table.native, table.columns))
-    return ManifestVersion(ledger, state, stamp, mark)
+    return ManifestSnapshot(ledger, state, stamp, mark)
 
 
 class History:
@@ -115,25 +119,25 @@ class History:
         self._lock = threading.Lock()
         self._seen: dict[int, tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]] = {}
 
-    def commits(self, manifest: ManifestVersion) -> tuple[Commit, ...]:
+    def commits(self, manifest: ManifestSnapshot) -> tuple[Commit, ...]:
         """Every commit visible at this version, newest first."""
         pieces = self._read(manifest)
         found = {commit.commit_id: commit for commits, _ in pieces for commit in commits}
-        return newest_first(found)
+        return sort_newest_first(found)
 
-    def audits(self, manifest: ManifestVersion) -> tuple[RecoveryAudit, ...]:
+    def audits(self, manifest: ManifestSnapshot) -> tuple[RecoveryAudit, ...]:
         """Every recovery recorded at this version, oldest first."""
         found: dict[tuple[str, str], RecoveryAudit] = {}
         for audit in (audit for _, audits in self._read(manifest) for audit in audits):
             known = found.get((audit.operation_id, audit.kind))
-            found[audit.operation_id, audit.kind] = known.joined(audit) if known else audit
+            found[audit.operation_id, audit.kind] = known.join(audit) if known else audit
         return tuple(sorted(found.values(), key=lambda a: (a.created_at, a.operation_id)))
 
-    def find_commit(self, manifest: ManifestVersion, commit_id: CommitId) -> Commit | None:
+    def find_commit(self, manifest: ManifestSnapshot, commit_id: CommitId) -> Commit | None:
         return next((c for c in self.commits(manifest) if c.commit_id == commit_id), None)
 
     def _read(
-        self, manifest: ManifestVersion
+        self, manifest: ManifestSnapshot
     ) -> Iterable[tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]]:
         state_ids = set(manifest.ledger.fragment_ids)
         ids = [f.id for f in manifest.table.fragments() if f.id not in state_ids]
@@ -146,7 +150,7 @@ class History:
             return [*(self._seen[id] for id in ids), _split(recent)]
 
 
-def newest_first(commits: Mapping[CommitId, Commit]) -> tuple[Commit, ...]:
+def sort_newest_first(commits: Mapping[CommitId, Commit]) -> tuple[Commit, ...]:
     """The commits, each before those it came from; among others the one made last first.
 
     Branches count their manifest versions on their own, so after a merge these alone say nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph.errors import StampRefused
-from omnigraph.storage.manifest.rows import STAMP_KEY
+from omnigraph.storage.manifest.manifest_rows import STAMP_KEY
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 _RELEASES = {
@@ -19,7 +19,7 @@ _RELEASES = {
 _IDENTITY_COLUMN = "stable_table_id"
 
 
-def guard_stamp(metadata: Mapping[str, str], columns: list[str]) -> int:
+def require_stamp(metadata: Mapping[str, str], columns: list[str]) -> int:
     """The stamp, which is the one this build writes; every other state of it is refused.
 
     Nothing else of a manifest may be decoded before this passed.
@@ -43,13 +43,13 @@ def guard_stamp(metadata: Mapping[str, str], columns: list[str]) -> int:
             INTERNAL_SCHEMA_VERSION,
         )
     if found < INTERNAL_SCHEMA_VERSION:
-        raise _too_old(found)
+        raise _raise_too_old(found)
     return found
 
 
 def _refuse_unstamped(columns: list[str]) -> int:
     if _IDENTITY_COLUMN not in columns:
-        raise _too_old(1)
+        raise _raise_too_old(1)
     raise StampRefused(
         "__manifest carries no stamp: either an interrupted initialization of an old build, or "
         "damaged metadata; delete the root and initialize again only if you know that the "
@@ -59,7 +59,7 @@ def _refuse_unstamped(columns: list[str]) -> int:
     )
 
 
-def _too_old(found: int) -> StampRefused:
+def _raise_too_old(found: int) -> StampRefused:
     release = _RELEASES.get(found, "an unrecognized older release")
     return StampRefused(
         f"__manifest is stamped at internal schema v{found}, written by omnigraph {release}; "

@@ -11,21 +11,21 @@ from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import (
     CommitId,
     EntityKind,
-    IncarnationId,
     TableIdentity,
+    TableIncarnationId,
     TableKey,
     TypeId,
 )
-from omnigraph.storage.layout import table_path
-from omnigraph.storage.manifest.rows import (
+from omnigraph.storage.layout import make_table_path
+from omnigraph.storage.manifest.manifest_rows import (
     SCHEMA_CONTRACT_ID,
     Row,
     RowKind,
-    head_id,
-    row,
-    table_id,
-    tombstone_id,
-    version_id,
+    make_head_row_id,
+    make_row,
+    make_table_row_id,
+    make_tombstone_row_id,
+    make_version_row_id,
 )
 
 _TABLE_KINDS = frozenset({RowKind.TABLE, RowKind.TABLE_VERSION, RowKind.TABLE_TOMBSTONE})
@@ -95,7 +95,7 @@ class SchemaContract:
     @property
     def graph_identity(self) -> str:
         """What the graph was given when it was created, unlike any other."""
-        return _graph_identity(self.state)
+        return _hash_graph_identity(self.state)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class ManifestState:
     @cached_property
     def entries(self) -> Mapping[TableKey, TableEntry]:
         """The live tables by name, in name order."""
-        live = sorted(self._live(), key=lambda entry: entry.table_key)
+        live = sorted(self._list_live(), key=lambda entry: entry.table_key)
         by_key: dict[TableKey, TableEntry] = {}
         for entry in live:
             if entry.table_key in by_key:
@@ -132,7 +132,7 @@ class ManifestState:
     def by_identity(self) -> Mapping[TableIdentity, TableEntry]:
         return {entry.identity: entry for entry in self.entries.values()}
 
-    def _live(self) -> Iterator[TableEntry]:
+    def _list_live(self) -> Iterator[TableEntry]:
         for identity, pin in self.versions.items():
             if self.tombstones.get(identity, -1) >= pin.version:
                 continue
@@ -166,7 +166,7 @@ class ManifestState:
 
 
 @lru_cache(maxsize=8)
-def _graph_identity(state: str) -> str:
+def _hash_graph_identity(state: str) -> str:
     try:
         return str(json.loads(state)["schema_identity_domain"])
     except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -176,8 +176,8 @@ def _graph_identity(state: str) -> str:
 def encode_state(state: ManifestState) -> list[Row]:
     """The rows of a state, in a fixed order."""
     rows = [
-        row(
-            table_id(r.identity),
+        make_row(
+            make_table_row_id(r.identity),
             RowKind.TABLE,
             table_key=r.table_key,
             identity=r.identity,
@@ -186,27 +186,27 @@ def encode_state(state: ManifestState) -> list[Row]:
         for _, r in sorted(state.registrations.items())
     ]
     for identity, pin in sorted(state.versions.items()):
-        rows.append(_version_row(state.registrations[identity].table_key, pin))
+        rows.append(_make_version_row(state.registrations[identity].table_key, pin))
     for identity, version in sorted(state.tombstones.items()):
         key = state.registrations[identity].table_key
         rows.append(
-            row(
-                tombstone_id(identity, version),
+            make_row(
+                make_tombstone_row_id(identity, version),
                 RowKind.TABLE_TOMBSTONE,
                 table_key=key,
                 identity=identity,
                 version=version,
             )
         )
-    rows += [_head_row(head) for _, head in sorted(state.heads.items())]
+    rows += [_make_head_row(head) for _, head in sorted(state.heads.items())]
     if state.contract is not None:
-        rows.append(_contract_row(state.contract))
+        rows.append(_make_contract_row(state.contract))
     return [*rows, *state.foreign]
 
 
-def _version_row(table_key: TableKey, pin: TableVersion) -> Row:
-    return row(
-        version_id(pin.identity, pin.version),
+def _make_version_row(table_key: TableKey, pin: TableVersion) -> Row:
+    return make_row(
+        make_version_row_id(pin.identity, pin.version),
         RowKind.TABLE_VERSION,
         table_key=table_key,
         identity=pin.identity,
@@ -222,21 +222,25 @@ def _pin_metadata(owner: str | None) -> str:
     return json.dumps({"owner": owner})
 
 
-def _head_row(head: Head) -> Row:
+def _make_head_row(head: Head) -> Row:
     metadata = {
         "head_commit_id": head.commit_id,
         "parent_commit_id": head.parent_commit_id,
         "incarnation": head.incarnation,
     }
-    return row(head_id(head.branch), RowKind.GRAPH_HEAD, metadata=json.dumps(metadata))
+    return make_row(
+        make_head_row_id(head.branch), RowKind.GRAPH_HEAD, metadata=json.dumps(metadata)
+    )
 
 
-def _contract_row(contract: SchemaContract) -> Row:
-    return row(SCHEMA_CONTRACT_ID, RowKind.SCHEMA_CONTRACT, metadata=_contract_metadata(contract))
+def _make_contract_row(contract: SchemaContract) -> Row:
+    return make_row(
+        SCHEMA_CONTRACT_ID, RowKind.SCHEMA_CONTRACT, metadata=_encode_contract(contract)
+    )
 
 
 @lru_cache(maxsize=8)
-def _contract_metadata(contract: SchemaContract) -> str:
+def _encode_contract(contract: SchemaContract) -> str:
     return json.dumps({"source": contract.source, "ir": contract.ir, "state": contract.state})
 
 
@@ -260,15 +264,17 @@ class _Fold:
     def add(self, one: Row) -> None:
         kind = one["object_type"]
         if kind in _TABLE_KINDS:
-            self._add_table_row(one, _identity(one))
+            self._add_table_row(one, _decode_identity(one))
         elif one["stable_table_id"] is not None or one["table_incarnation_id"] is not None:
-            raise _corrupt(one, "carries a table identity, which its kind must not")
+            raise _raise_corrupt(one, "carries a table identity, which its kind must not")
         elif kind == RowKind.GRAPH_HEAD:
             self._add_head(one)
         elif kind == RowKind.SCHEMA_CONTRACT:
-            text = _metadata(one)
+            text = _decode_metadata(one)
             self.contract = SchemaContract(
-                _text(one, text, "source"), _text(one, text, "ir"), _text(one, text, "state")
+                _decode_text(one, text, "source"),
+                _decode_text(one, text, "ir"),
+                _decode_text(one, text, "state"),
             )
         else:
             self.foreign.append(one)
@@ -276,20 +282,26 @@ class _Fold:
     def _add_table_row(self, one: Row, identity: TableIdentity) -> None:
         key, version = TableKey(one["table_key"]), one["table_version"]
         if one["object_type"] == RowKind.TABLE:
-            _require(one, one["object_id"] == table_id(identity), "has a foreign id")
+            _require(one, one["object_id"] == make_table_row_id(identity), "has a foreign id")
             self._register(one, Registration(identity, key, one["location"] or ""))
             return
         if version is None:
-            raise _corrupt(one, "has no version")
+            raise _raise_corrupt(one, "has no version")
         if one["object_type"] == RowKind.TABLE_TOMBSTONE:
-            _require(one, one["object_id"] == tombstone_id(identity, version), "has a foreign id")
+            _require(
+                one,
+                one["object_id"] == make_tombstone_row_id(identity, version),
+                "has a foreign id",
+            )
             if version > self.tombstones.get(identity, (-1, ""))[0]:
                 self.tombstones[identity] = (version, key)
             return
-        _require(one, one["object_id"] == version_id(identity, version), "has a foreign id")
+        _require(
+            one, one["object_id"] == make_version_row_id(identity, version), "has a foreign id"
+        )
         if one["metadata"] is None or one["row_count"] is None:
-            raise _corrupt(one, "lacks its metadata or its row count")
-        owner = _metadata(one).get("owner")
+            raise _raise_corrupt(one, "lacks its metadata or its row count")
+        owner = _decode_metadata(one).get("owner")
         pin = TableVersion(
             identity,
             version,
@@ -304,21 +316,23 @@ class _Fold:
     def _register(self, one: Row, registration: Registration) -> None:
         kind, _, name = registration.table_key.partition(":")
         if kind not in tuple(EntityKind) or not name:
-            raise _corrupt(one, f"has the malformed name {registration.table_key!r}")
-        expected = table_path(EntityKind(kind), registration.identity)
+            raise _raise_corrupt(one, f"has the malformed name {registration.table_key!r}")
+        expected = make_table_path(EntityKind(kind), registration.identity)
         _require(one, registration.path == expected, f"is not located at {expected}")
         known = self.registrations.setdefault(registration.identity, registration)
         _require(one, known == registration, "contradicts another registration")
 
     def _add_head(self, one: Row) -> None:
         branch = one["object_id"].removeprefix("graph_head:")
-        _require(one, bool(branch) and one["object_id"] == head_id(branch), "has a foreign id")
-        text = _metadata(one)
+        _require(
+            one, bool(branch) and one["object_id"] == make_head_row_id(branch), "has a foreign id"
+        )
+        text = _decode_metadata(one)
         parent, incarnation = text.get("parent_commit_id"), text.get("incarnation")
         self.heads[branch] = Head(
             branch,
             None if incarnation is None else str(incarnation),
-            CommitId(_text(one, text, "head_commit_id")),
+            CommitId(_decode_text(one, text, "head_commit_id")),
             None if parent is None else CommitId(str(parent)),
         )
 
@@ -341,34 +355,34 @@ class _Fold:
         return state
 
 
-def _identity(one: Row) -> TableIdentity:
+def _decode_identity(one: Row) -> TableIdentity:
     stable, incarnation = one["stable_table_id"], one["table_incarnation_id"]
     if not stable or not incarnation:
-        raise _corrupt(one, "lacks its table identity")
-    return TableIdentity(TypeId(stable), IncarnationId(incarnation))
+        raise _raise_corrupt(one, "lacks its table identity")
+    return TableIdentity(TypeId(stable), TableIncarnationId(incarnation))
 
 
-def _metadata(one: Row) -> Mapping[str, object]:
+def _decode_metadata(one: Row) -> Mapping[str, object]:
     try:
         value = json.loads(one["metadata"] or "")
     except ValueError as error:
-        raise _corrupt(one, "has metadata that is no JSON") from error
+        raise _raise_corrupt(one, "has metadata that is no JSON") from error
     if not isinstance(value, dict):
-        raise _corrupt(one, "has metadata that is no object")
+        raise _raise_corrupt(one, "has metadata that is no object")
     return value
 
 
-def _text(one: Row, metadata: Mapping[str, object], name: str) -> str:
+def _decode_text(one: Row, metadata: Mapping[str, object], name: str) -> str:
     value = metadata.get(name)
     if not isinstance(value, str):
-        raise _corrupt(one, f"lacks {name}")
+        raise _raise_corrupt(one, f"lacks {name}")
     return value
 
 
 def _require(one: Row, holds: bool, problem: str) -> None:  # noqa: FBT001
     if not holds:
-        raise _corrupt(one, problem)
+        raise _raise_corrupt(one, problem)
 
 
-def _corrupt(one: Row, problem: str) -> ManifestCorrupt:
+def _raise_corrupt(one: Row, problem: str) -> ManifestCorrupt:
     return ManifestCorrupt(f"manifest row {one['object_id']!r} ({one['object_type']}) {problem}")

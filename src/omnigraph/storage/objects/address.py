@@ -20,7 +20,7 @@ class LocalAddress:
 
     @property
     def identity(self) -> str:
-        return local_identity(self.path)
+        return resolve_local_identity(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class S3Address:
 Address = LocalAddress | S3Address
 
 
-def local_identity(path: Path) -> str:
+def resolve_local_identity(path: Path) -> str:
     """The absolute path, with links resolved as far down as the path exists."""
     return os.path.realpath(path)
 
 
-def root_identity(uri: str) -> str:
+def resolve_root_identity(uri: str) -> str:
     """One text for every spelling of the same root, to key locks within a process."""
     return parse_address(uri).identity
 

@@ -24,13 +24,13 @@ from obstore.store import S3Store
 from omnigraph.errors import OutcomeUnknown, StorageFailure, StorageKind
 from omnigraph.settings import AwsSettings
 from omnigraph.storage.objects.address import S3Address
-from omnigraph.storage.objects.failures import missing_object, s3_failure
+from omnigraph.storage.objects.object_errors import make_missing_object, make_s3_failure
 from omnigraph.storage.objects.store import (
     CHUNK_BYTES,
     StoreKind,
     Versioned,
-    checked_path,
-    checked_prefix,
+    require_path,
+    require_prefix,
 )
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ class S3ObjectStore:
         new_mark: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
         self.uri, self.identity = address.uri, address.identity
-        self.storage_options: Mapping[str, str] = _lance_options(address.bucket, aws)
+        self.storage_options: Mapping[str, str] = _build_lance_options(address.bucket, aws)
         self._sleep, self._new_mark = sleep, new_mark
-        self._retrying = _client(address, aws, retries=4)
-        self._trying_once = _client(address, aws, retries=0)
+        self._retrying = _open_client(address, aws, retries=4)
+        self._trying_once = _open_client(address, aws, retries=0)
 
     def uri_of(self, path: str) -> str:
-        return f"{self.uri}/{checked_path(path)}"
+        return f"{self.uri}/{require_path(path)}"
 
     # --- reading ---
 
@@ -78,27 +78,27 @@ class S3ObjectStore:
     def get_versioned(self, path: str) -> Versioned:
         found = self.find_versioned(path)
         if found is None:
-            raise missing_object(self.uri_of(path))
+            raise make_missing_object(self.uri_of(path))
         return found
 
     def find_versioned(self, path: str) -> Versioned | None:
-        return self._unless_missing(lambda: self._read(path))
+        return self._read_unless_missing(lambda: self._read(path))
 
     def _read(self, path: str) -> Versioned:
-        with self._translated("read", path):
-            answer = self._retrying.get(checked_path(path))
+        with self._translate("read", path):
+            answer = self._retrying.get(require_path(path))
             tag = answer.meta["e_tag"]
             if tag is None:
-                raise self._without_tags(path)
+                raise self._make_without_tags(path)
             return Versioned(bytes(answer.bytes()), tag)
 
-    def _without_tags(self, path: str) -> StorageFailure:
+    def _make_without_tags(self, path: str) -> StorageFailure:
         return StorageFailure(
             StorageKind.CONFIGURATION,
             f"cannot read {self.uri_of(path)}: the server gives no entity tags",
         )
 
-    def _unless_missing(self, read: Callable[[], Versioned]) -> Versioned | None:
+    def _read_unless_missing(self, read: Callable[[], Versioned]) -> Versioned | None:
         try:
             return read()
         except StorageFailure as failure:
@@ -107,9 +107,9 @@ class S3ObjectStore:
             return None
 
     def exists(self, path: str) -> bool:
-        with self._translated("look for", path):
+        with self._translate("look for", path):
             try:
-                self._retrying.head(checked_path(path))
+                self._retrying.head(require_path(path))
             except FileNotFoundError:
                 # The answer to a head has no body, so it may be the bucket that is missing; the
                 # listing tells.
@@ -118,21 +118,21 @@ class S3ObjectStore:
             return True
 
     def list(self, prefix: str) -> tuple[str, ...]:
-        with self._translated("list", prefix):
-            listed = self._retrying.list_with_delimiter(checked_prefix(prefix) or None)
-            return tuple(sorted(_last_part(entry["path"]) for entry in listed["objects"]))
+        with self._translate("list", prefix):
+            listed = self._retrying.list_with_delimiter(require_prefix(prefix) or None)
+            return tuple(sorted(_get_last_part(entry["path"]) for entry in listed["objects"]))
 
     def list_prefixes(self, prefix: str) -> tuple[str, ...]:
-        with self._translated("list", prefix):
-            listed = self._retrying.list_with_delimiter(checked_prefix(prefix) or None)
-            return tuple(sorted(_last_part(path) for path in listed["common_prefixes"]))
+        with self._translate("list", prefix):
+            listed = self._retrying.list_with_delimiter(require_prefix(prefix) or None)
+            return tuple(sorted(_get_last_part(path) for path in listed["common_prefixes"]))
 
     def chunks(self, path: str) -> Iterator[bytes]:
         # One request for each piece: a single one may take no longer than the client waits.
-        with self._translated("read", path):
-            size = self._retrying.head(checked_path(path))["size"]
+        with self._translate("read", path):
+            size = self._retrying.head(require_path(path))["size"]
         for start in range(0, size, CHUNK_BYTES):
-            with self._translated("read", path):
+            with self._translate("read", path):
                 length = min(CHUNK_BYTES, size - start)
                 piece = self._retrying.get_range(path, start=start, length=length)
             yield bytes(piece)
@@ -140,8 +140,8 @@ class S3ObjectStore:
     # --- writing ---
 
     def put(self, path: str, data: bytes) -> None:
-        with self._translated("write", path):
-            self._retrying.put(checked_path(path), data, use_multipart=False)
+        with self._translate("write", path):
+            self._retrying.put(require_path(path), data, use_multipart=False)
 
     def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
         pieces = iter(chunks)
@@ -150,9 +150,9 @@ class S3ObjectStore:
         if second is None:
             self.put(path, first)
             return
-        with self._translated("write", path):
+        with self._translate("write", path):
             parts = chain((first, second), pieces)
-            self._retrying.put(checked_path(path), parts, use_multipart=True, max_concurrency=2)
+            self._retrying.put(require_path(path), parts, use_multipart=True, max_concurrency=2)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         mark, in_doubt = self._new_mark(), False
@@ -174,7 +174,7 @@ class S3ObjectStore:
         found = self._find_mark(path)
         if found is not None:
             return found == mark
-        raise self._gave_up("create", path, in_doubt=in_doubt)
+        raise self._make_gave_up("create", path, in_doubt=in_doubt)
 
     def put_if_match(self, path: str, data: bytes, tag: str) -> bool:
         mark, in_doubt = self._new_mark(), False
@@ -197,23 +197,23 @@ class S3ObjectStore:
         if in_doubt and self._find_mark(path) == mark:
             return True
         # Not our mark, but ours may have been there and been replaced in turn.
-        raise self._gave_up("replace", path, in_doubt=in_doubt)
+        raise self._make_gave_up("replace", path, in_doubt=in_doubt)
 
     def _put_marked(self, path: str, data: bytes, mode: PutMode, mark: str) -> None:
         try:
-            self._trying_once.put(checked_path(path), data, mode=mode, attributes={_MARK: mark})
+            self._trying_once.put(require_path(path), data, mode=mode, attributes={_MARK: mark})
         except (AlreadyExistsError, PreconditionError):
             raise
         except _CLIENT_ERRORS as error:
-            raise self._failure(error, "write", path) from None
+            raise self._make_failure(error, "write", path) from None
 
     def _find_mark(self, path: str) -> str | None:
         """Whose object is at `path`: a mark, "" for an unmarked one, None for no object."""
-        with self._translated("read", path):
+        with self._translate("read", path):
             try:
-                attributes = self._retrying.get(checked_path(path)).attributes
+                attributes = self._retrying.get(require_path(path)).attributes
             except FileNotFoundError as error:
-                if self._failure(error, "read", path).kind is StorageKind.NOT_FOUND:
+                if self._make_failure(error, "read", path).kind is StorageKind.NOT_FOUND:
                     return None
                 raise
             return attributes.get(_MARK, "")
@@ -223,7 +223,7 @@ class S3ObjectStore:
             # Jitter is no secret; it only keeps two writers from meeting again.
             self._sleep(seconds * (0.5 + random.random()))
 
-    def _gave_up(self, action: str, path: str, *, in_doubt: bool) -> Exception:
+    def _make_gave_up(self, action: str, path: str, *, in_doubt: bool) -> Exception:
         uri = self.uri_of(path)
         if in_doubt:
             return OutcomeUnknown(f"cannot tell whether {uri} was written", "no answer came")
@@ -232,40 +232,40 @@ class S3ObjectStore:
         )
 
     def delete(self, path: str, *, durably: bool = True) -> None:  # noqa: ARG002 - it always is
-        with self._translated("delete", path):
+        with self._translate("delete", path):
             try:
-                self._retrying.delete(checked_path(path))
+                self._retrying.delete(require_path(path))
             except FileNotFoundError as error:
-                if self._failure(error, "delete", path).kind is not StorageKind.NOT_FOUND:
+                if self._make_failure(error, "delete", path).kind is not StorageKind.NOT_FOUND:
                     raise
 
     def delete_prefix(self, path: str) -> None:
-        with self._translated("delete", path):
-            for entries in self._retrying.list(checked_path(path), chunk_size=1000):
+        with self._translate("delete", path):
+            for entries in self._retrying.list(require_path(path), chunk_size=1000):
                 self._retrying.delete([entry["path"] for entry in entries])
 
     @contextmanager
-    def _translated(self, action: str, path: str) -> Iterator[None]:
+    def _translate(self, action: str, path: str) -> Iterator[None]:
         try:
             yield
         except _CLIENT_ERRORS as error:
             # Not chained: the client's text repeats the server's answer, keys included.
-            raise self._failure(error, action, path) from None
+            raise self._make_failure(error, action, path) from None
 
-    def _failure(self, error: Exception, action: str, path: str) -> StorageFailure:
-        return s3_failure(error, action, f"{self.uri}/{path}" if path else self.uri)
+    def _make_failure(self, error: Exception, action: str, path: str) -> StorageFailure:
+        return make_s3_failure(error, action, f"{self.uri}/{path}" if path else self.uri)
 
 
-def _last_part(path: str) -> str:
+def _get_last_part(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _client(address: S3Address, aws: AwsSettings, *, retries: int) -> S3Store:
+def _open_client(address: S3Address, aws: AwsSettings, *, retries: int) -> S3Store:
     config: S3Config = {
         "region": aws.region or _DEFAULT_REGION,
         "virtual_hosted_style_request": not aws.is_path_style,
     }
-    endpoint = _endpoint(address.bucket, aws)
+    endpoint = _build_endpoint(address.bucket, aws)
     if endpoint is not None:
         config["endpoint"] = endpoint
     if aws.access_key_id is not None and aws.secret_access_key is not None:
@@ -288,7 +288,7 @@ def _client(address: S3Address, aws: AwsSettings, *, retries: int) -> S3Store:
     )
 
 
-def _endpoint(bucket: str, aws: AwsSettings) -> str | None:
+def _build_endpoint(bucket: str, aws: AwsSettings) -> str | None:
     """The address to talk to; it names the bucket where the path does not."""
     if aws.endpoint is None or aws.is_path_style:
         return aws.endpoint
@@ -296,12 +296,12 @@ def _endpoint(bucket: str, aws: AwsSettings) -> str | None:
     return urlunsplit(parts._replace(netloc=f"{bucket}.{parts.netloc}"))
 
 
-def _lance_options(bucket: str, aws: AwsSettings) -> dict[str, str]:
+def _build_lance_options(bucket: str, aws: AwsSettings) -> dict[str, str]:
     options = {
         "region": aws.region or _DEFAULT_REGION,
         "virtual_hosted_style_request": str(not aws.is_path_style).lower(),
         "allow_http": str(aws.allows_http).lower(),
-        "endpoint": _endpoint(bucket, aws),
+        "endpoint": _build_endpoint(bucket, aws),
         "access_key_id": aws.access_key_id,
         "secret_access_key": aws.secret_access_key,
         "session_token": aws.session_token,

@@ -128,7 +128,7 @@ class ObjectStore(Protocol):
         ...
 
 
-def checked_path(path: str) -> str:
+def require_path(path: str) -> str:
     """`path` itself; paths come from our own layout, so a bad one is a programming mistake."""
     parts = path.split("/")
     is_below = all(parts) and "." not in parts and ".." not in parts
@@ -136,5 +136,5 @@ def checked_path(path: str) -> str:
     return path
 
 
-def checked_prefix(prefix: str) -> str:
-    return checked_path(prefix) if prefix else ""
+def require_prefix(prefix: str) -> str:
+    return require_path(prefix) if prefix else ""

@@ -18,9 +18,9 @@ from omnigraph.identity import (
     TableIdentity,
     TableKey,
 )
-from omnigraph.storage.layout import RECOVERY, find_operation, intent_path, table_path
-from omnigraph.storage.manifest.changes import NewCommit, SetVersion
+from omnigraph.storage.layout import RECOVERY, find_operation, make_intent_path, make_table_path
 from omnigraph.storage.manifest.commits import Commit, MergedState
+from omnigraph.storage.manifest.manifest_changes import NewCommit, SetVersion
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.tables.location import is_flat_name
 
@@ -155,7 +155,7 @@ def _check_format(data: bytes, path: str) -> None:
 
 
 def _check_shape(intent: Intent, path: str) -> None:
-    if path != intent_path(intent.operation_id):
+    if path != make_intent_path(intent.operation_id):
         raise ManifestCorrupt(f"{path} holds the intent of {intent.operation_id}")
     if intent.commit_id == intent.rollback_commit_id:
         raise ManifestCorrupt(f"{path} uses one commit id for both outcomes")
@@ -169,7 +169,7 @@ def _check_table(table: TableIntent, path: str) -> None:
     kind, _, name = table.table_key.partition(":")
     if kind not in tuple(EntityKind) or not name:
         raise ManifestCorrupt(f"{path} has the malformed table name {table.table_key!r}")
-    if table.path != table_path(EntityKind(kind), table.identity):
+    if table.path != make_table_path(EntityKind(kind), table.identity):
         raise ManifestCorrupt(f"{path} places {table.table_key} at {table.path}")
     if table.branch is not None and not is_flat_name(table.branch):
         raise ManifestCorrupt(f"{path} names the branch {table.branch!r}, which is none of ours")
@@ -180,11 +180,11 @@ def _check_table(table: TableIntent, path: str) -> None:
 
 
 def write_intent(store: ObjectStore, intent: Intent) -> None:
-    store.put(intent_path(intent.operation_id), encode_intent(intent))
+    store.put(make_intent_path(intent.operation_id), encode_intent(intent))
 
 
 def delete_intent(store: ObjectStore, operation: OperationId, *, durably: bool = True) -> None:
-    store.delete(intent_path(operation), durably=durably)
+    store.delete(make_intent_path(operation), durably=durably)
 
 
 def list_operations(store: ObjectStore) -> list[OperationId]:
@@ -193,10 +193,10 @@ def list_operations(store: ObjectStore) -> list[OperationId]:
     return sorted(operation for operation in found if operation is not None)
 
 
-def pending_intents(store: ObjectStore) -> Iterator[Intent]:
+def list_pending_intents(store: ObjectStore) -> Iterator[Intent]:
     """Every pending intent, oldest first; one that vanishes while we look is settled already."""
     for operation in list_operations(store):
-        path = intent_path(operation)
+        path = make_intent_path(operation)
         data = store.find(path)
         if data is not None:
             yield decode_intent(data, path)

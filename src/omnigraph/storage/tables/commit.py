@@ -25,15 +25,15 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.side_by_side import called
-from omnigraph.storage.tables.effects import native_write
-from omnigraph.storage.tables.failures import is_conflict, translate, translated
-from omnigraph.storage.tables.handle import Table, open_newest, open_table, table_exists
+from omnigraph.storage.concurrent_calls import complete_now
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.file_integrity import is_complete_version
 from omnigraph.storage.tables.history import read_record
+from omnigraph.storage.tables.lance_errors import is_conflict, translate, translate_errors
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.probes import version_exists
-from omnigraph.storage.tables.stage import StagedTransaction
-from omnigraph.storage.tables.wholeness import is_whole_version
+from omnigraph.storage.tables.probes import is_version
+from omnigraph.storage.tables.stage_table import StagedTransaction
+from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
 
 SLEPT_S = 5.0
 """A commit that took longer than this may have been overtaken without noticing."""
@@ -61,7 +61,7 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
         OutcomeUnknown: it may or may not have happened.
         StorageFailure: it cannot be done; nothing happened.
     """
-    return start_commit(staged, called).finish()
+    return start_commit(staged, complete_now).finish()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class Committing:
         if native is None or isinstance(native, Exception):
             return _settle(staged, native)
         if native.version != staged.target_version:
-            raise _landed_elsewhere(staged, native.version)
+            raise _raise_landed_elsewhere(staged, native.version)
         if time.monotonic() - self.looked_at > SLEPT_S:
             _require_followed(staged)
         known = staged.base.columns if staged.base and staged.changes_only_rows else None
-        return _verified(staged, Table(staged.location, native, known))
+        return _verify_landed(staged, Table(staged.location, native, known))
 
 
 def start_commit(
@@ -95,14 +95,14 @@ def start_commit(
     Only that part runs there: what needs the interpreter would make both threads wait for it.
     """
     looked_at = time.monotonic()
-    if _newest_version(staged) != staged.read_version:
+    if _find_newest_version(staged) != staged.read_version:
         return Committing(staged, looked_at, None)
     return Committing(staged, looked_at, start(partial(_ask, staged)))
 
 
 def _ask(staged: StagedTransaction) -> LanceDataset | Exception:
     try:
-        with native_write("commit", staged.location):
+        with report_native_write("commit", staged.location):
             return LanceDataset.commit(
                 staged.location.native_uri if staged.base is None else staged.base.native,
                 staged.native,
@@ -122,7 +122,7 @@ def _require_followed(staged: StagedTransaction) -> None:
     """
     newest = open_newest(staged.location).version
     following = staged.target_version + 1
-    if newest >= following and not version_exists(staged.location, following):
+    if newest >= following and not is_version(staged.location, following):
         raise RetryableCommitConflict(
             f"{staged.location} moved from version {staged.read_version} to {newest} meanwhile"
         )
@@ -146,8 +146,8 @@ def restore(
         newest.version, LanceOperation.Restore(to_version), uuid, {**properties}
     )
     with (
-        translated(f"restoring {location} to version {to_version}"),
-        native_write("restore", location),
+        translate_errors(f"restoring {location} to version {to_version}"),
+        report_native_write("restore", location),
     ):
         restored = LanceDataset.commit(
             newest.native, transaction, storage_options=location.native_options, max_retries=0
@@ -169,29 +169,29 @@ def find_transaction(location: TableLocation, uuid: str, after: int) -> int | No
     return None
 
 
-def _newest_version(staged: StagedTransaction) -> int:
+def _find_newest_version(staged: StagedTransaction) -> int:
     if staged.base is not None:
         return staged.base.newest_version()
-    return open_newest(staged.location).version if table_exists(staged.location) else 0
+    return open_newest(staged.location).version if is_table(staged.location) else 0
 
 
 def _settle(staged: StagedTransaction, error: Exception | None) -> CommittedVersion:
     """Find out what became of a commit that failed, or that came late."""
     try:
-        newest = _newest_version(staged)
+        newest = _find_newest_version(staged)
         landed = None
         if newest > staged.read_version:
             landed = find_transaction(staged.location, staged.uuid, staged.read_version)
     except OmniError as failure:
         raise OutcomeUnknown(f"commit {staged.uuid} to {staged.location}", str(failure)) from error
     if landed == staged.target_version:
-        return _verified(staged, None)
+        return _verify_landed(staged, None)
     if landed is not None:
-        raise _landed_elsewhere(staged, landed)
-    raise _not_landed(staged, newest, error) from error
+        raise _raise_landed_elsewhere(staged, landed)
+    raise _raise_not_landed(staged, newest, error) from error
 
 
-def _not_landed(staged: StagedTransaction, newest: int, error: Exception | None) -> OmniError:
+def _raise_not_landed(staged: StagedTransaction, newest: int, error: Exception | None) -> OmniError:
     if newest > staged.read_version or (error is not None and is_conflict(error)):
         if staged.base is None:
             return AlreadyExists(f"there is already a table at {staged.location}")
@@ -206,13 +206,13 @@ def _not_landed(staged: StagedTransaction, newest: int, error: Exception | None)
     return failure
 
 
-def _verified(staged: StagedTransaction, table: Table | None) -> CommittedVersion:
+def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedVersion:
     """Read back what is at the target version, which must be this transaction.
 
     `table` is the handle the commit gave, if it gave one. It knows its version without having read
     it: only looking into the file of the version shows that it is whole and ours.
     """
-    if table is not None and is_whole_version(
+    if table is not None and is_complete_version(
         staged.location, staged.target_version, staged.uuid, staged.read_version
     ):
         return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
@@ -232,7 +232,7 @@ def _verified(staged: StagedTransaction, table: Table | None) -> CommittedVersio
     return CommittedVersion(table.version, row_count, staged.uuid, table)
 
 
-def _landed_elsewhere(staged: StagedTransaction, version: int) -> RecoveryRequired:
+def _raise_landed_elsewhere(staged: StagedTransaction, version: int) -> RecoveryRequired:
     return RecoveryRequired(
         staged.uuid,
         f"it was committed to {staged.location} as version {version} "

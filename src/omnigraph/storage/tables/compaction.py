@@ -16,14 +16,14 @@ from lance import FragmentMetadata, LanceOperation
 from lance.fragment import DataFile
 from lance.optimize import CompactionTask
 
-from omnigraph.storage.tables.effects import native_write
-from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import Fragment, Table
-from omnigraph.storage.tables.indices import IndexKind, Layout, TableIndex
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.file_integrity import require_complete_rows
+from omnigraph.storage.tables.indices import LanceIndexKind, Layout, TableIndex
+from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.ledger import is_ledger
 from omnigraph.storage.tables.small_writes import STORAGE_VERSION
-from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
-from omnigraph.storage.tables.wholeness import require_whole_rows
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
+from omnigraph.storage.tables.table import Fragment, Table
 
 ROWS_PER_FRAGMENT = 1 << 20
 """A fragment of this size is never merged with others."""
@@ -70,27 +70,27 @@ def plan_groups(
     Fragments covered by an index of the parent branch are left alone. So are runs that an index
     by row ids covers in part: the substrate refuses to merge what such an index tells apart.
     """
-    excluded = _inherited(layout.indices)
+    excluded = _list_inherited(layout.indices)
     groups = []
-    for run in _runs(layout, excluded):
-        for packed in _packed(run, rows_per_fragment):
-            group = _worthwhile(packed)
+    for run in _find_runs(layout, excluded):
+        for packed in _pack_run(run, rows_per_fragment):
+            group = _select_worthwhile(packed)
             if group:
                 groups.append(tuple(fragment.id for fragment in group))
     return tuple(groups)
 
 
-def _inherited(indices: Iterable[TableIndex]) -> frozenset[int]:
+def _list_inherited(indices: Iterable[TableIndex]) -> frozenset[int]:
     segments = [s for index in indices for s in index.segments if s.is_inherited]
     return frozenset[int]().union(*(segment.fragment_ids for segment in segments))
 
 
-def _runs(layout: Layout, excluded: frozenset[int]) -> Iterator[list[Fragment]]:
+def _find_runs(layout: Layout, excluded: frozenset[int]) -> Iterator[list[Fragment]]:
     """Neighbours that may be merged with each other."""
     by_row_id = [
         segment
         for index in layout.indices
-        if index.kind.upper() != IndexKind.BTREE
+        if index.kind.upper() != LanceIndexKind.BTREE
         for segment in index.segments
     ]
     run: list[Fragment] = []
@@ -107,7 +107,7 @@ def _runs(layout: Layout, excluded: frozenset[int]) -> Iterator[list[Fragment]]:
         yield run
 
 
-def _packed(run: Sequence[Fragment], rows_per_fragment: int) -> Iterator[list[Fragment]]:
+def _pack_run(run: Sequence[Fragment], rows_per_fragment: int) -> Iterator[list[Fragment]]:
     """The run cut where merging would give more than one full fragment."""
     packed: list[Fragment] = []
     rows = 0
@@ -125,13 +125,13 @@ def _packed(run: Sequence[Fragment], rows_per_fragment: int) -> Iterator[list[Fr
         yield packed
 
 
-def _worthwhile(packed: Sequence[Fragment]) -> list[Fragment]:
+def _select_worthwhile(packed: Sequence[Fragment]) -> list[Fragment]:
     """The part of a run that is worth being written anew; empty if none is."""
-    group = without_dominant(packed, SMALL_ROWS)
+    group = drop_dominant(packed, SMALL_ROWS)
     return group if len(group) > 1 or _is_wasteful(group[0]) else []
 
 
-def without_dominant(run: Sequence[Fragment], small_rows: int = 0) -> list[Fragment]:
+def drop_dominant(run: Sequence[Fragment], small_rows: int = 0) -> list[Fragment]:
     """The run without leading fragments that are large beside everything that follows.
 
     A large fragment is not copied again and again for the few rows that follow it: merging waits
@@ -159,24 +159,24 @@ def write_groups(table: Table, groups: Sequence[Sequence[int]]) -> tuple[Written
 
 
 def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenGroup:
-    with translated(f"compacting {table!r}"):
-        with native_write("compact", table.location):
-            task = CompactionTask.from_json(_task(table, replaced))  # type: ignore[attr-defined]
+    with translate_errors(f"compacting {table!r}"):
+        with report_native_write("compact", table.location):
+            task = CompactionTask.from_json(_make_task(table, replaced))  # type: ignore[attr-defined]
             result = task.execute(table.native)
         written = tuple(result.new_fragments)
     assert sum(f.physical_rows for f in written) == sum(f.num_rows for f in replaced)
-    require_whole_rows(table.location, written)
+    require_complete_rows(table.location, written)
     return WrittenGroup(table.version, tuple(replaced), written)
 
 
-def _task(table: Table, fragments: Sequence[FragmentMetadata]) -> str:
+def _make_task(table: Table, fragments: Sequence[FragmentMetadata]) -> str:
     """A task of the substrate as text."""
-    described = ",".join(_described(fragment) for fragment in fragments)
+    described = ",".join(_encode_fragment(fragment) for fragment in fragments)
     rest = json.dumps({"read_version": table.version, "options": _TASK_OPTIONS})
     return f'{{"task":{{"fragments":[{described}]}},{rest[1:]}'
 
 
-def _described(fragment: FragmentMetadata) -> str:
+def _encode_fragment(fragment: FragmentMetadata) -> str:
     """The text of `to_json`, which takes several times as long and is asked a thousand times."""
     if fragment.overlays or fragment.deletion_file is not None:
         return json.dumps(fragment.to_json())
@@ -211,7 +211,7 @@ def stage_rewrite(
     kept = [group for group in groups if _is_unchanged(table, group)]
     if not kept:
         return None
-    next_id = _last_fragment_id(table) + 1
+    next_id = _find_last_fragment_id(table) + 1
     rewritten = []
     for group in kept:
         for fragment in group.written:
@@ -236,13 +236,13 @@ def _is_unchanged(table: Table, group: WrittenGroup) -> bool:
     return True
 
 
-def _last_fragment_id(table: Table) -> int:
+def _find_last_fragment_id(table: Table) -> int:
     """The greatest number any fragment has that is there or that an index still remembers.
 
     An index does not forget fragments that are gone: one that took the number of such a fragment
     would pass for covered.
     """
-    with translated(f"listing the fragments of {table!r}"):
+    with translate_errors(f"listing the fragments of {table!r}"):
         known = [max(table.fragment_ids())]
         for index in table.native.describe_indices():
             known += [max(segment.fragment_ids, default=0) for segment in index.segments]

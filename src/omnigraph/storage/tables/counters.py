@@ -18,5 +18,5 @@ class IoCounters:
         return IoCounters(self.reads - earlier.reads, self.bytes_read - earlier.bytes_read)
 
 
-def io_counters() -> IoCounters:
+def read_io_counters() -> IoCounters:
     return IoCounters(int(lance.iops_counter()), int(lance.bytes_read_counter()))

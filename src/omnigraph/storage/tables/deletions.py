@@ -11,9 +11,9 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import StorageFailure, StorageKind
-from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import read_file
+from omnigraph.storage.tables.table import Table
 
 Offsets = npt.NDArray[np.uint32]
 
@@ -23,14 +23,14 @@ _ARRAY_LIMIT = 4096
 _BITS_BYTES = 8192
 
 
-def deleted_offsets(table: Table, fragment: FragmentMetadata) -> Offsets:
+def read_deleted_offsets(table: Table, fragment: FragmentMetadata) -> Offsets:
     """The offsets of the deleted rows of one of the table's fragments, ascending."""
     file = fragment.deletion_file
     if file is None:
         return np.empty(0, np.uint32)
     path = file.path(fragment.id)
-    data = read_file(_owner(table, file.base_id), path)
-    found = _from_arrow(data) if path.endswith(".arrow") else bitmap_members(data)
+    data = read_file(_find_owner(table, file.base_id), path)
+    found = _from_arrow(data) if path.endswith(".arrow") else decode_bitmap(data)
     if len(found) != file.num_deleted_rows:
         raise StorageFailure(
             StorageKind.PERMANENT,
@@ -39,7 +39,7 @@ def deleted_offsets(table: Table, fragment: FragmentMetadata) -> Offsets:
     return found
 
 
-def _owner(table: Table, base_id: int | None) -> TableLocation:
+def _find_owner(table: Table, base_id: int | None) -> TableLocation:
     """The place the file is below: the table itself, or what it was forked from."""
     if base_id is None:
         return table.location
@@ -52,7 +52,7 @@ def _from_arrow(data: bytes) -> Offsets:
     return np.sort(rows.column(0).to_numpy().astype(np.uint32))
 
 
-def bitmap_members(data: bytes) -> Offsets:
+def decode_bitmap(data: bytes) -> Offsets:
     """The members of a roaring bitmap in its portable form, ascending."""
     cookie = int.from_bytes(data[:4], "little")
     has_runs = cookie & 0xFFFF == _RUN_BITMAP
@@ -69,12 +69,12 @@ def bitmap_members(data: bytes) -> Offsets:
     at += 4 * containers if not has_runs or containers >= _OFFSETS_FROM else 0
     parts: list[Offsets] = []
     for (high, last), runs in zip(keys.tolist(), is_run.tolist(), strict=True):
-        low, at = _container(data, at, last + 1, is_run=runs)
+        low, at = _decode_container(data, at, last + 1, is_run=runs)
         parts.append(low.astype(np.uint32) | np.uint32(high << 16))
     return np.concatenate(parts) if parts else np.empty(0, np.uint32)
 
 
-def _container(
+def _decode_container(
     data: bytes, at: int, members: int, *, is_run: bool
 ) -> tuple[npt.NDArray[np.integer], int]:
     """The lower halves of the members of one container, and where the next one starts."""

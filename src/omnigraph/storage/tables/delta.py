@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata
 
 from omnigraph.identity import ID_COLUMN
-from omnigraph.storage.tables.deletions import deleted_offsets
-from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.forks import common_version
-from omnigraph.storage.tables.handle import ROW_ADDRESS, ROW_ID, UPDATED_AT, Table
+from omnigraph.storage.tables.deletions import read_deleted_offsets
+from omnigraph.storage.tables.forks import find_common_version
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, UPDATED_AT, Table
 
 ADDRESSES_PER_READ = 8_192
 """So many rows are named in one request; longer lists cost more to plan."""
@@ -61,53 +61,56 @@ class ChangedKeys:
         return ChangedKeys(self.ids.filter(mask), self.before.filter(mask), self.after.filter(mask))
 
 
-def changed_keys(before: Table | None, after: Table | None) -> ChangedKeys:
+def find_changed_keys(before: Table | None, after: Table | None) -> ChangedKeys:
     """The ids whose rows differ, or may; None stands for a table without rows.
 
     Rows that are listed with both addresses may still be equal: a write may have put the same
     values again. Rows that are not listed are equal.
     """
-    old, new = _unshared(before, after)
+    old, new = _find_unshared(before, after)
     if before is not None and after is not None and len(old) and len(new):
-        old, new = _without_moved(before, old, after, new)
-    return _joined(_keyed(before, old), _keyed(after, new))
+        old, new = _drop_moved(before, old, after, new)
+    return _join_keys(_read_keys(before, old), _read_keys(after, new))
 
 
 # --- fragments ------------------------------------------------------------------------------------
 
 
-def _unshared(before: Table | None, after: Table | None) -> tuple[Addresses, Addresses]:
+def _find_unshared(before: Table | None, after: Table | None) -> tuple[Addresses, Addresses]:
     """The addresses of rows that are not in a fragment both versions have, or only in one."""
-    old, new = _by_files(before), _by_files(after)
-    gone = _live(before, [old[files] for files in old.keys() - new.keys()])
-    come = _live(after, [new[files] for files in new.keys() - old.keys()])
+    old, new = _index_by_files(before), _index_by_files(after)
+    gone = _list_live(before, [old[files] for files in old.keys() - new.keys()])
+    come = _list_live(after, [new[files] for files in new.keys() - old.keys()])
     lost, won = [gone], [come]
     if before is not None and after is not None:
         for files in old.keys() & new.keys():
-            if _deletion_id(old[files]) == _deletion_id(new[files]):
+            if _get_deletion_id(old[files]) == _get_deletion_id(new[files]):
                 continue
-            was, now = deleted_offsets(before, old[files]), deleted_offsets(after, new[files])
-            lost.append(_addresses(old[files], np.setdiff1d(now, was, assume_unique=True)))
-            won.append(_addresses(new[files], np.setdiff1d(was, now, assume_unique=True)))
+            was, now = (
+                read_deleted_offsets(before, old[files]),
+                read_deleted_offsets(after, new[files]),
+            )
+            lost.append(_compute_addresses(old[files], np.setdiff1d(now, was, assume_unique=True)))
+            won.append(_compute_addresses(new[files], np.setdiff1d(was, now, assume_unique=True)))
     return np.concatenate(lost), np.concatenate(won)
 
 
-def _by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMetadata]:
+def _index_by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMetadata]:
     """The fragments by the names of their data files, which are never used twice."""
     if table is None:
         return {}
-    with translated(f"listing the fragments of {table!r}"):
+    with translate_errors(f"listing the fragments of {table!r}"):
         found = [fragment.metadata for fragment in table.native.get_fragments()]
     return {tuple(file._path for file in one.files): one for one in found}
 
 
-def _deletion_id(fragment: FragmentMetadata) -> tuple[int, int] | None:
+def _get_deletion_id(fragment: FragmentMetadata) -> tuple[int, int] | None:
     """What names a deletion file; the number is random, so equal means the same file."""
     file = fragment.deletion_file
     return None if file is None else (file.read_version, file.id)
 
 
-def _live(table: Table | None, fragments: Sequence[FragmentMetadata]) -> Addresses:
+def _list_live(table: Table | None, fragments: Sequence[FragmentMetadata]) -> Addresses:
     """The addresses of all rows that the fragments still have."""
     if table is None or not fragments:
         return _NONE
@@ -115,26 +118,26 @@ def _live(table: Table | None, fragments: Sequence[FragmentMetadata]) -> Address
     for fragment in fragments:
         offsets = np.arange(fragment.physical_rows, dtype=np.uint32)
         if fragment.deletion_file is not None:
-            offsets = np.delete(offsets, deleted_offsets(table, fragment))
-        parts.append(_addresses(fragment, offsets))
+            offsets = np.delete(offsets, read_deleted_offsets(table, fragment))
+        parts.append(_compute_addresses(fragment, offsets))
     return np.concatenate(parts)
 
 
-def _addresses(fragment: FragmentMetadata, offsets: npt.NDArray[np.uint32]) -> Addresses:
+def _compute_addresses(fragment: FragmentMetadata, offsets: npt.NDArray[np.uint32]) -> Addresses:
     return offsets.astype(np.uint64) | (np.uint64(fragment.id) << _OFFSET_BITS)
 
 
 # --- rows that only moved -------------------------------------------------------------------------
 
 
-def _without_moved(
+def _drop_moved(
     before: Table, old: Addresses, after: Table, new: Addresses
 ) -> tuple[Addresses, Addresses]:
     """The same without rows that are in both, unchanged since before the histories parted."""
-    common = common_version(before, after)
+    common = find_common_version(before, after)
     if not common:
         return old, new
-    was, now = _stamps(before, old, common), _stamps(after, new, common)
+    was, now = _read_stamps(before, old, common), _read_stamps(after, new, common)
     moved = np.intersect1d(was.stamps, now.stamps, assume_unique=True)
     if not len(moved):
         return old, new
@@ -159,7 +162,7 @@ class _Stamped:
 _STAMP = np.dtype([("row", np.uint64), ("version", np.uint64)])
 
 
-def _stamps(table: Table, addresses: Addresses, common: int) -> _Stamped:
+def _read_stamps(table: Table, addresses: Addresses, common: int) -> _Stamped:
     read = _read(table, addresses, [ROW_ID, UPDATED_AT])
     versions = read.column(UPDATED_AT).to_numpy()
     is_common = versions <= common
@@ -172,7 +175,7 @@ def _stamps(table: Table, addresses: Addresses, common: int) -> _Stamped:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def rows_at(
+def read_rows_at_addresses(
     table: Table,
     addresses: pa.Array,
     columns: Sequence[str],
@@ -191,13 +194,13 @@ def rows_at(
         if not len(wanted):
             yield table.scan(names, limit=0, blob_bytes=blob_bytes).select(list(columns))
             return
-        found = table.scan(names, _named(wanted), blob_bytes=blob_bytes)
+        found = table.scan(names, _render_addresses(wanted), blob_bytes=blob_bytes)
         places = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
         assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
         yield found.select(list(columns)).take(places)
 
 
-def _named(addresses: pa.Array) -> str:
+def _render_addresses(addresses: pa.Array) -> str:
     return f"{ROW_ADDRESS} IN ({','.join(map(str, addresses.to_pylist()))})"
 
 
@@ -222,7 +225,7 @@ def _read(table: Table, addresses: Addresses, columns: Sequence[str]) -> pa.Tabl
         wanted = np.isin(scanned.column(ROW_ADDRESS).to_numpy(), addresses[in_dense])
         parts.append(scanned.filter(pa.array(wanted)))
     if not in_dense.all() or not parts:
-        parts.extend(rows_at(table, pa.array(addresses[~in_dense]), names))
+        parts.extend(read_rows_at_addresses(table, pa.array(addresses[~in_dense]), names))
     return pa.concat_tables(parts)
 
 
@@ -232,7 +235,7 @@ class _Keyed:
     addresses: pa.Array
 
 
-def _keyed(table: Table | None, addresses: Addresses) -> _Keyed:
+def _read_keys(table: Table | None, addresses: Addresses) -> _Keyed:
     if table is None or not len(addresses):
         return _Keyed(pa.array([], pa.string()), pa.array([], pa.uint64()))
     read = _read(table, addresses, [ID_COLUMN])
@@ -240,12 +243,12 @@ def _keyed(table: Table | None, addresses: Addresses) -> _Keyed:
     return _Keyed(ids, places)
 
 
-def _joined(old: _Keyed, new: _Keyed) -> ChangedKeys:
+def _join_keys(old: _Keyed, new: _Keyed) -> ChangedKeys:
     ids = pc.unique(pa.concat_arrays([old.ids, new.ids]))
     ids = ids.take(pc.sort_indices(ids))
-    return ChangedKeys(ids, _found(old, ids), _found(new, ids))
+    return ChangedKeys(ids, _find_addresses(old, ids), _find_addresses(new, ids))
 
 
-def _found(side: _Keyed, ids: pa.Array) -> pa.Array:
+def _find_addresses(side: _Keyed, ids: pa.Array) -> pa.Array:
     """The address of each id on one side, null where it is not there."""
     return side.addresses.take(pc.index_in(ids, value_set=side.ids))

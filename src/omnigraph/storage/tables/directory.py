@@ -19,7 +19,7 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata, RowIdSequence
 
 from omnigraph.identity import ID_COLUMN
-from omnigraph.storage.tables.quoting import one_of
+from omnigraph.storage.tables.quoting import build_in_list
 
 MOST_KEYS = 1_000
 """A lookup of more keys than this is no small write, and scans."""
@@ -118,10 +118,10 @@ class RowDirectory:
         hits = self._locate(table, wanted)
         if hits is None:
             return None
-        parts = [_rows(table, keys, hits, columns)]
+        parts = [_read_rows(table, keys, hits, columns)]
         if hits.large and len(hits.places) < len(wanted):
             rest = pa.array([key for key in wanted if key not in hits.places], keys.type)
-            parts.append(table.scan(columns, one_of(ID_COLUMN, rest), fragments=hits.large))
+            parts.append(table.scan(columns, build_in_list(ID_COLUMN, rest), fragments=hits.large))
         return pa.concat_tables(parts)
 
     def _locate(self, table: ReadTable, wanted: list[str]) -> _Hits | None:
@@ -133,9 +133,9 @@ class RowDirectory:
             if not self._places:
                 return None
             places = {key: self._places[key] for key in wanted if key in self._places}
-            return _Hits(places, self._ranks(places.values()), self._large)
+            return _Hits(places, self._rank_places(places.values()), self._large)
 
-    def _ranks(self, places: Iterable[RowPlace]) -> Mapping[int, Sequence[int]]:
+    def _rank_places(self, places: Iterable[RowPlace]) -> Mapping[int, Sequence[int]]:
         ranks: defaultdict[int, list[int]] = defaultdict(list)
         for place in places:
             offsets = self._offsets[place.fragment]
@@ -154,8 +154,8 @@ class RowDirectory:
             else:
                 large.append(id)
         read = table.scan([ID_COLUMN, _ROW_ID, _ROW_ADDRESS], fragments=small) if small else None
-        self._places = {} if read is None else _places(read)
-        self._offsets = _offsets(self._places.values())
+        self._places = {} if read is None else _find_places(read)
+        self._offsets = _compute_offsets(self._places.values())
         self._large, self._version = tuple(large), table.version
 
     def follow(self, staged: SmallChange, committed: ReadTable) -> None:
@@ -165,13 +165,13 @@ class RowDirectory:
             known, self._version = self._version, None  # nothing, should this fail half way
             if known != staged.read_version or added is None or removed is None:
                 return
-            places = _newest_places(committed, added) if len(added) else {}
+            places = _find_newest_places(committed, added) if len(added) else {}
             if places is None:
                 return
             for key in removed.to_pylist():
                 self._remove(key)
             self._places.update(places)
-            self._offsets.update(_offsets(places.values()))
+            self._offsets.update(_compute_offsets(places.values()))
             left = committed.fragment_ids()
             self._large = tuple(id for id in self._large if id in left)
             is_full = len(self._places) > MOST_ROWS
@@ -186,22 +186,22 @@ class RowDirectory:
                 del self._offsets[place.fragment]
 
 
-def _rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> pa.Table:
+def _read_rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> pa.Table:
     places = hits.places
     if set(columns) <= {ID_COLUMN, _ROW_ID, _ROW_ADDRESS}:
         fields = [_NUMBERS.get(name) or table.schema.field(name) for name in columns]
-        known = [_known(places, field) for field in fields]
+        known = [_find_known(places, field) for field in fields]
         return pa.table(known, schema=pa.schema(fields))
     if not places:
         return table.scan(columns, limit=0)
-    taken = _taken(table, hits, columns) if len(hits.ranks) <= FEW_FRAGMENTS else None
+    taken = _take_rows(table, hits, columns) if len(hits.ranks) <= FEW_FRAGMENTS else None
     if taken is not None:
         return taken
     wanted = pa.array(list(places), keys.type)
-    return table.scan(columns, one_of(ID_COLUMN, wanted), fragments=sorted(hits.ranks))
+    return table.scan(columns, build_in_list(ID_COLUMN, wanted), fragments=sorted(hits.ranks))
 
 
-def _known(places: Mapping[str, RowPlace], field: pa.Field) -> pa.Array:
+def _find_known(places: Mapping[str, RowPlace], field: pa.Field) -> pa.Array:
     if field.name == _ROW_ID:
         return pa.array([place.row_id for place in places.values()], field.type)
     if field.name == _ROW_ADDRESS:
@@ -209,7 +209,7 @@ def _known(places: Mapping[str, RowPlace], field: pa.Field) -> pa.Array:
     return pa.array(list(places), field.type)
 
 
-def _taken(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | None:
+def _take_rows(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | None:
     """The rows by their positions, a quarter of what a scan costs; None if that does not do."""
     if _ROW_ID in columns or _ROW_ADDRESS in columns:
         return None
@@ -224,7 +224,7 @@ def _taken(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | None
     return taken.select(columns)
 
 
-def _offsets(places: Iterable[RowPlace]) -> dict[int, list[int]]:
+def _compute_offsets(places: Iterable[RowPlace]) -> dict[int, list[int]]:
     """The offsets of rows by fragment, in order."""
     offsets: defaultdict[int, list[int]] = defaultdict(list)
     for place in places:
@@ -234,12 +234,12 @@ def _offsets(places: Iterable[RowPlace]) -> dict[int, list[int]]:
     return dict(offsets)
 
 
-def _places(rows: pa.Table) -> dict[str, RowPlace]:
+def _find_places(rows: pa.Table) -> dict[str, RowPlace]:
     columns = (rows.column(name).to_pylist() for name in (ID_COLUMN, _ROW_ID, _ROW_ADDRESS))
     return {key: RowPlace(id, address) for key, id, address in zip(*columns, strict=True)}
 
 
-def _newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowPlace] | None:
+def _find_newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowPlace] | None:
     """The places of rows just committed, which are the newest fragment in the order given.
 
     None where they took several fragments, as a few very large rows may.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from omnigraph.storage.objects.beneath import require_no_links
-from omnigraph.storage.objects.counting import observed_write
+from omnigraph.storage.objects.write_observer import report_write
 from omnigraph.storage.tables.location import TableLocation
 
 _VERSION_FOLDERS = ("_transactions", "_versions")
@@ -30,7 +30,7 @@ _FOLDERS = {
 
 
 @contextmanager
-def native_write(action: str, location: TableLocation) -> Iterator[None]:
+def report_native_write(action: str, location: TableLocation) -> Iterator[None]:
     """One durable write or removal by the substrate, at this table or branch of it.
 
     Raises:
@@ -39,7 +39,7 @@ def native_write(action: str, location: TableLocation) -> Iterator[None]:
     require_plain_folders(location, _FOLDERS[action])
     if action in ("create_branch", "delete_branch"):
         require_plain_folders(location.on_branch(None), ("_refs/branches",))
-    with observed_write(action, location.native_uri):
+    with report_write(action, location.native_uri):
         yield
 
 

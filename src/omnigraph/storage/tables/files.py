@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from lance.blob import BlobType
 
-from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class TableFiles:
     """Folders of which every file belongs to the version."""
 
 
-def referred_files(table: Table) -> TableFiles:
+def list_referred_files(table: Table) -> TableFiles:
     """What the version refers to, apart from the file of the version itself."""
-    homes = _homes(table)
+    homes = _map_homes(table)
     files: set[str] = set()
     folders: set[str] = set()
     has_blobs = _has_blobs(table.schema)
-    with translated(f"listing the files of {table!r}"):
+    with translate_errors(f"listing the files of {table!r}"):
         for fragment in (native.metadata for native in table.native.get_fragments()):
             for file in fragment.files:
                 path = f"{homes[file.base_id]}data/{file.path}"
@@ -43,7 +43,7 @@ def referred_files(table: Table) -> TableFiles:
     return TableFiles(frozenset(files), frozenset(folders))
 
 
-def _homes(table: Table) -> Mapping[int | None, str]:
+def _map_homes(table: Table) -> Mapping[int | None, str]:
     """What stands before a path in the folder each file may be in: its own, or one it shares."""
     location = table.location
     own = "" if location.branch is None else f"tree/{location.branch}/"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from omnigraph.errors import StorageFailure, StorageKind
-from omnigraph.storage.tables.handle import Table
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.probes import branch_file, read_file
+from omnigraph.storage.tables.probes import name_branch_file, read_file
+from omnigraph.storage.tables.table import Table
 
 
-def common_version(one: Table, other: Table) -> int:
+def find_common_version(one: Table, other: Table) -> int:
     """The newest version that is in the history of both; 0 where they have none in common.
 
     A fork goes on counting where it was made, so up to this number a version means the same on
@@ -18,19 +18,19 @@ def common_version(one: Table, other: Table) -> int:
     """
     if one.location.branch == other.location.branch:
         return min(one.version, other.version)
-    theirs = _ancestry(other)
-    for branch, version in _ancestry(one).items():
+    theirs = _list_ancestry(other)
+    for branch, version in _list_ancestry(one).items():
         if branch in theirs:
             return min(version, theirs[branch])
     return 0
 
 
-def _ancestry(table: Table) -> dict[str | None, int]:
+def _list_ancestry(table: Table) -> dict[str | None, int]:
     """The branches the table came from, its own first, with the newest version it has of each."""
     branch, version = table.location.branch, table.version
     found: dict[str | None, int] = {branch: version}
     while branch is not None:
-        parent = _parent(table.location, branch)
+        parent = _read_parent(table.location, branch)
         if parent is None:
             break
         branch, forked_at = parent
@@ -39,10 +39,10 @@ def _ancestry(table: Table) -> dict[str | None, int]:
     return found
 
 
-def _parent(location: TableLocation, branch: str) -> tuple[str | None, int] | None:
+def _read_parent(location: TableLocation, branch: str) -> tuple[str | None, int] | None:
     """Which branch at which version this one was made from; None if that can no longer be told."""
     try:
-        record = json.loads(read_file(location.on_branch(None), branch_file(branch)))
+        record = json.loads(read_file(location.on_branch(None), name_branch_file(branch)))
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
             return None

@@ -10,13 +10,13 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata, RowIdSequence
 from lance.fragment import write_fragments as write_native_fragments
 
-from omnigraph.storage.tables.effects import native_write
-from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.file_integrity import count_long_blob_bytes, require_complete_rows
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.lance_session import open_shared_session
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.session import shared_session
 from omnigraph.storage.tables.small_writes import STORAGE_VERSION, write_small
-from omnigraph.storage.tables.wholeness import long_blob_bytes, require_whole_rows
+from omnigraph.storage.tables.table import Table
 
 ROWS_PER_FILE = 1 << 20
 SMALL_WRITE_ROWS = 1_024
@@ -66,8 +66,8 @@ def write_uncommitted(
         rows = pa.Table.from_batches([rows])
     measured = _Measured(rows)
     location = target if isinstance(target, TableLocation) else target.location
-    with translated(f"writing rows for {location}"):
-        with native_write("write_fragments", location):
+    with translate_errors(f"writing rows for {location}"):
+        with report_native_write("write_fragments", location):
             small = None
             if isinstance(target, Table) and isinstance(rows, pa.Table) and mode == "append":
                 small = write_small(target, rows, min(rows_per_file, SMALL_WRITE_ROWS))
@@ -75,9 +75,9 @@ def write_uncommitted(
                 written = [small]
             else:
                 written = _write_any(target, measured.rows, mode, rows_per_file, bytes_per_file)
-        require_whole_rows(location, written, measured.long_blob_bytes)
+        require_complete_rows(location, written, measured.long_blob_bytes)
         if carried_row_ids is not None:
-            _carry(written, carried_row_ids)
+            _carries_rows(written, carried_row_ids)
     return written
 
 
@@ -99,7 +99,7 @@ def _write_any(
         max_bytes_per_file=bytes_per_file,
         data_storage_version=STORAGE_VERSION,
         storage_options=location.native_options,
-        session=shared_session(location) if is_new else None,
+        session=open_shared_session(location) if is_new else None,
     )
     assert isinstance(written, list)
     return written
@@ -114,20 +114,20 @@ class _Measured:
         if isinstance(rows, pa.RecordBatchReader):
             self.rows = pa.RecordBatchReader.from_batches(rows.schema, self._measure(rows))
         else:
-            self.long_blob_bytes = long_blob_bytes(rows)
+            self.long_blob_bytes = count_long_blob_bytes(rows)
 
     def _measure(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            self.long_blob_bytes += long_blob_bytes(batch)
+            self.long_blob_bytes += count_long_blob_bytes(batch)
             yield batch
 
 
 def parse_fragments(fragments: Iterable[str]) -> list[FragmentMetadata]:
-    with translated("reading fragments handed over"):
+    with translate_errors("reading fragments handed over"):
         return [FragmentMetadata.from_json(text) for text in fragments]
 
 
-def carried_rows(fragments: Sequence[FragmentMetadata]) -> int:
+def count_carried_rows(fragments: Sequence[FragmentMetadata]) -> int:
     """How many rows of these fragments keep the id of a row they replace."""
     return sum(
         len(RowIdSequence.from_inline_metadata(fragment.row_id_meta))
@@ -136,7 +136,9 @@ def carried_rows(fragments: Sequence[FragmentMetadata]) -> int:
     )
 
 
-def _carry(fragments: Sequence[FragmentMetadata], row_ids: pa.Array | pa.ChunkedArray) -> None:
+def _carries_rows(
+    fragments: Sequence[FragmentMetadata], row_ids: pa.Array | pa.ChunkedArray
+) -> None:
     """Bind the ids to the leading rows, across fragments in the order they were written."""
     start = 0
     for fragment in fragments:

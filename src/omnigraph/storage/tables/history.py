@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from lance import LanceOperation
 from lance.dataset import Transaction
 
-from omnigraph.storage.tables.failures import is_unreadable_rewrite, translate
-from omnigraph.storage.tables.handle import Table, open_newest
+from omnigraph.storage.tables.lance_errors import is_unreadable_rewrite, translate
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.probes import version_exists
+from omnigraph.storage.tables.probes import is_version
+from omnigraph.storage.tables.table import Table, open_newest
 
 RESERVE_FRAGMENTS = "ReserveFragments"
 
@@ -21,7 +21,7 @@ LanceOperation.RewrittenIndex.__init__.__defaults__ = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRecord:
+class TableVersionRecord:
     """What made one version. Without an operation it can no longer be told."""
 
     version: int
@@ -34,14 +34,14 @@ class VersionRecord:
 
 def read_history(
     location: TableLocation, from_version: int, to_version: int | None = None
-) -> list[VersionRecord]:
+) -> list[TableVersionRecord]:
     """The records of these versions, both ends included, oldest first."""
     newest = open_newest(location)
     last = newest.version if to_version is None else min(to_version, newest.version)
     return [read_record(newest, version) for version in range(from_version, last + 1)]
 
 
-def read_record(table: Table, version: int) -> VersionRecord:
+def read_record(table: Table, version: int) -> TableVersionRecord:
     """The record of one version of a table.
 
     Any handle of the table will do that no other thread uses: the substrate borrows it exclusively.
@@ -51,21 +51,21 @@ def read_record(table: Table, version: int) -> VersionRecord:
     except TypeError as error:
         if not is_unreadable_rewrite(error):
             raise
-        return VersionRecord(version, "Rewrite")
+        return TableVersionRecord(version, "Rewrite")
     except Exception as error:
-        if version_exists(table.location, version):
+        if is_version(table.location, version):
             doing = f"reading the record of version {version} of {table.location}"
             raise translate(error, doing) from error
-        return VersionRecord(version, None)
+        return TableVersionRecord(version, None)
     if transaction is None:
-        return VersionRecord(version, None)
-    return _record(version, transaction)
+        return TableVersionRecord(version, None)
+    return _make_record(version, transaction)
 
 
-def _record(version: int, transaction: Transaction) -> VersionRecord:
+def _make_record(version: int, transaction: Transaction) -> TableVersionRecord:
     operation = transaction.operation
     name = type(operation).__name__
-    return VersionRecord(
+    return TableVersionRecord(
         version=version,
         # Operations without a class of their own come as the base class; the only one ever seen
         # is the reservation that compaction makes before it rewrites.

@@ -14,11 +14,11 @@ from typing import Any
 
 from lance import Index, LanceOperation
 
-from omnigraph.storage.tables.effects import native_write
-from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import Fragment, Table
-from omnigraph.storage.tables.stage import StagedTransaction, stage_operation
-from omnigraph.storage.tables.wholeness import require_whole_indices
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.file_integrity import require_complete_indices
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
+from omnigraph.storage.tables.table import Fragment, Table
 
 SMALL_SEGMENT_ROWS = 10_000
 """Segments up to this size are built anew together with whatever rows are new."""
@@ -26,7 +26,7 @@ SEGMENT_DOMINANCE = 2
 """A segment with more than so many times the new rows is left as it is beside a new one."""
 
 
-class IndexKind(StrEnum):
+class LanceIndexKind(StrEnum):
     BTREE = "BTREE"
     BITMAP = "BITMAP"
     INVERTED = "INVERTED"
@@ -41,7 +41,7 @@ class IndexSpec:
 
     name: str
     column: str
-    kind: IndexKind
+    kind: LanceIndexKind
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -118,7 +118,7 @@ def describe_indices(table: Table) -> tuple[TableIndex, ...]:
 
 def _describe_indices(table: Table, fragments: Sequence[Fragment]) -> tuple[TableIndex, ...]:
     rows_of = {fragment.id: fragment.rows for fragment in fragments}
-    with translated(f"reading the indices of {table!r}"):
+    with translate_errors(f"reading the indices of {table!r}"):
         found = table.native.describe_indices()
     indices = []
     for index in found:
@@ -174,12 +174,12 @@ def plan_segment(layout: Layout, spec: IndexSpec) -> SegmentPlan | None:
 def build_segment(table: Table, plan: SegmentPlan) -> BuiltSegment:
     """The planned segment, written to files that nothing refers to."""
     with (
-        translated(f"building the index {plan.spec.name} of {table!r}"),
-        native_write("write_indices", table.location),
+        translate_errors(f"building the index {plan.spec.name} of {table!r}"),
+        report_native_write("write_indices", table.location),
     ):
         built = _build(table, plan.spec, plan.fragment_ids)
     _require_whole(table, [built])
-    files = {id: files for id, files in _data_files(table).items() if id in plan.fragment_ids}
+    files = {id: files for id, files in _list_data_files(table).items() if id in plan.fragment_ids}
     return BuiltSegment(built, plan.replaced, files)
 
 
@@ -191,7 +191,7 @@ def stage_segments(
     The table may be newer than the one they were built from: a segment covers those of its
     fragments that are still made of the same files. None if none of them covers anything.
     """
-    live, present = _data_files(table), _segments(table)
+    live, present = _list_data_files(table), _list_segments(table)
     added, removed = [], set[str]()
     for segment in segments:
         kept = {id for id, files in segment.files.items() if live.get(id) == files}
@@ -206,8 +206,8 @@ def stage_segments(
     return stage_operation(table, operation, uuid=uuid, properties=properties)
 
 
-def _data_files(table: Table) -> dict[int, tuple[str, ...]]:
-    with translated(f"listing the files of {table!r}"):
+def _list_data_files(table: Table) -> dict[int, tuple[str, ...]]:
+    with translate_errors(f"listing the files of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
     return {f.id: tuple(str(file.path) for file in f.files) for f in fragments}
 
@@ -227,11 +227,11 @@ def stage_indices(
         return None
     names = {spec.name for spec in specs}
     assert len(names) == len(specs), "two indices of one name"
-    with translated(f"building indices of {table!r}"):
-        with native_write("write_indices", table.location):
+    with translate_errors(f"building indices of {table!r}"):
+        with report_native_write("write_indices", table.location):
             everywhere = [fragment.id for fragment in table.fragments()]
             built = [_build(table, spec, everywhere) for spec in specs]
-        replaced = [old for old in _segments(table) if old.name in names]
+        replaced = [old for old in _list_segments(table) if old.name in names]
     _require_whole(table, built)
     operation = LanceOperation.CreateIndex(built, replaced)
     return stage_operation(table, operation, uuid=uuid, properties=properties)
@@ -239,12 +239,12 @@ def stage_indices(
 
 def _require_whole(table: Table, built: Sequence[Index]) -> None:
     sizes = {str(one.uuid): sum(file.size_bytes for file in one.files or ()) for one in built}
-    require_whole_indices(table.location, sizes)
+    require_complete_indices(table.location, sizes)
 
 
 def _build(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -> Index:
     options = dict(spec.options)
-    if spec.kind is IndexKind.INVERTED:
+    if spec.kind is LanceIndexKind.INVERTED:
         options.setdefault("with_position", True)
     segment = table.native.create_index_uncommitted(
         spec.column,
@@ -254,13 +254,13 @@ def _build(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -> Index:
         fragment_ids=list(fragment_ids),
         **options,
     )
-    if spec.kind is IndexKind.INVERTED:
+    if spec.kind is LanceIndexKind.INVERTED:
         # Unmerged, its files stay in a staging folder and every query fails after the commit.
         return table.native.merge_existing_index_segments([segment])
     return segment
 
 
-def _segments(table: Table) -> list[Index]:
+def _list_segments(table: Table) -> list[Index]:
     """The segments in use, in the form in which a transaction removes them."""
     return [
         Index(

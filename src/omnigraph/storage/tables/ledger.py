@@ -24,15 +24,15 @@ from lance.fragment import FragmentMetadata
 from omnigraph.errors import AlreadyExists
 from omnigraph.storage.tables.commit import CommittedVersion, commit_exact
 from omnigraph.storage.tables.fragments import write_uncommitted
-from omnigraph.storage.tables.handle import Table, table_exists
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.quoting import identifier
-from omnigraph.storage.tables.stage import (
+from omnigraph.storage.tables.quoting import quote_identifier
+from omnigraph.storage.tables.stage_table import (
     StagedTransaction,
+    make_strict_update,
     stage_first_version,
     stage_operation,
-    strict_update,
 )
+from omnigraph.storage.tables.table import Table, is_table
 
 STATE_MARK = "_state"
 _MARK = pa.field(STATE_MARK, pa.bool_())
@@ -67,17 +67,17 @@ def stage_ledger(
 ) -> StagedTransaction:
     """A new ledger, of which exactly one creator wins. `schema` is that of its rows."""
     assert state.num_rows, "a ledger needs state rows: replacing them is what makes writers collide"
-    if table_exists(location):
+    if is_table(location):
         raise AlreadyExists(f"there is already a table at {location}")
     marked = schema.append(_MARK)
-    rows = _marked(state, lineage).cast(marked)
+    rows = _add_marks(state, lineage).cast(marked)
     written = write_uncommitted(location, rows)
     return stage_first_version(location, marked, written, uuid=uuid, properties=properties)
 
 
 def read_state(table: Table) -> LedgerState:
     """The state rows: reads the state's own file and nothing else."""
-    ids = _state_fragments(table)
+    ids = _list_state_fragments(table)
     assert ids, f"{table!r} is no ledger, or has lost its state"
     rows = table.scan(fragments=ids)
     is_state = pc.is_valid(rows.column(STATE_MARK))
@@ -87,16 +87,16 @@ def read_state(table: Table) -> LedgerState:
     return LedgerState(table, rows.filter(is_state), tuple(ids), rows.filter(pc.invert(is_state)))
 
 
-def written_state(table: Table, rows: pa.Table, recent: pa.Table) -> LedgerState:
+def make_written_state(table: Table, rows: pa.Table, recent: pa.Table) -> LedgerState:
     """The state a publish has just written, known without reading it back."""
     newest = table.newest_fragment()
     assert newest is not None, f"{table!r} has lost its state"
-    ids = [newest.id] if _is_marked(table, newest) else _state_fragments(table)
+    ids = [newest.id] if _is_marked(table, newest) else _list_state_fragments(table)
     # In one piece: pieces would add up over the publishes of a handle, and each costs time.
     return LedgerState(table, rows, tuple(ids), recent.combine_chunks())
 
 
-def recent_after(
+def compute_recent(
     base: LedgerState, lineage: pa.Table, recent_lineage: int = RECENT_LINEAGE
 ) -> pa.Table:
     """The lineage rows that share the file of the state once `lineage` is added."""
@@ -111,7 +111,7 @@ def read_lineage(
     filter: str | None = None,
 ) -> pa.Table:
     """The lineage rows that pass `filter`, in no particular order."""
-    only_lineage = f"{identifier(STATE_MARK)} IS NULL"
+    only_lineage = f"{quote_identifier(STATE_MARK)} IS NULL"
     names = [name for name in table.schema.names if name != STATE_MARK]
     return table.scan(
         names if columns is None else columns,
@@ -130,16 +130,16 @@ def stage_manifest(
 ) -> StagedTransaction:
     """Replace the state and add lineage rows, in one version that no other publish shares."""
     assert state.num_rows, "a ledger cannot lose its state"
-    table, recent = base.table, recent_after(base, lineage, recent_lineage)
-    added = write_uncommitted(table, _held_columns(_marked(state, recent)))
+    table, recent = base.table, compute_recent(base, lineage, recent_lineage)
+    added = write_uncommitted(table, _list_held_columns(_add_marks(state, recent)))
     if not recent.num_rows and (base.recent.num_rows or lineage.num_rows):
         added += write_uncommitted(table, pa.concat_tables([base.recent, lineage]))
-    operation = strict_update(
+    operation = make_strict_update(
         table,
         removed_ids=list(base.fragment_ids),
         updated=[],
         added=added,
-        sentinel=_metadata(table, base.fragment_ids[0]),
+        sentinel=_encode_metadata(table, base.fragment_ids[0]),
     )
     return stage_operation(
         table,
@@ -165,7 +165,7 @@ def compact_lineage(
     same base. Row ids are not carried: theirs are scattered, and keeping each in the metadata of
     every later version would make publishing slower for ever.
     """
-    state_ids = _state_fragments(table)
+    state_ids = _list_state_fragments(table)
     small = [
         fragment.id
         for fragment in table.fragments()
@@ -175,12 +175,12 @@ def compact_lineage(
         return None
     names = [name for name in table.schema.names if name != STATE_MARK]
     rows = table.scan(names, fragments=small)
-    operation = strict_update(
+    operation = make_strict_update(
         table,
         removed_ids=small,
         updated=[],
         added=write_uncommitted(table, rows),
-        sentinel=_metadata(table, state_ids[0]),
+        sentinel=_encode_metadata(table, state_ids[0]),
     )
     return commit_exact(stage_operation(table, operation, uuid=uuid, properties=properties))
 
@@ -189,7 +189,7 @@ def is_ledger(table: Table) -> bool:
     return STATE_MARK in table.columns.ids
 
 
-def _state_fragments(table: Table) -> list[int]:
+def _list_state_fragments(table: Table) -> list[int]:
     """The fragments whose files have the mark column, from metadata alone."""
     every = (fragment.metadata for fragment in table.native.get_fragments())
     return [fragment.id for fragment in every if _is_marked(table, fragment)]
@@ -200,20 +200,20 @@ def _is_marked(table: Table, fragment: FragmentMetadata) -> bool:
     return any(mark in file.fields for file in fragment.files)
 
 
-def _metadata(table: Table, id: int) -> FragmentMetadata:
+def _encode_metadata(table: Table, id: int) -> FragmentMetadata:
     fragment = table.native.get_fragment(id)
     assert fragment is not None, f"no fragment {id} in {table!r}"
     return fragment.metadata
 
 
-def _held_columns(rows: pa.Table) -> pa.Table:
+def _list_held_columns(rows: pa.Table) -> pa.Table:
     """The columns that hold anything: what a file leaves out is null, and each costs time."""
     return rows.select(
         [name for name in rows.schema.names if rows.column(name).null_count < len(rows)]
     )
 
 
-def _marked(state: pa.Table, lineage: pa.Table) -> pa.Table:
+def _add_marks(state: pa.Table, lineage: pa.Table) -> pa.Table:
     """Both in one piece, with the mark that tells them apart."""
     mark = pa.array([True] * state.num_rows + [None] * lineage.num_rows, _MARK.type)
     rows = pa.concat_tables([state, lineage]).combine_chunks()

@@ -14,11 +14,11 @@ from lance import LanceOperation
 from lance.file import LanceFileSession
 from lance.fragment import FragmentMetadata
 
-from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.probes import version_exists
-from omnigraph.storage.tables.stage import StagedTransaction
+from omnigraph.storage.tables.probes import is_version
+from omnigraph.storage.tables.stage_table import StagedTransaction
+from omnigraph.storage.tables.table import Table
 
 _FEW = 8
 """So many files are asked for one by one on an object store; for more, folders are listed."""
@@ -39,32 +39,32 @@ class MissingFile:
 def find_missing_staged(staged: StagedTransaction) -> str | None:
     """The first file that a staged transaction needs and that is gone; None if all are there."""
     location = staged.location
-    if location.branch is not None and not version_exists(location, staged.read_version):
+    if location.branch is not None and not is_version(location, staged.read_version):
         return f"version {staged.read_version} of branch {location.branch}"
-    missing = _find_missing(location, list(staged_files(staged)))
+    missing = _find_missing(location, list(list_staged_files(staged)))
     return missing[0] if missing else None
 
 
-def staged_paths(staged: StagedTransaction) -> Iterator[str]:
+def list_staged_paths(staged: StagedTransaction) -> Iterator[str]:
     """What a transaction brings in, its fork included, relative to the root of the table."""
     home = "" if staged.location.branch is None else f"tree/{staged.location.branch}"
     if home:
         yield home
-    for name in staged_files(staged):
+    for name in list_staged_files(staged):
         yield f"{home}/{name}" if home else name
 
 
-def staged_files(staged: StagedTransaction) -> Iterator[str]:
+def list_staged_files(staged: StagedTransaction) -> Iterator[str]:
     """The files a transaction brings in, besides those its base has already."""
     match staged.native.operation:
         case LanceOperation.Update(new_fragments=added, updated_fragments=changed):
-            yield from _own_files(added)
-            yield from _own_deletions(changed)
+            yield from _list_own_files(added)
+            yield from _list_own_deletions(changed)
         case LanceOperation.Overwrite(fragments=added):
-            yield from _own_files(added)
+            yield from _list_own_files(added)
         case LanceOperation.Rewrite(groups=groups):
             for group in groups:
-                yield from _own_files(group.new_fragments)
+                yield from _list_own_files(group.new_fragments)
         case _:
             return  # settings and indexes: an index that is gone is built again
 
@@ -74,7 +74,7 @@ def find_missing(tables: Iterable[Table]) -> list[MissingFile]:
     listed: dict[str, set[str]] = {}
     missing: dict[MissingFile, None] = {}
     for table in tables:
-        for location, name in _named_files(table):
+        for location, name in _list_named_files(table):
             folder = location.native_uri
             if folder not in listed:
                 listed[folder] = _list_files(location)
@@ -83,11 +83,12 @@ def find_missing(tables: Iterable[Table]) -> list[MissingFile]:
     return list(missing)
 
 
-def _named_files(table: Table) -> Iterator[tuple[TableLocation, str]]:
-    with translated(f"listing the files of {table!r}"):
+def _list_named_files(table: Table) -> Iterator[tuple[TableLocation, str]]:
+    with translate_errors(f"listing the files of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
         bases: dict[int | None, TableLocation] = {
-            id: _base_location(table, base.path) for id, base in table.native.base_paths().items()
+            id: _find_base_location(table, base.path)
+            for id, base in table.native.base_paths().items()
         }
     for fragment in fragments:
         for file in fragment.files:
@@ -97,18 +98,18 @@ def _named_files(table: Table) -> Iterator[tuple[TableLocation, str]]:
             yield bases.get(deletions.base_id, table.location), deletions.path(fragment.id)
 
 
-def _base_location(table: Table, path: str) -> TableLocation:
+def _find_base_location(table: Table, path: str) -> TableLocation:
     """The branch a base path leads to: the last part of it, below the same table."""
     parent, _, name = path.rstrip("/").rpartition("/")
     return table.location.on_branch(name if parent.endswith("/tree") else None)
 
 
-def _own_files(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
+def _list_own_files(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
     for fragment in fragments:
         yield from (f"data/{file._path}" for file in fragment.files if file.base_id is None)
 
 
-def _own_deletions(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
+def _list_own_deletions(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
     for fragment in fragments:
         file = fragment.deletion_file
         if file is not None and file.base_id is None:
@@ -123,12 +124,12 @@ def _find_missing(location: TableLocation, names: list[str]) -> list[str]:
         there = _list_files(location)
         return [name for name in names if name not in there]
     files = LanceFileSession(location.native_uri, storage_options=location.native_options)
-    with translated(f"looking for files of {location}"):
+    with translate_errors(f"looking for files of {location}"):
         return [name for name in names if not files.contains(name)]
 
 
 def _list_files(location: TableLocation) -> set[str]:
     """The data and deletion files in the folder of a branch."""
     files = LanceFileSession(location.native_uri, storage_options=location.native_options)
-    with translated(f"listing the files of {location}"):
+    with translate_errors(f"listing the files of {location}"):
         return {str(name) for part in ("data", "_deletions") for name in files.list(part)}

@@ -9,22 +9,22 @@ from tempfile import TemporaryDirectory
 from lance.file import LanceFileSession
 
 from omnigraph.errors import StorageFailure, StorageKind
-from omnigraph.storage.objects.counting import observed_write
 from omnigraph.storage.objects.small_files import read_small_file
+from omnigraph.storage.objects.write_observer import report_write
 from omnigraph.storage.tables.effects import require_plain_folders
-from omnigraph.storage.tables.failures import translated
+from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 
 _NEWEST_FIRST = (1 << 64) - 1
 NEWEST_NOTE = "_versions/latest_version_hint.json"
 
 
-def version_file(version: int) -> str:
+def name_version_file(version: int) -> str:
     """The file that makes a version exist; names count down so that the newest sorts first."""
     return f"_versions/{_NEWEST_FIRST - version:020d}.manifest"
 
 
-def branch_file(branch: str) -> str:
+def name_branch_file(branch: str) -> str:
     """The file that makes a branch exist, below the root of its table."""
     return f"_refs/branches/{branch}.json"
 
@@ -34,9 +34,9 @@ def tag_file(name: str) -> str:
     return f"_refs/tags/{name}.json"
 
 
-def version_exists(location: TableLocation, version: int) -> bool:
-    with translated(f"looking for version {version} of {location}"):
-        return bool(_files(location).contains(version_file(version)))
+def is_version(location: TableLocation, version: int) -> bool:
+    with translate_errors(f"looking for version {version} of {location}"):
+        return bool(_list_files(location).contains(name_version_file(version)))
 
 
 def is_known_newest(location: TableLocation, version: int) -> bool:
@@ -48,7 +48,7 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
     which `cleanup` sees to. False says nothing; and on an object store a listing is one call.
     """
     folder = location.local_folder
-    if folder is None or os.path.lexists(f"{folder}/{version_file(version + 1)}"):
+    if folder is None or os.path.lexists(f"{folder}/{name_version_file(version + 1)}"):
         return False
     try:
         note = read_small_file(f"{folder}/{NEWEST_NOTE}")
@@ -59,21 +59,21 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
 
 def has_versions(location: TableLocation) -> bool:
     """Whether any version is there, that is, whether there is a table (or a branch) at all."""
-    with translated(f"looking for a table at {location}"):
-        names = _files(location).list("_versions")
+    with translate_errors(f"looking for a table at {location}"):
+        names = _list_files(location).list("_versions")
     return any(name.endswith(".manifest") for name in names)
 
 
-def branch_exists(location: TableLocation, branch: str) -> bool:
+def is_lance_branch(location: TableLocation, branch: str) -> bool:
     """Whether the table knows the branch. Its files may exist without that: see `branches`."""
-    with translated(f"looking for branch {branch} of {location.uri}"):
-        return bool(_files(location.on_branch(None)).contains(branch_file(branch)))
+    with translate_errors(f"looking for branch {branch} of {location.uri}"):
+        return bool(_list_files(location.on_branch(None)).contains(name_branch_file(branch)))
 
 
-def branch_files(location: TableLocation, branch: str) -> list[str]:
+def list_branch_files(location: TableLocation, branch: str) -> list[str]:
     """Every file in the branch's own folder, relative to the table's root."""
-    with translated(f"listing branch {branch} of {location.uri}"):
-        return list(_files(location.on_branch(None)).list(f"tree/{branch}"))
+    with translate_errors(f"listing branch {branch} of {location.uri}"):
+        return list(_list_files(location.on_branch(None)).list(f"tree/{branch}"))
 
 
 def read_file(location: TableLocation, path: str) -> bytes:
@@ -87,29 +87,29 @@ def read_file(location: TableLocation, path: str) -> bytes:
         try:
             return read_small_file(f"{folder}/{path}")
         except FileNotFoundError as error:
-            raise _no_file(location, path) from error
-    files = _files(location)
-    with translated(f"reading {path} of {location}"), TemporaryDirectory() as copies:
+            raise _make_no_file(location, path) from error
+    files = _list_files(location)
+    with translate_errors(f"reading {path} of {location}"), TemporaryDirectory() as copies:
         if not files.contains(path):
-            raise _no_file(location, path)
+            raise _make_no_file(location, path)
         copy = f"{copies}/copy"
         files.download_file(path, copy)
         return read_small_file(copy)
 
 
-def _no_file(location: TableLocation, path: str) -> StorageFailure:
+def _make_no_file(location: TableLocation, path: str) -> StorageFailure:
     return StorageFailure(StorageKind.NOT_FOUND, f"there is no {path} of {location}")
 
 
 def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
     """Delete files named relative to the table's root."""
-    with translated(f"removing files of {location.uri}"):
-        files = _files(location.on_branch(None))
+    with translate_errors(f"removing files of {location.uri}"):
+        files = _list_files(location.on_branch(None))
         for path in paths:
             require_plain_folders(location.on_branch(None), (path.rpartition("/")[0],))
-            with observed_write("delete_file", f"{location.uri}/{path}"):
+            with report_write("delete_file", f"{location.uri}/{path}"):
                 files.delete_file(path)
 
 
-def _files(location: TableLocation) -> LanceFileSession:
+def _list_files(location: TableLocation) -> LanceFileSession:
     return LanceFileSession(location.native_uri, storage_options=location.native_options)

@@ -15,13 +15,13 @@ import pyarrow as pa
 Literal: TypeAlias = str | bool | int | float | date | datetime | None
 
 
-def identifier(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A column name that is read as such, whatever it looks like."""
     assert "`" not in name, f"a column name cannot hold a backtick: {name!r}"
     return f"`{name}`"
 
 
-def literal(value: Literal) -> str:
+def quote_literal(value: Literal) -> str:
     """A value as text of a filter. Only the single quote means anything inside a string."""
     match value:
         case None:
@@ -40,13 +40,13 @@ def literal(value: Literal) -> str:
             return repr(value)
 
 
-def one_of(column: str, keys: pa.Array | pa.ChunkedArray) -> str:
+def build_in_list(column: str, keys: pa.Array | pa.ChunkedArray) -> str:
     """The condition that a column holds one of these strings or integers."""
     if not len(keys):
         return "FALSE"
-    return f"{identifier(column)} IN ({', '.join(map(literal, keys.to_pylist()))})"
+    return f"{quote_identifier(column)} IN ({', '.join(map(quote_literal, keys.to_pylist()))})"
 
 
 def can_be_listed(kind: pa.DataType) -> bool:
-    """Whether `one_of` can write values of this type."""
+    """Whether `build_in_list` can write values of this type."""
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))

@@ -11,7 +11,7 @@ import pyarrow as pa
 PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 
 
-def with_primary_key(schema: pa.Schema, field: str) -> pa.Schema:
+def mark_primary_key(schema: pa.Schema, field: str) -> pa.Schema:
     """The schema with `field` marked as the key, and so not null.
 
     The mark can be set once and never moved. Nothing enforces it: uniqueness is ours to prove.
@@ -23,7 +23,7 @@ def with_primary_key(schema: pa.Schema, field: str) -> pa.Schema:
     return schema.set(index, marked)
 
 
-def primary_key(schema: pa.Schema) -> str | None:
+def find_primary_key(schema: pa.Schema) -> str | None:
     """The field marked as the key."""
     for field in schema:
         if (field.metadata or {}).get(PRIMARY_KEY) == b"true":

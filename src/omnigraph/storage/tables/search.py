@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.storage.tables.failures import translated
-from omnigraph.storage.tables.handle import ROW_ID, Table
-from omnigraph.storage.tables.indices import IndexKind, describe_indices
+from omnigraph.storage.tables.indices import LanceIndexKind, describe_indices
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.table import ROW_ID, Table
 
 DISTANCE = "_distance"
 """The column of squared distances, in single precision, that a vector search adds."""
@@ -27,7 +27,7 @@ _ALL_PARTITIONS = 1 << 20
 """Asking for more partitions than there are means all of them."""
 _REFINE = 100
 """How many times more candidates than wanted a lossy index gives to be measured exactly."""
-_EXACT_INDEX = str(IndexKind.IVF_FLAT)
+_EXACT_INDEX = str(LanceIndexKind.IVF_FLAT)
 
 
 # --- columns in pieces ----------------------------------------------------------------------------
@@ -48,18 +48,18 @@ class ColumnPiece:
     rows: int
 
 
-def column_pieces(table: Table, columns: Sequence[str]) -> tuple[ColumnPiece, ...]:
+def split_column(table: Table, columns: Sequence[str]) -> tuple[ColumnPiece, ...]:
     """The table cut into pieces, from metadata alone."""
-    with translated(f"listing the files of {table!r}"):
+    with translate_errors(f"listing the files of {table!r}"):
         fields = {field.name(): field.id() for field in table.native.lance_schema.fields()}
         wanted = tuple(fields[name] for name in columns)
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
     return tuple(
-        piece for metadata in fragments for piece in _fragment_pieces(table, metadata, wanted)
+        piece for metadata in fragments for piece in _split_fragment(table, metadata, wanted)
     )
 
 
-def _fragment_pieces(
+def _split_fragment(
     table: Table, metadata: lance.FragmentMetadata, fields: tuple[int, ...]
 ) -> list[ColumnPiece]:
     files = [f.path for f in metadata.files if not set(fields).isdisjoint(f.fields)]
@@ -84,7 +84,7 @@ def read_piece(table: Table, piece: ColumnPiece, columns: Sequence[str]) -> pa.T
     return _scan_piece(table, piece, columns).select(list(columns))
 
 
-def row_ids(table: Table, piece: ColumnPiece) -> npt.NDArray[np.int64]:
+def read_row_ids(table: Table, piece: ColumnPiece) -> npt.NDArray[np.int64]:
     """The row id of every row of a piece, in the order they are stored; -1 for deleted ones."""
     found = _scan_piece(table, piece, [ROW_ID]).column(ROW_ID).combine_chunks()
     ids: npt.NDArray[np.int64] = found.cast(pa.int64()).fill_null(DELETED).to_numpy()
@@ -92,7 +92,7 @@ def row_ids(table: Table, piece: ColumnPiece) -> npt.NDArray[np.int64]:
 
 
 def _scan_piece(table: Table, piece: ColumnPiece, columns: Sequence[str]) -> pa.Table:
-    with translated(f"scanning a piece of {table!r}"):
+    with translate_errors(f"scanning a piece of {table!r}"):
         fragment = table.native.get_fragment(piece.fragment)
         assert fragment is not None, f"{piece} is not of {table!r}"
         # The row id is asked for because it is what marks the deleted rows: they have none.
@@ -118,7 +118,7 @@ def split_words(text: str) -> list[str]:
     return [token.text for token in tokens]
 
 
-def stems(words: Sequence[str]) -> list[str]:
+def stem_words(words: Sequence[str]) -> list[str]:
     """The English stem of each word. A word is what `split_words` gives."""
     tokens = lance.tokenize(
         " ".join(words), stem=True, remove_stop_words=False, max_token_length=None
@@ -127,7 +127,7 @@ def stems(words: Sequence[str]) -> list[str]:
     return [token.text for token in tokens]
 
 
-def without_stop_words(words: Sequence[str]) -> set[str]:
+def drop_stop_words(words: Sequence[str]) -> set[str]:
     """The words that are worth looking for: all but the most common ones of English."""
     tokens = lance.tokenize(
         " ".join(words), stem=False, remove_stop_words=True, max_token_length=None
@@ -138,13 +138,13 @@ def without_stop_words(words: Sequence[str]) -> set[str]:
 # --- vectors --------------------------------------------------------------------------------------
 
 
-def nearest_rows(table: Table, column: str, query: npt.NDArray[np.float32], count: int) -> pa.Table:
+def find_nearest(table: Table, column: str, query: npt.NDArray[np.float32], count: int) -> pa.Table:
     """The `count` nearest rows: row id, the vector and its squared distance, nearest first.
 
     Rows that no index covers take part; rows without a vector do not. The answer is exact, up to
     single precision, unless the index is of a lossy kind.
     """
-    with translated(f"searching the vectors of {table!r}"):
+    with translate_errors(f"searching the vectors of {table!r}"):
         return table.native.scanner(
             columns=[ROW_ID, column, DISTANCE],
             nearest={

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance.file import LanceFileWriter
 from lance.fragment import DataFile, FragmentMetadata
 
-from omnigraph.storage.tables.handle import Table
+from omnigraph.storage.tables.table import Table
 
 MOST_BYTES = 1 << 20
 STORAGE_VERSION = "2.2"
@@ -35,7 +35,7 @@ def write_small(table: Table, rows: pa.Table, most_rows: int) -> FragmentMetadat
     """
     folder = table.location.local_folder
     is_small = 0 < rows.num_rows <= most_rows and rows.get_total_buffer_size() <= MOST_BYTES
-    if folder is None or not is_small or not _are_plain(table.schema, rows.schema):
+    if folder is None or not is_small or not _has_only_plain_columns(table.schema, rows.schema):
         return None
     name = f"{uuid4().hex}.lance"
     writer = LanceFileWriter(f"{folder}/data/{name}", rows.schema, version=STORAGE_VERSION)
@@ -53,7 +53,7 @@ def write_small(table: Table, rows: pa.Table, most_rows: int) -> FragmentMetadat
     return FragmentMetadata(0, [file], rows.num_rows)
 
 
-def _are_plain(table: pa.Schema, rows: pa.Schema) -> bool:
+def _has_only_plain_columns(table: pa.Schema, rows: pa.Schema) -> bool:
     """Whether the rows fit the table without a second look, and have no columns within columns."""
     if not rows.equals(table) and not _are_part_of(table, rows):
         return False

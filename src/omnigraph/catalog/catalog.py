@@ -1,0 +1,213 @@
+"""The compiled schema: frozen values, names resolved, identities attached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from omnigraph.identity import (
+    EntityKind,
+    PropertyId,
+    TableIdentity,
+    TableIncarnationId,
+    TableKey,
+    TypeId,
+    make_table_key,
+)
+from omnigraph.types.property import PropertyType
+from omnigraph.types.reserved import STORAGE_FIELDS, STRUCTURAL_FIELDS
+
+RESERVED_EVERYWHERE = STORAGE_FIELDS | {"id"}
+RESERVED_ON_EDGES = STRUCTURAL_FIELDS | {"from", "to"}
+
+
+class TypeKind(StrEnum):
+    INTERFACE = "interface"
+    NODE = "node"
+    EDGE = "edge"
+
+
+class IndexKind(StrEnum):
+    """How a declared index is built for one column."""
+
+    BTREE = "btree"
+    FULL_TEXT = "full_text"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """Metadata as written; every value is kept as text."""
+
+    name: str
+    value: str | None = None
+    keywords: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """`@embed("source", model="m")`: which text a vector property is made from."""
+
+    source: str
+    source_id: PropertyId
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultValue:
+    """`@default(…)`: the JSON value stored when an insert or a load leaves the property out."""
+
+    value: str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property of a type. `satisfies` names the interface properties it stands for."""
+
+    id: PropertyId
+    name: str
+    type: PropertyType
+    annotations: tuple[Annotation, ...] = ()
+    embed: Embed | None = None
+    default: DefaultValue | None = None
+    declared_directly: bool = True
+    satisfies: tuple[PropertyId, ...] = ()
+
+
+class ConstraintKind(StrEnum):
+    KEY = "key"
+    UNIQUE = "unique"
+    INDEX = "index"
+    RANGE = "range"
+    CHECK = "check"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One rule over columns of a type.
+
+    `columns` holds property names (`src` and `dst` too on edges), sorted, without duplicates.
+    `low` and `high` belong to RANGE and keep the text of the schema; `pattern` belongs to CHECK.
+    `on_property` says the rule was written on the property rather than in the body.
+    """
+
+    kind: ConstraintKind
+    columns: tuple[str, ...]
+    low: str | None = None
+    high: str | None = None
+    pattern: str | None = None
+    on_property: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceType:
+    id: TypeId
+    name: str
+    properties: tuple[Property, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    def property(self, name: str) -> Property | None:
+        return next((p for p in self.properties if p.name == name), None)
+
+
+@dataclass(frozen=True)
+class EntityType:
+    """What node types and edge types share; `properties` are sorted by name."""
+
+    id: TypeId
+    table_incarnation: TableIncarnationId
+    name: str
+    properties: tuple[Property, ...]
+    constraints: tuple[Constraint, ...]
+    annotations: tuple[Annotation, ...] = ()
+
+    @property
+    def kind(self) -> EntityKind:
+        raise AssertionError("a type is a node type or an edge type")
+
+    @cached_property
+    def table_key(self) -> TableKey:
+        return make_table_key(self.kind, self.name)
+
+    @property
+    def identity(self) -> TableIdentity:
+        return TableIdentity(self.id, self.table_incarnation)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Property]:
+        return {p.name: p for p in self.properties}
+
+    def property(self, name: str) -> Property | None:
+        return self.by_name.get(name)
+
+    def of_kind(self, kind: ConstraintKind) -> tuple[Constraint, ...]:
+        return tuple(c for c in self.constraints if c.kind is kind)
+
+
+@dataclass(frozen=True)
+class NodeType(EntityType):
+    implements: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> EntityKind:
+        return EntityKind.NODE
+
+    @cached_property
+    def key(self) -> tuple[Property, ...]:
+        """The key members in the order ids are made of: by stable property id, not by name."""
+        columns = next((c.columns for c in self.of_kind(ConstraintKind.KEY)), ())
+        members = [self.by_name[name] for name in columns]
+        return tuple(sorted(members, key=lambda p: p.id))
+
+
+@dataclass(frozen=True)
+class EdgeType(EntityType):
+    from_type: str = ""
+    to_type: str = ""
+    minimum: int = 0
+    maximum: int | None = None
+
+    @property
+    def kind(self) -> EntityKind:
+        return EntityKind.EDGE
+
+    @property
+    def has_cardinality(self) -> bool:
+        return self.minimum > 0 or self.maximum is not None
+
+    @property
+    def same_ends(self) -> bool:
+        return self.from_type == self.to_type
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The whole schema. Iteration orders are by name, so nothing depends on the source order."""
+
+    identity_domain: str
+    next_identity_id: int
+    interfaces: Mapping[str, InterfaceType] = field(default_factory=dict)
+    nodes: Mapping[str, NodeType] = field(default_factory=dict)
+    edges: Mapping[str, EdgeType] = field(default_factory=dict)
+
+    @cached_property
+    def _edges_by_folded_name(self) -> Mapping[str, EdgeType]:
+        return {name.lower(): edge for name, edge in self.edges.items()}
+
+    @cached_property
+    def by_table_key(self) -> Mapping[TableKey, NodeType | EdgeType]:
+        types: list[NodeType | EdgeType] = [*self.nodes.values(), *self.edges.values()]
+        return {t.table_key: t for t in types}
+
+    def find_edge(self, word: str) -> EdgeType | None:
+        """The edge a traversal or an input line means: the exact name, else ignoring case."""
+        return self.edges.get(word) or self._edges_by_folded_name.get(word.lower())
+
+    def implementers(self, interface: str) -> tuple[NodeType, ...]:
+        return tuple(n for n in self.nodes.values() if interface in n.implements)
+
+    def edges_touching(self, node_type: str) -> tuple[EdgeType, ...]:
+        """The edge types with this node type at either end."""
+        return tuple(e for e in self.edges.values() if node_type in (e.from_type, e.to_type))

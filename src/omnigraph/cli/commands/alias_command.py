@@ -1,0 +1,115 @@
+"""`omnigraph alias`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from omnigraph.cli.answers import render_mutation, write_answer
+from omnigraph.cli.command_target import CommandTarget
+from omnigraph.cli.completion_words import FILE, complete_alias
+from omnigraph.cli.config import (
+    OUTPUT_FORMATS,
+    Alias,
+    OperatorConfig,
+    find_config_folder,
+    read_config,
+)
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import read_parameters, read_source
+from omnigraph.cli.output import note, print_json
+
+SCOPE_FLAGS = ("--server", "--graph", "--store", "--uri", "--cluster", "--profile", "--as")
+
+
+class _AliasCommand(click.Command):
+    """An alias says itself where it runs: every flag that would say it again is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        given = {one.partition("=")[0] for one in args[:end]}
+        misplaced = [flag for flag in SCOPE_FLAGS if flag in given]
+        if misplaced:
+            raise click.UsageError(
+                f"No such option {', '.join(misplaced)} for alias: an alias says itself where it "
+                "runs; run the query itself with `omnigraph query` to choose another graph",
+                ctx,
+            )
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_AliasCommand, epilog=render_examples("alias"))
+@click.argument("name", shell_complete=complete_alias)
+@click.argument("args", nargs=-1, metavar="[ARG]...")
+@click.option("--params", metavar="JSON", help="Further parameters as a JSON object.")
+@click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
+@click.option("--format", "chosen", type=click.Choice(OUTPUT_FORMATS), help="How to write rows.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--quiet", is_flag=True, help="Do not say what is being changed.")
+def alias(
+    name: str,
+    args: tuple[str, ...],
+    params: str | None,
+    params_file: str | None,
+    chosen: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run the query that NAME stands for in the operator's configuration.
+
+    Arguments are the parameters the alias lists, in its order; each is read as JSON, or as text
+    if it is none.
+    """
+    if chosen is not None and as_json:
+        raise click.UsageError("give --format or --json, not both")
+    scope, found = _resolve(name, quiet=quiet)
+    given = read_parameters(params, params_file) or {}
+    parameters = {**found.params, **_find_alias(found, args), **given}
+    source = read_source(_find_file(scope.config, found))
+    if found.mutate:
+        graph = scope.open(read_only=False)
+        scope.echo(f"alias {name}")
+        done = graph.mutate(source, found.query, parameters)
+        if as_json:
+            print_json(done.wire())
+        else:
+            click.echo(render_mutation(done))
+        return
+    result = scope.open(read_only=True).query(source, found.query, parameters)
+    shape = "json" if as_json else chosen or found.format or scope.config.output
+    write_answer(result, shape, None, scope.config)
+
+
+def _resolve(name: str, *, quiet: bool) -> tuple[CommandTarget, Alias]:
+    config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
+    found = config.alias(name)
+    if found.store is None:
+        raise click.ClickException(
+            f"alias '{name}' runs on server '{found.server}', and this release reaches no servers"
+        )
+    return CommandTarget(found.store, config.actor, config, quiet), found
+
+
+def _find_file(config: OperatorConfig, found: Alias) -> str:
+    """The file of an alias; one that is not absolute stands beside the configuration."""
+    assert found.file is not None and config.path is not None, "it was read from there"  # noqa: PT018
+    return str(config.path.parent / Path(found.file).expanduser())
+
+
+def _find_alias(found: Alias, args: tuple[str, ...]) -> Mapping[str, object]:
+    if len(args) > len(found.args):
+        taken = f"takes {', '.join(found.args)}" if found.args else "takes no arguments"
+        raise click.UsageError(f"alias '{found.name}' {taken}; {len(args)} were given")
+    return {name: _parse_value(text) for name, text in zip(found.args, args, strict=False)}
+
+
+def _parse_value(text: str) -> object:
+    from omnigraph.errors import OmniError
+    from omnigraph.types.strict_json import parse_json
+
+    try:
+        return parse_json(text)
+    except OmniError:
+        return text

@@ -1,0 +1,155 @@
+"""`omnigraph branch …`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.output import print_json
+
+if TYPE_CHECKING:
+    from omnigraph.graph.merging import MergeResult
+
+SHOWN_CONFLICTS = 20
+
+
+@click.group()
+def branch() -> None:
+    """Create, merge, rename and delete branches."""
+
+
+@branch.command("create", epilog=render_examples("branch create"))
+@click.argument("branch_name", metavar="NAME")
+@add_graph_options(positional=True, writes=True)
+@click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
+@click.option("--commit", metavar="ID", help="Start at this commit instead of the head.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def create(
+    scope: CommandTarget, branch_name: str, source: str, commit: str | None, as_json: bool
+) -> None:
+    """Create branch NAME; nothing is copied."""
+    graph = scope.open(read_only=False)
+    scope.echo("branch create")
+    ref = graph.create_branch(branch_name, source=source, commit=commit)
+    if as_json:
+        print_json({"uri": graph.uri, **ref.wire()})
+    else:
+        click.echo(f"created branch {ref.name} from {ref.parent}")
+
+
+@branch.command("list", epilog=render_examples("branch list"))
+@add_graph_options(positional=True, writes=False)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def list_(scope: CommandTarget, as_json: bool) -> None:
+    """List the branches, main first."""
+    names = scope.open(read_only=True).branches()
+    if as_json:
+        print_json({"branches": names})
+        return
+    for name in names:
+        click.echo(name)
+
+
+@branch.command("rename", epilog=render_examples("branch rename"))
+@click.argument("branch_name", metavar="NAME")
+@click.argument("new_name", metavar="NEW")
+@add_graph_options(positional=True, writes=True)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool) -> None:
+    """Rename branch NAME to NEW; it stays the same branch."""
+    graph = scope.open(read_only=False)
+    scope.echo("branch rename")
+    ref = graph.rename_branch(branch_name, new_name)
+    if as_json:
+        renamed = {"name": ref.name, "renamed_from": branch_name.strip(), "actor_id": graph.actor}
+        print_json({"uri": graph.uri, **renamed})
+    else:
+        click.echo(f"renamed branch {branch_name.strip()} to {ref.name}")
+
+
+@branch.command("delete", epilog=render_examples("branch delete"))
+@click.argument("branch_name", metavar="NAME")
+@add_graph_options(positional=True, writes=True)
+@click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
+    """Delete branch NAME; what only it could reach is gone."""
+    ask_consent(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
+    graph = scope.open(read_only=False)
+    scope.echo("branch delete")
+    gone = graph.delete_branch(branch_name)
+    if as_json:
+        print_json({"uri": graph.uri, **gone.wire()})
+    else:
+        click.echo(f"deleted branch {gone.name}")
+
+
+@branch.command("merge", epilog=render_examples("branch merge"))
+@click.argument("source", metavar="SOURCE")
+@add_graph_options(positional=True, writes=True)
+@click.option("--into", default="main", show_default=True, help="The branch to change.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
+@click.option(
+    "--resolve",
+    multiple=True,
+    metavar="RULE",
+    help="Decide conflicts: ours, theirs, newest, Type=RULE or Type.property=RULE; repeatable.",
+)
+@click.option(
+    "--decisions",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Decisions about single conflicts: what --dry-run --json printed, with 'take' filled in.",
+)
+@click.option("--delete-branch", is_flag=True, help="Delete SOURCE after the merge.")
+@click.option("--message", metavar="TEXT", help="Keep this text with the commit.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def merge(
+    scope: CommandTarget,
+    source: str,
+    into: str,
+    dry_run: bool,
+    resolve: tuple[str, ...],
+    decisions: str | None,
+    delete_branch: bool,
+    message: str | None,
+    as_json: bool,
+) -> None:
+    """Merge branch SOURCE into another one, as one commit or not at all."""
+    graph = scope.open(read_only=dry_run)
+    scope.echo("branch merge")
+    result = graph.merge(
+        source,
+        into,
+        dry_run=dry_run,
+        resolve=resolve,
+        decisions=decisions or (),
+        delete_branch=delete_branch,
+        message=message,
+    )
+    if as_json:
+        print_json({"uri": graph.uri, **result.wire()})
+    else:
+        _show(result)
+    if result.branch_delete_error is not None:
+        click.echo(f"warning: {source} was not deleted: {result.branch_delete_error}", err=True)
+
+
+def _show(result: MergeResult) -> None:
+    verb = "would merge" if result.dry_run else "merged"
+    click.echo(f"{verb} {result.source} into {result.target}: {result.outcome}")
+    for table in result.tables:
+        click.echo(
+            f"  {table.table_key}: {table.inserted} inserted, {table.updated} updated, "
+            f"{table.deleted} deleted, {table.conflicts} conflicts"
+        )
+    for rule, count in result.resolved.items():
+        click.echo(f"  resolved by {rule}: {count}")
+    for conflict in result.conflicts[:SHOWN_CONFLICTS]:
+        click.echo(f"  conflict ({conflict.kind}): {conflict.message}")
+    if len(result.conflicts) > SHOWN_CONFLICTS:
+        click.echo(f"  and {len(result.conflicts) - SHOWN_CONFLICTS} more conflicts")
+    if result.branch_deleted:
+        click.echo(f"deleted branch {result.source}")

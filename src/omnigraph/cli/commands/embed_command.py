@@ -1,0 +1,158 @@
+"""`omnigraph embed`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from omnigraph.cli.command_target import CommandTarget, add_graph_options
+from omnigraph.cli.completion_words import FILE
+from omnigraph.cli.engine_options import parse_spark_options, stage_log
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import open_disk_files, read_spec
+from omnigraph.cli.output import note, print_json
+from omnigraph.settings import ENGINES
+
+
+@click.command(epilog=render_examples("embed"))
+@add_graph_options(
+    positional=True,
+    writes=True,
+    offline=("seed", "input_path", "output_path", "clean", "select", "resume"),
+)
+@click.option("--seed", type=FILE, metavar="FILE", help="A manifest that names all three files.")
+@click.option(
+    "--input", "input_path", type=FILE, metavar="FILE", help="Records as JSON lines; - for stdin."
+)
+@click.option(
+    "--output", "output_path", type=FILE, metavar="FILE", help="Where they go; - for stdout."
+)
+@click.option(
+    "--spec",
+    type=FILE,
+    metavar="FILE",
+    help="Which fields make which vector, as JSON; - for stdin.",
+)
+@click.option("--clean", is_flag=True, help="Take the vectors away; asks no provider.")
+@click.option("--reembed-all", is_flag=True, help="Embed what has a vector, too.")
+@click.option("--type", "types", multiple=True, metavar="T", help="Only this type; repeatable.")
+@click.option("--select", multiple=True, metavar="[TYPE:]FIELD=VALUE", help="Only these records.")
+@click.option("--resume", is_flag=True, help="Keep what was embedded if it fails, and go on there.")
+@click.option(
+    "--per-minute",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Ask the provider at most so often.",
+)
+@click.option("--branch", metavar="NAME", help="The branch of the graph; main by default.")
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="local",
+    help="Where to embed: here, or in batches on Spark.",
+)
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def embed(
+    scope: CommandTarget | None,
+    seed: str | None,
+    input_path: str | None,
+    output_path: str | None,
+    spec: str | None,
+    clean: bool,
+    reembed_all: bool,
+    types: tuple[str, ...],
+    select: tuple[str, ...],
+    resume: bool,
+    per_minute: float | None,
+    branch: str | None,
+    engine: str,
+    spark_conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Embed the texts of the rows of a graph, as one commit, or of the records of a file.
+
+    A file is named by --seed, or by --input, --output and --spec; the output may be the input and
+    appears whole or not at all.
+    """
+    conf = parse_spark_options(spark_conf)
+    if scope is not None:
+        scope.echo("embed")
+        with stage_log(engine, quiet=scope.quiet or as_json):
+            filled = scope.open(read_only=False).embed(
+                types,
+                spec=read_spec(spec),
+                branch=branch or "main",
+                reembed_all=reembed_all,
+                per_minute=per_minute,
+                engine=engine,
+                spark_conf=conf,
+            )
+        if as_json:
+            print_json(filled.wire())
+        else:
+            click.echo(f"{scope.uri}: {filled.embedded} embedded, commit {filled.commit_id or '-'}")
+        return
+    if branch is not None:
+        raise click.UsageError("--branch goes with a graph")
+    if clean and reembed_all:
+        raise click.UsageError("--clean and --reembed-all exclude each other")
+    _check_files(seed, input_path, output_path, spec)
+    _check_streams((input_path, output_path), engine, resume=resume, as_json=as_json)
+    from omnigraph.graph.embedding import embed as run
+
+    with (
+        open_disk_files(input_path, output_path) as (source, target),
+        stage_log(engine, quiet=as_json),
+    ):
+        done = run(
+            seed=seed,
+            input=source,
+            output=target,
+            spec=read_spec(spec),
+            clean=clean,
+            reembed_all=reembed_all,
+            types=types,
+            select=select,
+            resume=resume,
+            per_minute=per_minute,
+            engine=engine,
+            spark_conf=conf,
+        )
+    done = replace(done, input=input_path or done.input, output=output_path or done.output)
+    if as_json:
+        print_json(done.wire())
+        return
+    changed = f"{done.cleaned_records} cleaned" if clean else f"{done.embedded_records} embedded"
+    told = f"{done.output}: {done.records} records, {done.selected_records} selected, {changed}"
+    if output_path == "-":
+        note(told)
+    else:
+        click.echo(told)
+
+
+def _check_files(
+    seed: str | None, input_path: str | None, output_path: str | None, spec: str | None
+) -> None:
+    files = (input_path, output_path, spec)
+    if (seed is None) == (files == (None, None, None)):
+        raise click.UsageError("give --seed, or all of --input, --output and --spec")
+    if seed is None and None in files:
+        raise click.UsageError("--input, --output and --spec belong together")
+    if seed == "-":
+        raise click.UsageError("the paths of a manifest start from its folder: --seed needs a file")
+
+
+def _check_streams(
+    paths: tuple[str | None, str | None], engine: str, *, resume: bool, as_json: bool
+) -> None:
+    """Refuse what makes no sense with standard input or output in place of a file."""
+    if "-" not in paths:
+        return
+    if resume:
+        raise click.UsageError("--resume goes on beside a file: name --input and --output")
+    if engine != "local":
+        raise click.UsageError("executors do not reach stdin and stdout: use --engine local")
+    if as_json and paths[1] == "-":
+        raise click.UsageError("the records are printed: --json needs --output FILE")

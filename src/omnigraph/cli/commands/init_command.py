@@ -1,0 +1,58 @@
+"""`omnigraph init`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from omnigraph.cli.command_target import add_address_options, take_only_address
+from omnigraph.cli.completion_words import FILE, complete_store
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import read_source
+from omnigraph.cli.output import note, print_json
+from omnigraph.cli.process_settings import read_settings
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def _add_address_options(command: Command) -> Command:
+    for option in add_address_options():
+        command = option(command)  # type: ignore[assignment]
+    return command
+
+
+@click.command(epilog=render_examples("init"))
+@click.argument("graph_uri", required=False, metavar="URI", shell_complete=complete_store)
+@_add_address_options
+@click.option(
+    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="The schema (.pg)."
+)
+@click.option("--force", is_flag=True, help="Replace schema files a failed attempt left.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def init(
+    graph_uri: str | None,
+    store: str | None,
+    uri: str | None,
+    schema_path: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Create an empty graph at URI with a schema."""
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.catalog.identify import list_creation_notes
+    from omnigraph.graph.graph import init as create
+
+    address = take_only_address([graph_uri, store, uri])
+    if address is None:
+        raise click.UsageError("Missing argument 'URI': where the graph shall be.")
+    schema = read_source(schema_path)
+    draft = compile_schema(schema)
+    for warning in (*draft.warnings, *list_creation_notes(draft)):
+        note(warning.render())
+    graph = create(address, schema, force=force, settings=read_settings())
+    if as_json:
+        print_json({"uri": graph.uri, "initialized": True})
+    else:
+        click.echo(f"initialized {graph.uri}")

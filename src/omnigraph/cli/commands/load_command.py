@@ -1,0 +1,177 @@
+"""`omnigraph load`."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.completion_words import FILE
+from omnigraph.cli.engine_options import parse_spark_options, stage_log
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import force_option, read_stdin, require_free
+from omnigraph.cli.output import note, print_json
+from omnigraph.settings import ENGINES
+
+if TYPE_CHECKING:
+    from omnigraph.graph.results import LoadResult
+
+MODES = ("append", "merge", "overwrite")
+FORMATS = ("jsonl", "parquet", "csv")
+SHOWN_SKIPPED = 10
+
+
+def _as_ingested(parameter: click.Parameter) -> click.Parameter:
+    """An option of `load` with what `ingest` takes for granted."""
+    taken = {"mode": "merge", "base": "main"}
+    if parameter.name not in taken:
+        return parameter
+    changed = copy(parameter)
+    changed.required, changed.default = False, taken[parameter.name]
+    return changed
+
+
+@click.command(epilog=render_examples("load"))
+@add_graph_options(positional=True, writes=True)
+@click.option(
+    "--data",
+    "places",
+    type=FILE,
+    required=True,
+    multiple=True,
+    metavar="PATH",
+    help="A file, folder or pattern; repeatable. - for stdin: JSON lines, or as --format says.",
+)
+@click.option(
+    "--mode",
+    required=True,
+    type=click.Choice(MODES),
+    help="append: every id is new; merge: replace by id; overwrite: replace whole types.",
+)
+@click.option("--branch", default="main", show_default=True, help="The branch to load into.")
+@click.option("--from", "base", metavar="BRANCH", help="Create the branch from this one first.")
+@click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    help="On Spark, unless OMNIGRAPH_LOAD_ENGINE says otherwise, or in this process.",
+)
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="By the name otherwise.")
+@click.option("--type", "type_name", metavar="T", help="The type of the rows of a table.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="P=C",
+    help="Property P is column C; also for id, from and to. Repeatable.",
+)
+@click.option("--partial", is_flag=True, help="Merge: keep what a record leaves out.")
+@click.option(
+    "--on-error",
+    type=click.Choice(("fail", "skip")),
+    default="fail",
+    show_default=True,
+    help="Refuse bad rows, or go on without them.",
+)
+@click.option(
+    "--rejects", type=FILE, metavar="PATH", help="Write every refused record to this file."
+)
+@force_option
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option("--yes", is_flag=True, help="Overwrite a graph elsewhere without being asked.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def load(
+    scope: CommandTarget,
+    places: tuple[str, ...],
+    mode: str,
+    branch: str,
+    base: str | None,
+    expected: str | None,
+    engine: str | None,
+    format_: str | None,
+    type_name: str | None,
+    columns: tuple[str, ...],
+    partial: bool,
+    on_error: str,
+    rejects: str | None,
+    force: bool,
+    spark_conf: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Load rows as one commit, or not at all.
+
+    Records of any types may be mixed in files of JSON lines, also compressed (.gz, .zst). Parquet
+    and CSV hold the rows of one type.
+    """
+    require_free(rejects, force=force)
+    if mode == "overwrite":
+        ask_consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
+    graph = scope.open(read_only=False)
+    scope.echo(f"load ({mode})")
+    engine = engine or graph.settings.load_engine
+    with stage_log(engine, quiet=scope.quiet or as_json):
+        result = graph.load(
+            _read_records(places),
+            mode,
+            branch=branch,
+            base=base,
+            expected_head=expected,
+            engine=engine,
+            format=format_,
+            type=type_name,
+            columns=_parse_columns(columns),
+            partial=partial,
+            on_error=on_error,
+            rejects=rejects,
+            spark_conf=parse_spark_options(spark_conf),
+        )
+    if as_json:
+        print_json({"uri": graph.uri, **result.wire()})
+    else:
+        _show(result, rejects)
+
+
+ingest = click.Command(
+    "ingest",
+    params=[_as_ingested(parameter) for parameter in load.params],
+    callback=load.callback,
+    help="The same as load, which is the name to use: merges by default, and creates the branch.",
+    hidden=True,
+)
+
+
+def _read_records(places: tuple[str, ...]) -> bytes | str | list[str]:
+    if "-" not in places:
+        return places[0] if len(places) == 1 else list(places)
+    if len(places) > 1:
+        raise click.UsageError("stdin cannot be loaded together with files")
+    return read_stdin()
+
+
+def _parse_columns(given: tuple[str, ...]) -> dict[str, str]:
+    columns = {}
+    for one in given:
+        name, sign, column = one.partition("=")
+        if not (name and sign and column):
+            raise click.UsageError(f"--column {one}: write PROPERTY=COLUMN")
+        columns[name] = column
+    return columns
+
+
+def _show(result: LoadResult, rejects: str | None) -> None:
+    if result.branch_created:
+        click.echo(f"created branch {result.branch} from {result.base_branch}")
+    click.echo(
+        f"loaded {sum(result.nodes.values())} nodes and {sum(result.edges.values())} edges "
+        f"into {result.branch} ({result.engine}, commit {result.commit.commit_id})"
+    )
+    if result.seconds is not None and result.rows is not None:
+        pace = f", {result.rows_per_second:,.0f} rows/s" if result.rows_per_second else ""
+        note(f"{result.rows:,} rows, {result.bytes or 0:,} bytes, {result.seconds:.1f} s{pace}")
+    if result.skipped.total:
+        note(f"left out {result.skipped.total} rows" + (f", see {rejects}" if rejects else ""))
+        for problem in result.skipped.first[:SHOWN_SKIPPED]:
+            note(f"  {problem}")

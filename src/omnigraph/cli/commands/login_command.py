@@ -1,0 +1,67 @@
+"""`omnigraph login` and `omnigraph logout`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from omnigraph.cli.completion_words import complete_server
+from omnigraph.cli.config import find_config_folder, read_config
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import read_stdin_line
+from omnigraph.cli.output import note, print_json
+
+
+@click.command(epilog=render_examples("login"))
+@click.argument("name", shell_complete=complete_server)
+@click.option("--token", metavar="T", help="The token; without it, one line of stdin is read.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def login(name: str, token: str | None, as_json: bool) -> None:
+    """Keep the token for server NAME in the operator's credentials file.
+
+    A token given as an argument can be seen by others on this machine while the command runs.
+    """
+    from omnigraph.cli.credentials import check_name, store_token
+
+    check_name(name)
+    config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
+    given = (_read_typed_token(name) if token is None else token).strip()
+    if not given:
+        raise click.ClickException("the token is empty; nothing was kept")
+    path = find_config_folder() / "credentials"
+    store_token(path, name, given)
+    declared = name in config.servers
+    if not declared:
+        note(f"no server '{name}' is declared in the configuration yet")
+    if as_json:
+        print_json({"server": name, "credentials_path": str(path), "declared": declared})
+    else:
+        click.echo(f"kept a token for {name} in {path}")
+
+
+def _read_typed_token(name: str) -> str:
+    """One line of stdin; what is typed at a terminal is not shown there."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return read_stdin_line()
+    from getpass import getpass
+
+    try:
+        return getpass(f"token for {name}: ", stream=sys.stderr)
+    except EOFError:
+        return ""
+
+
+@click.command(epilog=render_examples("logout"))
+@click.argument("name", shell_complete=complete_server)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def logout(name: str, as_json: bool) -> None:
+    """Forget the token for server NAME; nothing happens if there is none."""
+    from omnigraph.cli.credentials import remove_token
+
+    path = find_config_folder() / "credentials"
+    remove_token(path, name)
+    if as_json:
+        print_json({"server": name, "credentials_path": str(path)})
+    else:
+        click.echo(f"no token for {name} is kept in {path}")

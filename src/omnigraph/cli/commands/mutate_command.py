@@ -1,0 +1,49 @@
+"""`omnigraph mutate`."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.answers import render_mutation
+from omnigraph.cli.command_target import CommandTarget, add_graph_options
+from omnigraph.cli.completion_words import FILE
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import read_parameters, read_query
+from omnigraph.cli.output import print_json
+
+
+@click.command(epilog=render_examples("mutate"))
+@click.argument("name", required=False)
+@add_graph_options(positional=True, writes=True)
+@click.option(
+    "--query", "query_path", type=FILE, metavar="FILE", help="The queries (.gq); - for stdin."
+)
+@click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself.")
+@click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
+@click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
+@click.option("--branch", default="main", show_default=True, help="The branch to change.")
+@click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def mutate(
+    scope: CommandTarget,
+    name: str | None,
+    query_path: str | None,
+    text: str | None,
+    params: str | None,
+    params_file: str | None,
+    branch: str,
+    expected: str | None,
+    as_json: bool,
+) -> None:
+    """Run mutation NAME as one commit; a text with one query needs no name."""
+    query = read_query(query_path, text)
+    parameters = read_parameters(params, params_file)
+    graph = scope.open(read_only=False)
+    scope.echo("mutate")
+    result = graph.mutate(query, name, parameters, branch=branch, expected_head=expected)
+    if as_json:
+        print_json(result.wire())
+        return
+    click.echo(render_mutation(result))
+    if result.actor_id:
+        click.echo(f"actor_id: {result.actor_id}")

@@ -1,0 +1,93 @@
+"""Rows of a query in the formats of the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+MIN_COLUMN_WIDTH = 8
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A query's answer as its JSON document has it."""
+
+    document: Mapping[str, object]
+    columns: Sequence[str]
+    rows: Sequence[Row]
+
+    @property
+    def headline(self) -> str:
+        target = self.document["target"]
+        assert isinstance(target, Mapping)
+        where = f"branch {target['branch']}" if target["branch"] else str(target["snapshot"])
+        return f"{len(self.rows)} rows from {where} via {self.document['query_name']}"
+
+
+def render_cell(value: object) -> str:
+    """A value as one line of text: strings as they are, everything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.replace("\r", "\\r").replace("\n", "\\n")
+
+
+def render_jsonl(answer: Answer) -> Iterator[str]:
+    head = {"kind": "metadata", **{k: v for k, v in answer.document.items() if k != "rows"}}
+    for one in (head, *answer.rows):
+        yield json.dumps(one, ensure_ascii=False, separators=(",", ":"))
+
+
+def render_csv(answer: Answer) -> Iterator[str]:
+    """A header and one line per row; NULL is an empty field."""
+    for values in (answer.columns, *([row[c] for c in answer.columns] for row in answer.rows)):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(
+            "" if v is None else v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)
+            for v in values
+        )
+        yield line.getvalue()
+
+
+def render_kv(answer: Answer) -> Iterator[str]:
+    yield answer.headline
+    if not answer.rows:
+        yield "(no rows)"
+    for number, row in enumerate(answer.rows, start=1):
+        yield ""
+        yield f"row {number}"
+        for column in answer.columns:
+            yield f"{column}: {render_cell(row[column])}"
+
+
+def render_table(answer: Answer, max_width: int, layout: str) -> Iterator[str]:
+    """Aligned columns; a cell that is too wide ends in an ellipsis or goes on below."""
+    yield answer.headline
+    limit = max(max_width, MIN_COLUMN_WIDTH)
+    body = [[render_cell(row[c]) for c in answer.columns] for row in answer.rows]
+    widths = [
+        min(limit, max(len(name), *(len(row[i]) for row in body), 0))
+        for i, name in enumerate(answer.columns)
+    ]
+    yield _join_cells(answer.columns, widths, " | ")
+    yield "-+-".join("-" * width for width in widths)
+    for row in body:
+        pieces = [_split_cell(text, width, layout) for text, width in zip(row, widths, strict=True)]
+        for line in range(max((len(p) for p in pieces), default=0)):
+            yield _join_cells([p[line] if line < len(p) else "" for p in pieces], widths, " | ")
+
+
+def _split_cell(text: str, width: int, layout: str) -> list[str]:
+    if len(text) <= width:
+        return [text]
+    if layout == "wrap":
+        return [text[at : at + width] for at in range(0, len(text), width)]
+    return [text[: width - 1] + "…"]
+
+
+def _join_cells(values: Sequence[str], widths: Sequence[int], separator: str) -> str:
+    padded = (value.ljust(width) for value, width in zip(values, widths, strict=True))
+    return separator.join(padded).rstrip()

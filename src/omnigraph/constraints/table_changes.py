@@ -1,0 +1,91 @@
+"""What is checked: the rows a write leaves behind, and the rows already there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.errors import Violation, ViolationKind
+from omnigraph.identity import TableKey
+
+NO_IDS = pa.array([], pa.string())
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """What a write does to one table.
+
+    `rows` holds the final image of every row that is inserted or replaced, each id once; only
+    records that give one key twice may stand side by side, and then break the key. `deleted` are
+    ids that go, none of them among the rows. With `replaces_all` nothing else of the table stays,
+    and `deleted` must name every committed id that is not among the rows. `lines` says where each
+    row came from, when it came from a file; `positions`, where it stands in an input of many files.
+    """
+
+    type: NodeType | EdgeType
+    rows: pa.Table
+    deleted: pa.Array = field(default_factory=lambda: NO_IDS)
+    replaces_all: bool = False
+    lines: pa.Array | None = None
+    positions: pa.Array | None = None
+    file: str | None = None
+
+    @property
+    def table_key(self) -> TableKey:
+        return self.type.table_key
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        return get_column(self.rows, "id")
+
+    @cached_property
+    def gone(self) -> pa.Array:
+        """The ids whose committed rows no longer count: replaced or deleted."""
+        return pa.concat_arrays([self.ids, self.deleted])
+
+    def violation(self, kind: ViolationKind, message: str, index: int) -> Violation:
+        """A violation by the row at `index`, with its id and where it came from."""
+        return Violation(
+            kind,
+            self.table_key,
+            message,
+            id=self.ids[index].as_py(),
+            file=self.file,
+            line=self.lines[index].as_py() if self.lines is not None else None,
+            position=self.positions[index].as_py() if self.positions is not None else None,
+        )
+
+
+Changes = Mapping[TableKey, TableChange]
+
+
+class Committed(Protocol):
+    """The rows a write starts from."""
+
+    def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
+        """The rows whose column `by` has one of the values, in any order.
+
+        `columns` are what is read. The values may repeat and hold no NULL.
+        """
+        ...
+
+
+def get_column(rows: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    found = rows.column(name)
+    if found.num_chunks == 1:
+        return found.chunk(0)
+    return found.combine_chunks() if found.num_chunks else pa.array([], found.type)
+
+
+def mask_remaining(ids: pa.Array, gone: pa.Array) -> pa.Array:
+    """A mask of the ids that are not among those gone."""
+    if not len(ids) or not len(gone):
+        return pa.repeat(pa.scalar(True), len(ids))
+    return pc.invert(pc.is_in(ids, value_set=gone))

@@ -1,0 +1,221 @@
+"""Loading records: parsed lines to the rows of a write, for all three modes.
+
+The kernels below take plain values and Arrow columns and give Arrow columns back, so that a
+pipeline on other machines can run the very same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.constraints.distinct import are_distinct
+from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
+from omnigraph.constraints.unique_keys import encode_tuples, list_unique_groups
+from omnigraph.errors import (
+    ConstraintViolated,
+    KeyConflict,
+    RowProblem,
+    RowsRejected,
+    Violation,
+    ViolationKind,
+)
+from omnigraph.execution.assignments import derive_key_ids, get_default_value
+from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.stage_changes import Placement
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.identity import TableKey, UlidSource
+from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
+from omnigraph.types.jsonl_types import LineOptions, PropertySpec, TypeSpec
+
+
+class LoadMode(StrEnum):
+    APPEND = "append"
+    """Every id must be new."""
+    MERGE = "merge"
+    """Upsert by id; a row replaces the stored one as a whole."""
+    OVERWRITE = "overwrite"
+    """Replace every row of each type the input names."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """What a load will do to each table, and how many records it read of each type."""
+
+    changes: Mapping[TableKey, tuple[TableChange, Placement]]
+    counts: Mapping[TableKey, int]
+
+    def table_changes(self) -> Mapping[TableKey, TableChange]:
+        return {key: change for key, (change, _) in self.changes.items()}
+
+
+def build_type_specs(catalog: Catalog) -> tuple[TypeSpec, ...]:
+    """What a line of input may say, for every type of the catalog."""
+    return tuple(build_type_spec(type_) for type_ in catalog.by_table_key.values())
+
+
+def build_type_spec(type_: NodeType | EdgeType) -> TypeSpec:
+    properties = tuple(
+        PropertySpec(p.name, p.type, has_default=p.default is not None) for p in type_.properties
+    )
+    return TypeSpec(type_.name, type_.kind, properties)
+
+
+def parse_records(data: bytes, catalog: Catalog, file: str | None, limit: int) -> ParsedLines:
+    """The records of a file; raises with the first bad lines and the number of all of them."""
+    options = LineOptions(with_presence=True, max_problems=limit)
+    parsed = parse_lines(data, build_type_specs(catalog), file=file, options=options)
+    if parsed.problem_count:
+        raise RowsRejected(parsed.problems, parsed.problem_count)
+    return parsed
+
+
+def plan_load(
+    parsed: ParsedLines,
+    catalog: Catalog,
+    mode: LoadMode,
+    committed: CommittedRows,
+    ids: UlidSource,
+    file: str | None = None,
+) -> LoadPlan:
+    """The changes a load makes, before any rule that needs other rows is checked."""
+    changes: dict[TableKey, tuple[TableChange, Placement]] = {}
+    for key, rows in parsed.rows.items():
+        type_ = catalog.by_table_key[key]
+        complete, minted = complete_rows(type_, rows, ids, file)
+        change = TableChange(type_, complete, lines=_read_lines(rows), file=file)
+        _refuse_repeated_keys(change)
+        change = _merge_repeats(change, mode)
+        if mode is LoadMode.OVERWRITE:
+            change = _find_replacements(change, committed)
+        changes[key] = (change, _find_placement(mode, all_minted=minted))
+    counts = {key: rows.columns.num_rows for key, rows in parsed.rows.items()}
+    return LoadPlan(changes, counts)
+
+
+def _find_placement(mode: LoadMode, *, all_minted: bool) -> Placement:
+    if mode is LoadMode.OVERWRITE:
+        return Placement.OVERWRITE
+    if all_minted:
+        return Placement.FRESH
+    return Placement.INSERT if mode is LoadMode.APPEND else Placement.UPSERT
+
+
+def _read_lines(rows: TypedRows) -> pa.Array:
+    return rows.lines.combine_chunks() if rows.lines.num_chunks != 1 else rows.lines.chunk(0)
+
+
+def complete_rows(
+    type_: NodeType | EdgeType, rows: TypedRows, ids: UlidSource, file: str | None
+) -> tuple[pa.Table, bool]:
+    """Whole rows: defaults filled in and ids derived, checked or minted.
+
+    Also tells whether every id was minted, so that none of them can exist already.
+    """
+    columns = {name: get_column(rows.columns, name) for name in rows.columns.schema.names}
+    for property_ in type_.properties:
+        if property_.default is not None and rows.presence is not None:
+            default = get_default_value(property_, f"{type_.name}.{property_.name}")
+            given = get_column(rows.presence, property_.name)
+            columns[property_.name] = pc.if_else(given, columns[property_.name], default)
+    minted = False
+    if isinstance(type_, NodeType) and type_.key:
+        columns["id"] = _derive_ids(type_, columns, rows, file)
+    else:
+        minted = columns["id"].null_count == len(columns["id"])
+        columns["id"] = _fill_ids(columns["id"], ids)
+    schema = build_logical_schema(type_)
+    return pa.table([columns[name] for name in schema.names], schema=schema), minted
+
+
+def _derive_ids(
+    type_: NodeType, columns: Mapping[str, pa.Array], rows: TypedRows, file: str | None
+) -> pa.Array:
+    derived, given = derive_key_ids(type_, columns), columns["id"]
+    wrong = pc.indices_nonzero(pc.fill_null(pc.not_equal(given, derived), False)).to_pylist()
+    if wrong:
+        lines = _read_lines(rows)
+        problems = [
+            describe_id_mismatch(
+                type_, given[i].as_py(), derived[i].as_py(), file, lines[i].as_py()
+            )
+            for i in wrong[:100]
+        ]
+        raise RowsRejected(problems, len(wrong))
+    return derived
+
+
+def describe_id_mismatch(
+    type_: NodeType, given: str, derived: str, file: str | None, line: int | None
+) -> RowProblem:
+    """The problem of a record whose id is not the one its key makes."""
+    reason = f"id '{given}' does not match the key, which makes it '{derived}'"
+    return RowProblem(reason, "id_mismatch", file, line, type_.table_key, given, "id")
+
+
+def _fill_ids(given: pa.Array, ids: UlidSource) -> pa.Array:
+    missing = given.null_count
+    if not missing:
+        return given
+    fresh = pa.array(ids.take(missing), pa.string())
+    if missing == len(given):
+        return fresh
+    return pc.replace_with_mask(given, pc.is_null(given), fresh)
+
+
+def _refuse_repeated_keys(change: TableChange) -> None:
+    """Two records with one key are a mistake in every mode, not an update of each other."""
+    if not isinstance(change.type, NodeType) or not change.type.key:
+        return
+    counts = pc.value_counts(change.ids)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    if len(repeated):
+        found = list(_find_repeats(change, repeated))
+        raise ConstraintViolated(found[:100], len(found))
+
+
+def _find_repeats(change: TableChange, repeated: pa.Array) -> Iterator[Violation]:
+    key = next(c for c in list_unique_groups(change.type) if c.kind == "key")
+    values = encode_tuples(change.type, change.rows, key)
+    names = key.columns[0] if len(key.columns) == 1 else f"({', '.join(key.columns)})"
+    seen: set[str] = set()
+    for index in pc.indices_nonzero(pc.is_in(change.ids, value_set=repeated)).to_pylist():
+        id = change.ids[index].as_py()
+        if id in seen:
+            shown = values[index].as_py() if len(key.columns) == 1 else id
+            message = (
+                f"@unique violation on {change.type.name}.{names}: "
+                f"value '{shown}' held by '{id}' and '{id}'"
+            )
+            yield change.violation(ViolationKind.UNIQUE, message, index)
+        seen.add(id)
+
+
+def _merge_repeats(change: TableChange, mode: LoadMode) -> TableChange:
+    """One row per id: the last record wins in a merge, any repeat is a conflict otherwise."""
+    ids = change.ids
+    if are_distinct(ids):
+        return change
+    positions = pa.table({"id": ids, "at": pa.array(range(len(ids)), pa.int64())})
+    last = positions.group_by("id").aggregate([("at", "max")])
+    if mode is not LoadMode.MERGE:
+        counts = pc.value_counts(ids)
+        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
+        place = last.filter(pc.equal(last.column("id"), repeated)).column("at_max")[0].as_py()
+        line = change.lines[place].as_py() if change.lines is not None else None
+        raise KeyConflict(change.table_key, repeated, line)
+    kept = pc.take(get_column(last, "at_max"), pc.sort_indices(get_column(last, "at_max")))
+    lines = change.lines.take(kept) if change.lines is not None else None
+    return replace(change, rows=change.rows.take(kept), lines=lines)
+
+
+def _find_replacements(change: TableChange, committed: CommittedRows) -> TableChange:
+    """The change as the whole new image of its table: every other committed id is deleted."""
+    stored = get_column(committed.table(change.table_key).scan(["id"]), "id")
+    gone = stored.filter(mask_remaining(stored, change.ids)) if len(stored) else NO_IDS
+    return replace(change, deleted=gone, replaces_all=True)

@@ -1,0 +1,220 @@
+"""Finding the nodes or edges of a type that pass conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.execution.read.arrays import Codes, encode_values
+from omnigraph.execution.read.context import ReadContext
+from omnigraph.execution.read.entities import Entities, Listed, Numbered, Several, sort_by_id
+from omnigraph.execution.read.expression_values import filter_rows
+from omnigraph.execution.read.fixed_operands import restrict_to_type
+from omnigraph.execution.read.numbering import Numbering
+from omnigraph.execution.read.point_lookups import find_named_ids, is_point_lookup
+from omnigraph.execution.read.pushdown import split
+from omnigraph.execution.read.row_blocks import Rows
+from omnigraph.execution.read.row_requirements import Demand
+from omnigraph.execution.read.scores import find_matching_ids
+from omnigraph.execution.read.table_reader import ID, FoundRows, Reader
+from omnigraph.execution.read.traversal_choice import is_numbering_worthwhile
+from omnigraph.plan.expressions import Predicate, TextMatch
+from omnigraph.plan.nodes import EdgeStep, NodeScan
+from omnigraph.plan.walk import list_conjuncts, list_operands_of, list_used_properties
+
+_MOST_LISTED = 20_000
+"""More nodes than this are numbered rather than listed: their ids need not be sorted then."""
+_FIRST_BLOCK = 64
+_BLOCK_GROWTH = 4
+_LARGEST_BLOCK = 262_144
+
+Keys = tuple[str, pa.Array]
+"""A column of ids and the ids to look for in it."""
+
+
+def scan(node: NodeScan, context: ReadContext, demand: Demand) -> Iterator[Rows]:
+    """One row for every node of the types that passes the filters, in the order of ids."""
+    if demand.merge and node.variable not in demand.variables:
+        count = sum(_count(node, name, context) for name in node.types)
+        if count:
+            yield Rows(1, weights=np.asarray([count], dtype=np.int64))
+        return
+    entities, codes = _find_nodes(node, context)
+    everything = Rows(len(codes), {node.variable: codes}, {node.variable: entities})
+    start, size = 0, _FIRST_BLOCK
+    while start < everything.size:
+        # Growing blocks: a limit is often reached within the first few rows.
+        yield demand.with_shape(everything.slice(start, start + size))
+        start, size = start + size, min(_BLOCK_GROWTH * size, _LARGEST_BLOCK)
+
+
+def _count(node: NodeScan, type_name: str, context: ReadContext) -> int:
+    reader = context.tables.node(type_name)
+    filters = restrict_filters(node.filters, type_name)
+    parts = split(filters, reader, context.given)
+    if parts.rest:
+        return select_rows(context, reader, node.variable, filters, []).size
+    return reader.count(parts.filter)
+
+
+def _find_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes]:
+    if len(node.types) == 1:
+        by_number = _find_named_nodes(node, context) or _find_numbered_nodes(node, context)
+        if by_number is not None:
+            return by_number
+    found = [_list_nodes(node, name, context) for name in node.types]
+    entities = found[0] if len(found) == 1 else Several(found)
+    return entities, np.arange(entities.size, dtype=np.int32)
+
+
+def _list_nodes(node: NodeScan, type_name: str, context: ReadContext) -> Listed:
+    reader = context.tables.node(type_name)
+    filters = restrict_filters(node.filters, type_name)
+    return sort_by_id(reader, select_rows(context, reader, node.variable, filters, node.columns))
+
+
+def _find_named_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes] | None:
+    """Nodes whose ids a condition names, found in memory; None where a search is the better way."""
+    type_name = node.types[0]
+    filters = [
+        part for f in restrict_filters(node.filters, type_name) for part in list_conjuncts(f)
+    ]
+    for place, part in enumerate(filters):
+        ids = find_named_ids(part, context.catalog.nodes[type_name], context.given)
+        if ids is not None and is_numbering_worthwhile(context, type_name, len(ids)):
+            codes = context.nodes(type_name).find(pa.array(ids, pa.string()))
+            rest = [*filters[:place], *filters[place + 1 :]]
+            known = encode_values(np.unique(codes[codes >= 0]))
+            found = filter_numbers(context, type_name, node.variable, rest, known)
+            return context.numbered(type_name), found
+    return None
+
+
+def _find_numbered_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes] | None:
+    """The nodes by number, or None if they are too few for that to pay."""
+    type_name = node.types[0]
+    reader = context.tables.node(type_name)
+    if not node.filters:
+        if reader.row_count <= _MOST_LISTED and not context.has_nodes(type_name):
+            return None
+    elif (
+        reader.row_count <= _MOST_LISTED
+        or is_point_lookup(node.filters, context.catalog.nodes[type_name])
+        or count_at_most(context, reader, node.filters, _MOST_LISTED) is not None
+    ):
+        return None
+    codes = find_passing_numbers(context, type_name, node.variable, node.filters)
+    return context.numbered(type_name), codes
+
+
+def count_at_most(
+    context: ReadContext, reader: Reader, filters: Sequence[Predicate], most: int
+) -> int | None:
+    """How many rows pass what a scan can check; None for more than `most`."""
+    parts = split(filters, reader, context.given)
+    count = reader.count(parts.filter)
+    return count if count <= most else None
+
+
+def restrict_filters(filters: Sequence[Predicate], type_name: str) -> tuple[Predicate, ...]:
+    return tuple(restrict_to_type(predicate, type_name) for predicate in filters)
+
+
+# --- rows of a table ------------------------------------------------------------------------------
+
+
+def select_rows(
+    context: ReadContext,
+    reader: Reader,
+    variable: str,
+    filters: Sequence[Predicate],
+    names: Sequence[str],
+    keys: Keys | None = None,
+) -> FoundRows:
+    """The rows that pass all filters, with their ids and the named columns, in no order.
+
+    With `keys` only rows that have one of these ids in a column are looked at.
+    """
+    parts = split(filters, reader, context.given)
+    wanted = sorted({ID, *names, *_read_by(parts.rest)})
+    searched = next((p for p in parts.rest if isinstance(p, TextMatch)), None)
+    rest = parts.rest
+    if keys is None and searched is not None:
+        # The words are looked up first: what remains to be read is only what has them.
+        keys = (ID, find_matching_ids(context, searched, reader))
+        rest = tuple(p for p in parts.rest if p is not searched)
+    if keys is None:
+        found = reader.read(wanted, parts.filter)
+    else:
+        found = reader.find(keys[0], keys[1], wanted, parts.filter)
+    for predicate in rest:
+        entities = Listed(reader, found)
+        codes = np.arange(found.size, dtype=np.int32)
+        kept = filter_rows(
+            context, Rows(found.size, {variable: codes}, {variable: entities}), predicate
+        )
+        if kept.size < found.size:
+            found = found.take(pa.array(kept.codes[variable]))
+    return found
+
+
+def _read_by(predicates: Sequence[Predicate]) -> set[str]:
+    return {
+        name
+        for predicate in predicates
+        for operand in list_operands_of(predicate)
+        for _, name in list_used_properties(operand)
+    }
+
+
+def find_passing_numbers(
+    context: ReadContext, type_name: str, variable: str, filters: Sequence[Predicate]
+) -> Codes:
+    """The numbers of the nodes of a type that pass all filters, ascending."""
+    numbering, reader = context.nodes(type_name), context.tables.node(type_name)
+    parts = split(restrict_filters(filters, type_name), reader, context.given)
+    codes = np.arange(numbering.size, dtype=np.int32)
+    if parts.filter is not None:
+        codes = _find_numbers(reader, numbering, parts.filter)
+    return filter_numbers(context, type_name, variable, parts.rest, codes)
+
+
+def filter_numbers(
+    context: ReadContext, type_name: str, variable: str, filters: Sequence[Predicate], codes: Codes
+) -> Codes:
+    """Those of some ascending numbers that pass, found by looking at these nodes alone."""
+    return _filter_passing(context, variable, context.numbered(type_name), filters, codes)
+
+
+def find_passing_edges(
+    context: ReadContext, step: EdgeStep, variable: str, filters: Sequence[Predicate]
+) -> tuple[Numbered, Codes]:
+    """All edges of a type, and the numbers of those that pass, ascending."""
+    reader, numbering = context.tables.edge(step.edge_type), context.edges(step.edge_type)
+    entities = Numbered(reader, numbering, context.topology)
+    parts = split(filters, reader, context.given)
+    codes = np.arange(numbering.size, dtype=np.int32)
+    if parts.filter is not None:
+        codes = _find_numbers(reader, numbering, parts.filter)
+    return entities, _filter_passing(context, variable, entities, parts.rest, codes)
+
+
+def _find_numbers(reader: Reader, numbering: Numbering, filter: str) -> Codes:
+    batches = [batch.row_ids for batch in reader.batches([], filter)]
+    row_ids = np.concatenate([np.zeros(0, dtype=np.int64), *batches])
+    return encode_values(np.sort(numbering.rows.find(row_ids)))
+
+
+def _filter_passing(
+    context: ReadContext,
+    variable: str,
+    entities: Entities,
+    filters: Sequence[Predicate],
+    codes: Codes,
+) -> Codes:
+    rows = Rows(len(codes), {variable: codes}, {variable: entities})
+    for predicate in filters:
+        rows = filter_rows(context, rows, predicate)
+    return rows.codes[variable]

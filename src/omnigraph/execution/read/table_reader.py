@@ -1,0 +1,236 @@
+"""One table of a snapshot, read with the names and types the schema has for it now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.errors import BadRequest, TypeNotFound
+from omnigraph.execution.read.arrays import Longs, combine_chunks, to_longs
+from omnigraph.execution.read.topology import Key, Topology
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.quoting import build_in_list
+from omnigraph.storage.tables.table import KEYS_PER_LIST, ROW_ID, Table
+from omnigraph.types.arrow import BLOB, get_property_id, to_arrow_type
+
+ID, SRC, DST = "id", "src", "dst"
+_SYSTEM = frozenset({ID, SRC, DST})
+
+_SCANNED_ROWS = 262_144
+_LIST_SHARE = 0.01
+_FEW_KEYS = 10
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads one table version.
+
+    A property is found by its stable id, so a column that was renamed later is still found. One
+    that did not exist yet reads as NULL.
+    """
+
+    table: Table
+    type_: NodeType | EdgeType
+    row_count: int
+
+    @cached_property
+    def key(self) -> Key:
+        """What the physical table version is, for the cache."""
+        return (*self.table.location.cache_key, self.table.version)
+
+    @cached_property
+    def _stored(self) -> dict[str, pa.Field]:
+        """The stored column of every property that has one."""
+        schema = self.table.schema
+        by_property = {get_property_id(field): field for field in schema}
+        by_property.pop(None, None)
+        found = {p.name: by_property[p.id] for p in self.type_.properties if p.id in by_property}
+        return found | {name: schema.field(name) for name in _SYSTEM if name in schema.names}
+
+    def get_stored_field(self, name: str) -> pa.Field | None:
+        """The column that holds a property; None when this version has no such column."""
+        found = self._stored.get(name)
+        if found is None and not self._is_nullable(name):
+            raise BadRequest(
+                f"{self.type_.name}.{name} does not exist at this snapshot and is never NULL"
+            )
+        return found
+
+    def _is_nullable(self, name: str) -> bool:
+        property_ = self.type_.property(name)
+        assert property_ is not None, f"{self.type_.name} has no property {name}"
+        return property_.type.nullable
+
+    def arrow_type(self, name: str) -> pa.DataType:
+        if name in _SYSTEM:
+            return pa.string()
+        property_ = self.type_.property(name)
+        assert property_ is not None, f"{self.type_.name} has no property {name}"
+        return to_arrow_type(property_.type)
+
+    @cached_property
+    def bytes_per_row(self) -> float:
+        """How wide a stored row is, all columns together."""
+        fragments = self.table.fragments()
+        stored = sum(fragment.physical_rows for fragment in fragments)
+        return sum(f.size_bytes or 0 for f in fragments) / max(1, stored)
+
+    def read(self, names: Sequence[str], filter: str | None = None) -> FoundRows:
+        """The rows that pass a filter, with their row ids."""
+        if not self.row_count or filter == "FALSE":
+            return self.nothing(names)
+        columns = self._read_columns(names)
+        return self._shape_rows(self.table.scan(columns, filter, with_row_id=True), names)
+
+    def batches(self, names: Sequence[str], filter: str | None = None) -> Iterator[FoundRows]:
+        """The same a piece at a time, in the order rows are stored."""
+        if not self.row_count or filter == "FALSE":
+            return
+        found = self.table.batches(
+            self._read_columns(names), filter, with_row_id=True, batch_size=_SCANNED_ROWS
+        )
+        for batch in found:
+            yield self._shape_rows(pa.Table.from_batches([batch]), names)
+
+    def take(self, row_ids: Longs, names: Sequence[str]) -> FoundRows:
+        """The rows with these row ids, in that order; every one must be there."""
+        if not len(row_ids):
+            return self.nothing(names)
+        wanted = [*self._read_columns(names), ROW_ID]
+        found = self.table.take_row_ids(pa.array(row_ids, pa.uint64()), wanted)
+        assert found.num_rows == len(row_ids), "a row of a pinned version is gone"
+        return self._shape_rows(found, names)
+
+    def count(self, filter: str | None) -> int:
+        if filter is None or not self.row_count:
+            return self.row_count
+        return self.table.count_rows(filter)
+
+    def find(
+        self, column: str, keys: pa.Array, names: Sequence[str], filter: str | None = None
+    ) -> FoundRows:
+        """The rows with one of these keys in a column of ids, in no particular order.
+
+        Few keys go through the index in lists; for many, one scan is cheaper.
+        """
+        if not self.row_count or not len(keys) or filter == "FALSE":
+            return self.nothing(names)
+        if len(keys) <= max(_FEW_KEYS, int(self.row_count * _LIST_SHARE)):
+            lists = range(0, len(keys), KEYS_PER_LIST)
+            parts = [build_in_list(column, keys.slice(start, KEYS_PER_LIST)) for start in lists]
+            return concatenate_rows(
+                [self.read(names, _combine_filters(part, filter)) for part in parts]
+            )
+        read = [*names, column] if column not in names else list(names)
+        parts_found = [
+            part.filter(pc.is_in(part.column(column), value_set=keys))
+            for part in self.batches(read, filter)
+        ]
+        return concatenate_rows(parts_found) if parts_found else self.nothing(names)
+
+    def _read_columns(self, names: Sequence[str]) -> list[str]:
+        stored = (self.get_stored_field(name) for name in names)
+        return sorted({field.name for field in stored if field is not None})
+
+    def _shape_rows(self, rows: pa.Table, names: Sequence[str]) -> FoundRows:
+        columns = {name: self._convert_column(rows, name) for name in names}
+        return FoundRows(rows.num_rows, to_longs(rows.column(ROW_ID)), columns)
+
+    def _convert_column(self, rows: pa.Table, name: str) -> pa.Array:
+        field, wanted = self.get_stored_field(name), self.arrow_type(name)
+        if field is None:
+            return pa.nulls(rows.num_rows, wanted)
+        found = combine_chunks(rows.column(field.name))
+        if wanted == BLOB:
+            return _read_presence(found)
+        return found if found.type == wanted else found.cast(wanted)
+
+    def nothing(self, names: Sequence[str]) -> FoundRows:
+        columns = {name: pa.array([], self.arrow_type(name)) for name in names}
+        return FoundRows(0, to_longs(pa.array([], pa.int64())), columns)
+
+
+def _read_presence(descriptors: pa.Array) -> pa.Array:
+    """Blobs without their bytes: a query may only ask whether there is one."""
+    parts = [pa.nulls(len(descriptors), field.type) for field in BLOB]
+    return pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=pc.is_null(descriptors))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Rows of a table: their row ids and the columns that were asked for."""
+
+    size: int
+    row_ids: Longs
+    columns: dict[str, pa.Array]
+
+    def column(self, name: str) -> pa.Array:
+        return self.columns[name]
+
+    def filter(self, mask: pa.Array) -> FoundRows:
+        return self.take(pc.indices_nonzero(mask.fill_null(False)))
+
+    def take(self, places: pa.Array) -> FoundRows:
+        columns = {name: values.take(places) for name, values in self.columns.items()}
+        return FoundRows(len(places), self.row_ids[to_longs(places)], columns)
+
+
+def concatenate_rows(parts: Sequence[FoundRows]) -> FoundRows:
+    """The rows of all parts, one part after another; there is at least one part."""
+    if len(parts) == 1:
+        return parts[0]
+    names = parts[0].columns
+    columns = {name: pa.concat_arrays([p.column(name) for p in parts]) for name in names}
+    row_ids = to_longs(pa.concat_arrays([pa.array(p.row_ids, pa.int64()) for p in parts]))
+    return FoundRows(len(row_ids), row_ids, columns)
+
+
+def gather_batches(batches: Iterable[FoundRows], rows: int) -> Iterator[list[FoundRows]]:
+    """Batches gathered until they have about so many rows."""
+    waiting: list[FoundRows] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(part.size for part in waiting) >= rows:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+def _combine_filters(one: str, other: str | None) -> str:
+    return one if other is None else f"({one}) AND ({other})"
+
+
+class SnapshotTables:
+    """The tables of one snapshot, opened when they are first asked for."""
+
+    def __init__(self, snapshot: Snapshot, catalog: Catalog, topology: Topology) -> None:
+        self._snapshot, self._catalog, self._topology = snapshot, catalog, topology
+        self._readers: dict[str, Reader] = {}
+
+    def node(self, type_name: str) -> Reader:
+        return self._open_reader(self._catalog.nodes[type_name])
+
+    def edge(self, type_name: str) -> Reader:
+        return self._open_reader(self._catalog.edges[type_name])
+
+    def _open_reader(self, type_: NodeType | EdgeType) -> Reader:
+        found = self._readers.get(type_.table_key)
+        if found is None:
+            found = self._open(type_)
+            self._readers[type_.table_key] = found
+        return found
+
+    def _open(self, type_: NodeType | EdgeType) -> Reader:
+        """The type's table, whatever its name was then."""
+        entry = self._snapshot.state.by_identity.get(type_.identity)
+        if entry is None:
+            key = type_.table_key
+            raise TypeNotFound(key, f"{key} does not exist at this snapshot")
+        location = self._snapshot.location(entry)
+        return Reader(self._topology.table(location, entry.version), type_, entry.row_count)

@@ -1,0 +1,226 @@
+"""Choosing how neighbours are found: looked up edge by edge, or read off an adjacency.
+
+Costs are rough milliseconds. What look-ups have cost on a table version so far, and how many edges
+they have found, counts against them, so that a table that is walked again and again gets its
+adjacency in the end, and one that changes with every commit does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.execution.read.context import ReadContext
+from omnigraph.execution.read.expansion_path import ExpansionPath
+from omnigraph.execution.read.input import ReadInput, TraversalMethod
+from omnigraph.execution.read.numbering import make_node_key
+from omnigraph.execution.read.table_reader import DST, SRC, Reader
+from omnigraph.execution.read.topology import Topology
+from omnigraph.plan.nodes import Direction, EdgeStep
+from omnigraph.storage.tables.indices import LanceIndexKind, describe_indices
+
+_PER_LOOKUP = 2.5
+_PER_KEY = 0.12
+_PER_FOUND_EDGE = 2e-3
+_PER_FETCHED_NODE = 0.03
+_PER_LISTED_NODE = 1e-3
+_PER_SCANNED_ROW = 6e-5
+_PER_CODED_EDGE = 1.5e-4
+_PER_SORTED_EDGE = 8e-5
+_PER_NUMBERED_NODE = 2e-4
+_PER_TABLE_READ = 1.5
+
+_NUMBERED_NODE_BYTES = 48
+
+_EXPECTED_AGAIN = 3.0
+"""What look-ups have cost so far counts so many times: who asked that often will ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """For each column that has an index, the share of rows the index knows."""
+
+    of: Mapping[str, float]
+    nbytes: int = 256
+
+
+def get_index_coverage(reader: Reader, topology: Topology) -> Coverage:
+    return topology.get(("coverage", *reader.key), lambda: _read_coverage(reader))
+
+
+def _read_coverage(reader: Reader) -> Coverage:
+    shares: dict[str, float] = {}
+    for index in describe_indices(reader.table):
+        if index.kind.upper().startswith(LanceIndexKind.BTREE) and len(index.columns) == 1:
+            total = index.indexed_rows + index.unindexed_rows
+            shares[index.columns[0]] = index.indexed_rows / max(1, total)
+    return Coverage(shares)
+
+
+def estimate_search_cost(context: ReadContext, steps: tuple[EdgeStep, ...], keys: float) -> float:
+    """What looking for the edges at so many nodes costs, before any is found."""
+    cost = 0.0
+    for step in steps:
+        reader = context.tables.edge(step.edge_type)
+        known = get_index_coverage(reader, context.topology).of
+        for column in _list_columns(step):
+            share = known.get(column, 0.0)
+            scanned = _PER_SCANNED_ROW * reader.row_count
+            looked_up = min(_PER_KEY * keys, scanned)
+            cost += _PER_LOOKUP + share * looked_up + (1.0 - share) * scanned
+    return cost
+
+
+def _estimate_edges(context: ReadContext, steps: tuple[EdgeStep, ...], keys: float) -> float:
+    """How many edges so many nodes have, if they are like the others."""
+    found = 0.0
+    for step in steps:
+        start_type, _ = context.ends_of(step)
+        nodes = max(1, context.tables.node(start_type).row_count)
+        edges = context.tables.edge(step.edge_type).row_count
+        found += min(1.0, keys / nodes) * edges * len(_list_columns(step))
+    return found
+
+
+def _list_columns(step: EdgeStep) -> tuple[str, ...]:
+    match step.direction:
+        case Direction.OUT:
+            return (SRC,)
+        case Direction.IN:
+            return (DST,)
+        case _:
+            return (SRC, DST)
+
+
+def estimate_build_cost(context: ReadContext, way: ExpansionPath) -> float:
+    """What is still to be done before the adjacency can be used."""
+    if context.has_adjacency(way.steps):
+        return 0.0
+    cost = 0.0
+    for type_name in {way.source_type, way.target_type}:
+        if not context.has_nodes(type_name):
+            nodes = context.tables.node(type_name).row_count
+            cost += _PER_TABLE_READ + _PER_NUMBERED_NODE * nodes
+    for step in way.steps:
+        edges = context.tables.edge(step.edge_type).row_count
+        cost += _PER_SORTED_EDGE * edges
+        if not context.has_edges(step.edge_type):
+            cost += _PER_TABLE_READ + _PER_CODED_EDGE * edges
+    return cost
+
+
+def estimate_walk_cost(context: ReadContext, way: ExpansionPath, frontier: int) -> float:
+    """What looking up every hop costs, if frontiers grow as the mean degree says."""
+    edges = sum(context.tables.edge(step.edge_type).row_count for step in way.steps)
+    nodes = max(1, context.tables.node(way.source_type).row_count)
+    degree, keys, cost = edges / nodes, float(frontier), 0.0
+    for _ in range(way.hops.maximum):
+        cost += estimate_search_cost(context, way.steps, keys)
+        cost += _PER_FOUND_EDGE * _estimate_edges(context, way.steps, keys)
+        keys = min(float(nodes), keys * max(degree, 1.0))
+        cost += estimate_fetch_cost(context, way, keys)
+    return cost
+
+
+def estimate_fetch_cost(context: ReadContext, way: ExpansionPath, nodes: float) -> float:
+    """What reading so many target nodes by id costs; numbers would do instead."""
+    if context.has_nodes(way.target_type):
+        return _PER_LISTED_NODE * nodes
+    rows = context.tables.node(way.target_type).row_count
+    return min(_PER_FETCHED_NODE * nodes, _PER_SCANNED_ROW * rows + _PER_LISTED_NODE * nodes)
+
+
+def is_numbering_worthwhile(context: ReadContext, type_name: str, nodes: int) -> bool:
+    """Whether to find so many nodes of a type by number, even if that has to be made first.
+
+    Otherwise the search for them is noted: who is looked for again and again is numbered. Where
+    look-ups are forced, so are these.
+    """
+    if context.input.traversal is TraversalMethod.INDEXED:
+        return False
+    if context.has_nodes(type_name):
+        return True
+    reader, topology = context.tables.node(type_name), context.topology
+    if reader.row_count * _NUMBERED_NODE_BYTES > topology.largest_entry_bytes:
+        return False
+    cost = _PER_LOOKUP + _PER_FETCHED_NODE * nodes
+    # Numbers bring no properties: one more search has those.
+    price = _PER_TABLE_READ + _PER_NUMBERED_NODE * reader.row_count + _PER_LOOKUP
+    if topology.spent(make_node_key(reader)) + cost >= price:
+        return True
+    topology.spend(make_node_key(reader), cost)
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How neighbours are found, and why."""
+
+    traversal: TraversalMethod
+    reason: str
+
+    def facts(self, start: str) -> dict[str, object]:
+        """What `explain` says about it; `start` is how many nodes it was chosen for."""
+        return {"traversal": str(self.traversal), "because": f"start nodes: {start}; {self.reason}"}
+
+
+def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) -> Choice:
+    """The cheaper way to walk from so many nodes, unless the input forces one."""
+    forced = context.input.traversal
+    if forced is not TraversalMethod.AUTO:
+        return Choice(forced, "the settings ask for it")
+    if _is_beyond(context.input, way, frontier):
+        return Choice(TraversalMethod.ADJACENCY, "beyond the limits set for look-ups")
+    build = estimate_build_cost(context, way)
+    if not build:
+        return Choice(TraversalMethod.ADJACENCY, "the adjacency is in memory")
+    walk = estimate_walk_cost(context, way, frontier)
+    spent = _EXPECTED_AGAIN * context.topology.spent(context.adjacency_key(way.steps))
+    history = f" and {spent:.1f} ms for earlier ones" if spent else ""
+    costs = f"look-ups cost about {walk:.1f} ms{history}, building the adjacency {build:.1f} ms"
+    return Choice(
+        TraversalMethod.INDEXED if walk + spent < build else TraversalMethod.ADJACENCY, costs
+    )
+
+
+def _is_beyond(given: ReadInput, way: ExpansionPath, frontier: int) -> bool:
+    """Whether the input does not want so many look-ups, whatever they would cost."""
+    most_nodes, most_hops = given.indexed_max_frontier, given.indexed_max_hops
+    return (most_nodes is not None and frontier > most_nodes) or (
+        most_hops is not None and way.hops.maximum > most_hops
+    )
+
+
+class LookupsTooExpensive(Exception):
+    """Look-ups have become dearer than the adjacency; the walk starts over with that."""
+
+
+class LookupBudget:
+    """How much look-ups of one expansion may cost before they are given up."""
+
+    def __init__(self, context: ReadContext, way: ExpansionPath) -> None:
+        self._context, self._way = context, way
+        self._key = context.adjacency_key(way.steps)
+        is_forced = context.input.traversal is TraversalMethod.INDEXED
+        self._limit = float("inf") if is_forced else estimate_build_cost(context, way)
+
+    def look_up(self, keys: int) -> None:
+        """Pay for looking up the edges at so many nodes, or raise `LookupsTooExpensive`."""
+        self._pay(estimate_search_cost(self._context, self._way.steps, keys))
+
+    def found(self, edges: int) -> None:
+        """Pay for the edges that a look-up has found: those of a hub are many."""
+        self._note(_PER_FOUND_EDGE * edges)
+
+    def fetch(self, nodes: int) -> None:
+        """Pay for reading so many target nodes, or raise `LookupsTooExpensive`."""
+        self._pay(estimate_fetch_cost(self._context, self._way, nodes))
+
+    def _pay(self, cost: float) -> None:
+        if self._limit < cost:
+            raise LookupsTooExpensive
+        self._note(cost)
+
+    def _note(self, cost: float) -> None:
+        self._limit -= cost
+        self._context.topology.spend(self._key, cost)

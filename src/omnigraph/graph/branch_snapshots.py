@@ -1,0 +1,266 @@
+"""Reading branches: the newest snapshot of one, with the catalog that belongs to it.
+
+A warm graph reads only what is new: an unchanged manifest is not read again, and a catalog is
+compiled once for each schema.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
+
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.catalog.codec import find_vouched
+from omnigraph.errors import (
+    BadRequest,
+    BranchNotFound,
+    CommitNotFound,
+    HistoricalVersionReclaimed,
+    SchemaContractMismatch,
+    StorageError,
+)
+from omnigraph.identity import BranchName, CommitId
+from omnigraph.maintenance.verify_schema import check_schema
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.read import (
+    History,
+    ManifestSnapshot,
+    read_manifest,
+    read_newest,
+)
+from omnigraph.storage.manifest.state import ManifestState, SchemaContract
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.location import Generation
+from omnigraph.writer.change import CatalogSnapshot as CatalogSnapshot
+
+T = TypeVar("T")
+
+_LOOKS = 8
+"""So often is a branch looked up again that vanished between its name and its content."""
+
+
+@dataclass
+class _GenerationSeen:
+    """Which graph was last found at the address; shared by all who look there."""
+
+    generation: Generation | None = field(default=None)
+
+
+class BranchSnapshots:
+    """Gives views of a graph's branches; safe to share between threads."""
+
+    def __init__(self, root: GraphRoot) -> None:
+        self.root = root
+        self._lock = threading.Lock()
+        self._seen = _GenerationSeen()
+        self._warm: dict[str | None, ManifestSnapshot] = {}
+        self._histories: dict[str | None, History] = {}
+        self._catalogs: dict[SchemaContract, Catalog] = {}
+        self._see: Callable[[CatalogSnapshot], CatalogSnapshot] | None = None
+
+    def __repr__(self) -> str:
+        return f"Views({self.root.uri!r})"
+
+    def seen_through(self, see: Callable[[CatalogSnapshot], CatalogSnapshot]) -> Self:
+        """The same, for somebody who gets every view through `see`; what is known is shared."""
+        other = copy.copy(self)
+        other._see = see
+        return other
+
+    def read_newest(self, branch: str) -> CatalogSnapshot:
+        """The branch as it is now."""
+        return self._make_view(Snapshot(self.root, *self._read_newest_of(normalize_branch(branch))))
+
+    def with_newest(self, branch: str, use: Callable[[CatalogSnapshot], T]) -> T:
+        """What `use` makes of the branch as it is now, again if cleanup removes it meanwhile."""
+        for _ in range(_LOOKS - 1):
+            with suppress(HistoricalVersionReclaimed):
+                return use(self.read_newest(branch))
+        return use(self.read_newest(branch))
+
+    def remember(self, ref: BranchRef, manifest: ManifestSnapshot) -> None:
+        """Keep a manifest that was just published, so that the next look need not read it."""
+        with self._lock:
+            self._forget_unless_of(manifest.generation)
+            known = self._warm.get(ref.incarnation)
+            if known is None or known.version <= manifest.version:
+                self._warm[ref.incarnation] = manifest
+
+    def _forget_unless_of(self, generation: Generation) -> None:
+        """Forget what is known of the graph that was here before, should there be another."""
+        if generation != self._seen.generation:
+            self._seen.generation = generation
+            self._warm.clear()
+            self._histories.clear()
+
+    def _read_newest_of(self, branch: BranchName) -> tuple[BranchRef, ManifestSnapshot]:
+        """The branch and its newest manifest, even while others delete and create it again."""
+        for _ in range(_LOOKS):
+            ref = read_ref(self.root.store, branch)
+            with suppress(BranchNotFound), self._retry_while_alive(ref):
+                return ref, self._read_newest_manifest(ref)
+        raise BranchNotFound(branch)
+
+    @contextmanager
+    def _retry_while_alive(self, ref: BranchRef) -> Iterator[None]:
+        """What cannot be read of a branch because it was deleted meanwhile is not found."""
+        try:
+            yield
+        except (StorageError, HistoricalVersionReclaimed) as error:
+            if find_ref(self.root.store, ref.name) == ref:
+                raise
+            raise BranchNotFound(ref.name) from error
+
+    def _read_newest_manifest(self, ref: BranchRef) -> ManifestSnapshot:
+        warm = self._warm.get(ref.incarnation)
+        if warm is not None and warm.generation == self.root.generation:
+            location = warm.location
+        else:
+            location = self.root.manifest(ref.incarnation)
+        manifest = read_newest(location, warm)
+        if manifest is not warm:
+            self.remember(ref, manifest)
+        return manifest
+
+    def at_commit(self, commit_id: str, branch: str) -> CatalogSnapshot:
+        """The graph as it was right after a commit.
+
+        The bound branch is searched first, then every other one.
+        """
+        return self.of_commit(self.commit(commit_id, branch))
+
+    def of_commit(self, commit: Commit) -> CatalogSnapshot:
+        """The same of a commit that is known."""
+        ref = self.authoring_ref(commit)
+        with self._retry_while_alive(ref):
+            location = self.root.manifest(commit.incarnation)
+            manifest = read_manifest(location, commit.manifest_version)
+        head = manifest.state.head_of(commit.branch, commit.incarnation)
+        if head is None or head.commit_id != commit.commit_id:
+            raise BadRequest(
+                f"manifest version {commit.manifest_version} of branch '{commit.branch}' is no "
+                f"witness of commit {commit.commit_id}"
+            )
+        return self._make_view(Snapshot(self.root, ref, manifest))
+
+    def at_version(self, version: int, branch: str) -> CatalogSnapshot:
+        """A manifest version of a branch."""
+        ref, newest = self._read_newest_of(normalize_branch(branch))
+        if not 1 <= version <= newest.version:
+            raise BadRequest(
+                f"branch '{ref.name}' has manifest versions up to {newest.version}, not {version}"
+            )
+        while version < ref.fork_version:
+            assert ref.parent is not None, "a branch with a fork version has a parent"
+            ref = self.ref_of(ref.parent_incarnation, ref.parent)
+        with self._retry_while_alive(ref):
+            manifest = read_manifest(self.root.manifest(ref.incarnation), version)
+        return self._make_view(Snapshot(self.root, ref, manifest))
+
+    def commits(self, branch: str) -> tuple[Commit, ...]:
+        """Every commit the branch can see, newest first."""
+        ref, newest = self._read_newest_of(normalize_branch(branch))
+        with self._retry_while_alive(ref):
+            return self._get_history(ref, newest).commits(newest)
+
+    def commits_at(self, snapshot: Snapshot) -> tuple[Commit, ...]:
+        """Every commit that is visible at a snapshot, newest first."""
+        with self._retry_while_alive(snapshot.ref):
+            return self._get_history(snapshot.ref, snapshot.manifest).commits(snapshot.manifest)
+
+    def commit(self, commit_id: str, branch: str) -> Commit:
+        wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
+        others = [name for name in list_names(self.root.store) if name != bound]
+        for name in (bound, *others):
+            try:
+                ref, newest = self._read_newest_of(name)
+                with self._retry_while_alive(ref):
+                    found = self._get_history(ref, newest).find_commit(newest, wanted)
+            except BranchNotFound:
+                if name == bound:
+                    raise
+                continue  # deleted while we looked
+            if found is not None:
+                return found
+        raise CommitNotFound(commit_id)
+
+    def commits_starting(self, prefix: str, branch: str) -> dict[CommitId, Commit]:
+        """The commits whose ids start like this: of the branch or, if it has none, of all."""
+        bound = normalize_branch(branch)
+        found = {c.commit_id: c for c in self.commits(bound) if c.commit_id.startswith(prefix)}
+        if found:
+            return found
+        for name in list_names(self.root.store):
+            with suppress(BranchNotFound):  # deleted while we look
+                found |= {
+                    c.commit_id: c for c in self.commits(name) if c.commit_id.startswith(prefix)
+                }
+        return found
+
+    def history(self, branch: BranchName) -> tuple[History, ManifestSnapshot]:
+        ref, newest = self._read_newest_of(branch)
+        return self._get_history(ref, newest), newest
+
+    def _get_history(self, ref: BranchRef, newest: ManifestSnapshot) -> History:
+        with self._lock:
+            self._forget_unless_of(newest.generation)
+            return self._histories.setdefault(ref.incarnation, History())
+
+    def authoring_ref(self, commit: Commit) -> BranchRef:
+        """The branch a commit was made on, by the name it has now."""
+        try:
+            return self.ref_of(commit.incarnation, BranchName(commit.branch))
+        except BranchNotFound:
+            raise BadRequest(
+                f"commit {commit.commit_id} was made on branch '{commit.branch}', which is gone"
+            ) from None
+
+    def ref_of(self, incarnation: str | None, name: BranchName) -> BranchRef:
+        """The branch of an incarnation by the name it has now; `name` is one that it had."""
+        found = find_ref(self.root.store, name)
+        if found is not None and found.incarnation == incarnation:
+            return found
+        for ref in list_refs(self.root.store):
+            if ref.incarnation == incarnation:
+                return ref
+        raise BranchNotFound(name)
+
+    def _make_view(self, snapshot: Snapshot) -> CatalogSnapshot:
+        view = CatalogSnapshot(snapshot, self._decode_catalog(snapshot.state))
+        return view if self._see is None else self._see(view)
+
+    def _decode_catalog(self, state: ManifestState) -> Catalog:
+        contract = state.contract
+        if contract is None:
+            raise SchemaContractMismatch("the manifest holds no schema")
+        known = self._catalogs.get(contract)
+        if known is not None:
+            check_tables(known, state)
+            return known
+        catalog = find_vouched(contract.source, contract.ir, contract.state)
+        if catalog is None:
+            catalog = check_schema(contract)
+        check_tables(catalog, state)
+        with self._lock:
+            self._catalogs[contract] = catalog
+        return catalog
+
+
+def check_tables(catalog: Catalog, state: ManifestState) -> None:
+    """Raise unless schema and manifest name the same tables, both ways."""
+    declared = {key: type_.identity for key, type_ in catalog.by_table_key.items()}
+    shown = {key: entry.identity for key, entry in state.entries.items()}
+    if declared == shown:
+        return
+    for key in sorted(declared.keys() | shown.keys()):
+        if declared.get(key) != shown.get(key):
+            raise SchemaContractMismatch(
+                f"the schema has {key} as {declared.get(key)}, the manifest as {shown.get(key)}"
+            )

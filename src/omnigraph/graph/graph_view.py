@@ -1,0 +1,257 @@
+"""One immutable view of a graph, and everything that can be read from it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
+from omnigraph.graph import blobs, querying
+from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.guard import NO_GUARD, Guard
+from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.querying import QuerySettings
+from omnigraph.graph.results import SnapshotInfo, TableInfo, render_types_html
+from omnigraph.graph.type_rows import TypeRows
+from omnigraph.language.source import SourceText
+from omnigraph.plan.compile import compile_plan
+from omnigraph.plan.explain import Notes, explain_json, explain_text
+from omnigraph.plan.nodes import Plan, ReadPlan
+from omnigraph.plan.query_lint import LintReport, lint_queries
+from omnigraph.policy.actions import Action
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.bulk_export import ExportResult
+
+
+class GraphView:
+    """One immutable view of a graph: a branch head, a commit or an earlier version.
+
+    >>> before = graph.at()
+    >>> _ = graph.mutate('query q() { delete Person where name = "Ben" }')
+    >>> len(before.nodes("Person")), len(graph.nodes("Person"))
+    (2, 1)
+    """
+
+    def __init__(
+        self,
+        view: CatalogSnapshot,
+        settings: QuerySettings,
+        snapshot: str | None = None,
+        guard: Guard = NO_GUARD,
+    ) -> None:
+        self._whole, self._settings, self._snapshot = view, settings, snapshot
+        self._guard = guard
+
+    @property
+    def _view(self) -> CatalogSnapshot:
+        """What the actor may read of the view, if they may."""
+        return self._guard.see(self._whole)
+
+    def _view_to_export(self, types: Sequence[str] | None) -> CatalogSnapshot:
+        self._guard.require_visible(self._whole, types or (), Action.EXPORT)
+        return self._guard.see(self._whole, Action.EXPORT)
+
+    def __repr__(self) -> str:
+        snapshot = self._whole.snapshot
+        point = self._snapshot or snapshot.id
+        return f"GraphView({snapshot.root.uri!r}, {str(snapshot.branch)!r}, {point!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the types with how many rows each has here, and which state this is."""
+        info = self.info()
+        note = f"{self._view.snapshot.root.uri}; branch {info.graph_branch} at {info.snapshot_id}"
+        return render_types_html(info, note)
+
+    @property
+    def schema(self) -> str:
+        """The schema the rows of this view follow, as it was written."""
+        return self._view.snapshot.contract.source
+
+    @property
+    def catalog(self) -> Catalog:
+        """The same, compiled."""
+        return self._view.catalog
+
+    @property
+    def view(self) -> CatalogSnapshot:
+        """The snapshot and its schema, for code that reads tables itself."""
+        return self._view
+
+    def nodes(self, type_name: str) -> TypeRows:
+        """The nodes of a type, to be read as a whole."""
+        self._guard.require_visible(self._whole, [type_name])
+        return TypeRows(self._view, self.catalog.nodes.get(type_name), type_name)
+
+    def edges(self, type_name: str) -> TypeRows:
+        """The edges of a type, to be read as a whole."""
+        self._guard.require_visible(self._whole, [type_name])
+        return TypeRows(self._view, self.catalog.find_edge(type_name), type_name)
+
+    def query(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> QueryResult:
+        """Run a read query of a text on this view, in this process or on `spark`."""
+        now = datetime.datetime.now(datetime.UTC)
+        text = as_source_text(query, "<query>")
+        request = querying.QueryRequest(text, name, params, now, engine, session, spark_conf or {})
+        branch = None if self._snapshot else str(self._whole.snapshot.branch)
+        target = {"branch": branch, "snapshot": self._snapshot}
+        with self._guard.naming_hidden(self._whole, text, name):
+            return querying.run_query(self._view, request, self._settings, target)
+
+    def plan(self, query: str | SourceText, name: str | None = None) -> ReadPlan:
+        """The plan of a read query, for code that runs it itself.
+
+        >>> plan = graph.at().plan("query q() { match { $p: Person } return { $p.name } }")
+        >>> [column.name for column in plan.columns]
+        ['p.name']
+        """
+        text = as_source_text(query, "<query>")
+        with self._guard.naming_hidden(self._whole, text, name):
+            return querying.plan_query(self._view, text, name)
+
+    def explain(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query as text, and how it would find neighbours if it ran now.
+
+        With `analyze` it is run: how it did, and why, and what every operator took.
+        """
+        if analyze:
+            result = self.query(query, name, params)
+            return "\n".join(result.profile().lines())
+        return explain_text(*self._plan_to_explain(query, name))
+
+    def explain_json(self, query: str | SourceText, name: str | None = None) -> dict[str, object]:
+        """The plan of a query as a JSON document.
+
+        >>> all_people = "query q() { match { $p: Person } return { $p.name } }"
+        >>> graph.at().explain_json(all_people)["kind"]
+        'read'
+        """
+        return explain_json(*self._plan_to_explain(query, name))
+
+    def _plan_to_explain(self, query: str | SourceText, name: str | None) -> tuple[Plan, Notes]:
+        view, text = self._view, as_source_text(query, "<query>")
+        with self._guard.naming_hidden(self._whole, text, name):
+            plan = compile_plan(text, view.catalog, name, querying.collect_statistics(view))
+        return plan, querying.explain_traversals(view, plan, self._settings)
+
+    def lint(self, queries: str | SourceText) -> LintReport:
+        """Every query of a text checked against the schema of this view, without running any."""
+        origin = {"kind": "graph", "uri": self._view.snapshot.root.uri}
+        return lint_queries(as_source_text(queries, "<query>"), self.catalog, origin)
+
+    def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = None,
+        start: int | None = None,
+        length: int | None = None,
+    ) -> blobs.Blob:
+        """The blob of one entity in this view, or a range of it; nothing is read yet."""
+        self._guard.require_visible(self._whole, [f"{type_name}.{property}"])
+        selector = blobs.BlobSelector(type_name, entity_id, property, kind)
+        return blobs.read_blob(self._view, selector, start, length)
+
+    @property
+    def commit_id(self) -> str | None:
+        """The newest commit this view contains.
+
+        >>> graph.at().commit_id == graph.commits()[0].commit_id
+        True
+        """
+        return self._view.snapshot.head
+
+    def info(self) -> SnapshotInfo:
+        """Which version of which table this view is made of.
+
+        >>> info = graph.at().info()
+        >>> info.graph_branch, [table.table_key for table in info.tables]
+        ('main', ['edge:Knows', 'node:Person'])
+        """
+        view = self._view
+        snapshot, seen = view.snapshot, view.catalog.by_table_key
+        tables = tuple(
+            TableInfo(key, entry.path, entry.version, entry.owner_branch, entry.row_count)
+            for key, entry in snapshot.entries.items()
+            if key in seen
+        )
+        return SnapshotInfo(
+            graph_branch=snapshot.branch,
+            snapshot_id=snapshot.id,
+            graph_commit_id=snapshot.head,
+            graph_manifest_version=snapshot.manifest_version,
+            internal_schema_version=snapshot.manifest.stamp,
+            tables=tables,
+        )
+
+    def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
+        """Every record, edges before nodes, each type by ascending id."""
+        view = self._view_to_export(types)
+        return export_records(view.snapshot, export_types(view.catalog, types))
+
+    def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
+        r"""The same as blocks of JSON lines.
+
+        >>> b"".join(graph.at().export_jsonl(["Knows"]))
+        b'{"edge":"Knows","from":"Ada","to":"Ben","data":{"id":"k1"}}\n'
+        """
+        view = self._view_to_export(types)
+        return export_jsonl(view.snapshot, export_types(view.catalog, types))
+
+    def export_files(
+        self,
+        out: str | Path,
+        *,
+        format: str = "jsonl",
+        types: Sequence[str] | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> ExportResult:
+        """Every row in files of a new folder, one folder for each type.
+
+        Args:
+            out: The folder; it must not exist yet, or be empty.
+            format: `jsonl` or `parquet`.
+            types: Only these types.
+            engine: `local`, in this process, or `spark`.
+            session: A Spark session of the caller's.
+            spark_conf: Options for a session that is made for it.
+
+        >>> done = graph.at().export_files("out", format="parquet")
+        >>> done.rows, [file.table_key for file in done.files]
+        (3, ['edge:Knows', 'node:Person'])
+        """
+        from omnigraph.graph.bulk_loading import open_tasks  # noqa: PLC0415 - loads the pipeline
+        from omnigraph.pipeline.bulk_export import export_files  # noqa: PLC0415
+
+        view = self._view_to_export(types)
+        tasks = open_tasks(engine, view.snapshot.root.settings, session, spark_conf)
+        wanted = export_types(view.catalog, types)
+        return export_files(tasks, view.snapshot, view.catalog, wanted, out, format)
+
+
+def as_source_text(text: str | SourceText, name: str) -> SourceText:
+    """The text with a name for messages, unless it has one."""
+    return text if isinstance(text, SourceText) else SourceText(text, name)

@@ -1,0 +1,275 @@
+"""Settling conflicts by rules and by single decisions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.errors import BadRequest
+from omnigraph.execution.stored_rows import build_logical_schema, convert_from_table_rows
+from omnigraph.history.conflict_rules import Rule, Rules
+from omnigraph.history.equality import Mask, compare_values
+from omnigraph.history.three_way import Entities, TableSides
+from omnigraph.storage.tables.delta import read_rows_at_addresses
+from omnigraph.storage.tables.table import Table
+from omnigraph.types.from_json import convert_column
+
+CONFLICTS_AT_ONCE = 1_024
+
+Take = str | Mapping[str, object]
+"""`source`, `target`, `base`, or the values of properties to put into the target's row."""
+Decisions = Mapping[str, Take]
+"""What was decided about single entities of one type, by id."""
+DECISION = "decision"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedConflicts:
+    """What became of the conflicts of one table."""
+
+    taken: Entities
+    """The source's row is taken, or its absence."""
+    rows: pa.Table
+    """Rows put together from both sides, in the engine's form."""
+    deleted: pa.Array
+    """Ids that go, because they were decided to be as in the base, which has none."""
+    undecided: Entities
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many conflicts each rule decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Everything that decides about conflicts of one type."""
+
+    type: NodeType | EdgeType
+    rules: Rules
+    decisions: Decisions
+    source_is_newer: bool
+
+    def settle(self, sides: TableSides, conflicts: Entities) -> ResolvedConflicts:
+        parts = [self._settle(sides, some) for some in conflicts.batches(CONFLICTS_AT_ONCE)]
+        nothing = ResolvedConflicts(
+            conflicts.filter(np.zeros(len(conflicts), np.bool_)),
+            build_logical_schema(self.type).empty_table(),
+            pa.array([], pa.string()),
+            conflicts.filter(np.zeros(len(conflicts), np.bool_)),
+        )
+        counts: Counter[str] = Counter()
+        for part in parts:
+            counts.update(part.counts)
+        every = [nothing, *parts]
+        return ResolvedConflicts(
+            Entities.concatenate([part.taken for part in every]),
+            pa.concat_tables([part.rows for part in every]),
+            pa.concat_arrays([part.deleted for part in every]),
+            Entities.concatenate([part.undecided for part in every]),
+            dict(counts),
+        )
+
+    def _settle(self, sides: TableSides, some: Entities) -> ResolvedConflicts:
+        ids = some.ids.to_pylist()
+        decided = np.array([id in self.decisions for id in ids])
+        by_hand = self._resolve_by_hand(sides, some.filter(decided))
+        rest = some.filter(~decided)
+        by_rule = self._resolve_by_rule(sides, rest)
+        return ResolvedConflicts(
+            Entities.concatenate([by_hand.taken, by_rule.taken]),
+            pa.concat_tables([by_hand.rows, by_rule.rows]),
+            by_hand.deleted,
+            by_rule.undecided,
+            dict(Counter(by_hand.counts) + Counter(by_rule.counts)),
+        )
+
+    # --- single decisions -------------------------------------------------------------------------
+
+    def _resolve_by_hand(self, sides: TableSides, some: Entities) -> ResolvedConflicts:
+        takes = [self.decisions[id] for id in some.ids.to_pylist()]
+        none = np.zeros(len(takes), np.bool_)
+        from_source = np.array([take == "source" for take in takes], np.bool_) | none
+        from_base = np.array([take == "base" for take in takes], np.bool_) | none
+        given = np.array([not isinstance(take, str) for take in takes], np.bool_) | none
+        base = some.filter(from_base)
+        rows = [_read_rows(sides.base, base.filter(base.has("base")).base, self.type)]
+        written = some.filter(given)
+        rows.append(self._with_values(sides, written))
+        counts = {DECISION: len(takes)} if takes else {}
+        return ResolvedConflicts(
+            some.filter(from_source),
+            pa.concat_tables(rows),
+            base.filter(~base.has("base")).ids,
+            some.filter(none),
+            counts,
+        )
+
+    def _with_values(self, sides: TableSides, some: Entities) -> pa.Table:
+        """The target's rows, or else the source's, with the values that were decided."""
+        in_target = some.has("target")
+        left, gone = some.filter(in_target), some.filter(~in_target)
+        rows = pa.concat_tables(
+            [
+                _read_rows(sides.target, left.target, self.type),
+                _read_rows(sides.source, gone.source, self.type),
+            ]
+        )
+        takes = [self.decisions[id] for id in rows.column("id").to_pylist()]
+        for property_ in self.type.properties:
+            values = [
+                take.get(property_.name) if isinstance(take, Mapping) else None for take in takes
+            ]
+            named = [isinstance(take, Mapping) and property_.name in take for take in takes]
+            if not any(named):
+                continue
+            converted = convert_column(values, property_.type)
+            if converted.errors:
+                row, reason = converted.errors[0]
+                id = rows.column("id")[row].as_py()
+                raise BadRequest(f"the decision about {self.type.name} '{id}': {reason}")
+            column = pc.if_else(
+                pa.array(named), converted.array, rows.column(property_.name).combine_chunks()
+            )
+            at = rows.schema.get_field_index(property_.name)
+            rows = rows.set_column(at, rows.schema.field(at), column)
+        return rows
+
+    # --- rules ------------------------------------------------------------------------------------
+
+    def _resolve_by_rule(self, sides: TableSides, some: Entities) -> ResolvedConflicts:
+        properties = self.rules.for_properties(self.type.name)
+        whole = self.rules.for_rows(self.type.name)
+        in_both = some.has("source") & some.has("target")
+        by_row = some if not properties else some.filter(~in_both)
+        settled = self._resolve_rows(by_row, whole)
+        if not properties:
+            return settled
+        rows, undecided, counts = self._resolve_properties(sides, some.filter(in_both), whole)
+        return ResolvedConflicts(
+            settled.taken,
+            rows,
+            settled.deleted,
+            Entities.concatenate([settled.undecided, undecided]),
+            dict(Counter(settled.counts) + counts),
+        )
+
+    def _resolve_rows(self, some: Entities, rule: Rule | None) -> ResolvedConflicts:
+        none = some.filter(np.zeros(len(some), np.bool_))
+        no_rows, no_ids = build_logical_schema(self.type).empty_table(), pa.array([], pa.string())
+        if rule is None:
+            return ResolvedConflicts(none, no_rows, no_ids, some)
+        counts = {self.rules.label(self.type.name): len(some)} if len(some) else {}
+        takes_source = self._takes_source(rule)
+        return ResolvedConflicts(some if takes_source else none, no_rows, no_ids, none, counts)
+
+    def _takes_source(self, rule: Rule) -> bool:
+        return rule is Rule.THEIRS or (rule is Rule.NEWEST and self.source_is_newer)
+
+    def _resolve_properties(
+        self, sides: TableSides, some: Entities, whole: Rule | None
+    ) -> tuple[pa.Table, Entities, Counter[str]]:
+        """Rows made of both sides, value by value; those no rule says enough about stay."""
+        source = _read_rows(sides.source, some.source, self.type)
+        target = _read_rows(sides.target, some.target, self.type)
+        has_base = some.has("base")
+        base = _spread(_read_rows(sides.base, some.base.drop_null(), self.type), has_base)
+        columns, decided = [], np.ones(len(some), np.bool_)
+        clashes: list[tuple[str, Mask]] = []
+        for field_ in build_logical_schema(self.type):
+            name = field_.name
+            b, s, t = (_get_column(rows, name) for rows in (base, source, target))
+            clash = ~compare_values(s, t)
+            s_same, t_same = has_base & compare_values(b, s), has_base & compare_values(b, t)
+            clash &= ~s_same & ~t_same
+            rule = self.rules.for_properties(self.type.name).get(name, whole)
+            if rule is None:
+                decided &= ~clash
+                chosen = t
+            else:
+                chosen = self._choose_values(rule, b, s, t, f"{self.type.name}.{name}")
+                clashes.append((self.rules.label(self.type.name, name), clash))
+            kept = pc.if_else(pa.array(t_same & ~s_same), s, t)
+            columns.append(pc.if_else(pa.array(clash), chosen, kept))
+        merged = pa.table(columns, schema=build_logical_schema(self.type))
+        counts = Counter[str]()
+        for label, clash in clashes:
+            counts[label] += int((clash & decided).sum())
+        return merged.filter(pa.array(decided)), some.filter(~decided), +counts
+
+    def _choose_values(
+        self, rule: Rule, base: pa.Array, source: pa.Array, target: pa.Array, where: str
+    ) -> pa.Array:
+        match rule:
+            case Rule.OURS | Rule.THEIRS | Rule.NEWEST:
+                return source if self._takes_source(rule) else target
+            case Rule.MAX:
+                return pc.max_element_wise(target, source)
+            case Rule.MIN:
+                return pc.min_element_wise(target, source)
+            case Rule.SUM:
+                return _sum(base, source, target, where)
+            case Rule.UNION:
+                return _combine_lists(_unite, base, source, target)
+            case Rule.APPEND:
+                return _combine_lists(_append, base, source, target)
+
+
+def _sum(base: pa.Array, source: pa.Array, target: pa.Array, where: str) -> pa.Array:
+    """The target with what the source added to the base; a missing number counts as zero."""
+    zero = pa.scalar(0, target.type)
+    b, s, t = (pc.fill_null(one, zero) for one in (base, source, target))
+    try:
+        added = pc.add_checked(t, pc.subtract_checked(s, b))
+    except pa.ArrowInvalid:
+        try:
+            added = pc.subtract_checked(pc.add_checked(t, s), b)
+        except pa.ArrowInvalid as error:
+            raise BadRequest(f"the sum for {where} does not fit its type") from error
+    absent = pc.and_(pc.is_null(source), pc.is_null(target))
+    return pc.if_else(absent, pa.scalar(None, target.type), added)
+
+
+Items = list[object]
+
+
+def _combine_lists(
+    combine: Callable[[Items, Items, Items], Items],
+    base: pa.Array,
+    source: pa.Array,
+    target: pa.Array,
+) -> pa.Array:
+    """Lists put together one by one: there are as many as conflicts."""
+    sides = zip(base.to_pylist(), source.to_pylist(), target.to_pylist(), strict=True)
+    return pa.array([combine(b or [], s or [], t or []) for b, s, t in sides], target.type)
+
+
+def _unite(_: Items, source: Items, target: Items) -> Items:
+    return list(dict.fromkeys([*target, *source]))
+
+
+def _append(base: Items, source: Items, target: Items) -> Items:
+    kept = 0
+    while kept < min(len(base), len(source)) and base[kept] == source[kept]:
+        kept += 1
+    return [*target, *source[kept:]]
+
+
+def _read_rows(table: Table, addresses: pa.Array, type_: NodeType | EdgeType) -> pa.Table:
+    names = build_logical_schema(type_).names
+    found = pa.concat_tables(list(read_rows_at_addresses(table, addresses, names, blob_bytes=True)))
+    return convert_from_table_rows(found, type_)
+
+
+def _spread(rows: pa.Table, present: Mask) -> pa.Table:
+    """The rows at the places that have one, and null at the others."""
+    places = np.cumsum(present) - 1
+    return rows.take(pa.array(places, pa.int64(), mask=~present))
+
+
+def _get_column(rows: pa.Table, name: str) -> pa.Array:
+    column = rows.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

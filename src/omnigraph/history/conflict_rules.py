@@ -1,0 +1,138 @@
+"""Rules that settle conflicts: plain data, given by name, checked against the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.errors import BadRequest
+from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
+
+
+class Rule(StrEnum):
+    """What to make of two values, or two rows, that contradict each other."""
+
+    OURS = "ours"
+    """What the target has."""
+    THEIRS = "theirs"
+    """What the source has."""
+    NEWEST = "newest"
+    """What the branch has whose newest commit is the later one."""
+    MAX = "max"
+    MIN = "min"
+    SUM = "sum"
+    """The base's number with what both sides added to it."""
+    UNION = "union"
+    """The target's list, and what only the source's has."""
+    APPEND = "append"
+    """The target's list, and what the source put behind the base's."""
+
+
+WHOLE_ROW = frozenset({Rule.OURS, Rule.THEIRS, Rule.NEWEST})
+_LISTS = frozenset({Rule.UNION, Rule.APPEND})
+
+Given = str | Mapping[str, str] | Iterable[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which rule decides: for one property, else for its type, else for everything."""
+
+    default: Rule | None = None
+    types: Mapping[str, Rule] = field(default_factory=dict)
+    properties: Mapping[str, Mapping[str, Rule]] = field(default_factory=dict)
+    """By type name, then by property name."""
+
+    def for_rows(self, type_name: str) -> Rule | None:
+        return self.types.get(type_name, self.default)
+
+    def for_properties(self, type_name: str) -> Mapping[str, Rule]:
+        return self.properties.get(type_name, {})
+
+    def label(self, type_name: str, property: str | None = None) -> str:
+        """What a rule is called in reports: as it was given."""
+        if property is not None and property in self.for_properties(type_name):
+            return f"{type_name}.{property}={self.properties[type_name][property]}"
+        if type_name in self.types:
+            return f"{type_name}={self.types[type_name]}"
+        return str(self.default)
+
+
+def parse_rules(given: Given, catalog: Catalog) -> Rules:
+    """Rules as callers write them: `theirs`, `Person=ours`, `Person.age=max`, or a mapping.
+
+    Raises:
+        BadRequest: a rule, type or property is unknown, or the rule does not fit the property.
+    """
+    default: Rule | None = None
+    types: dict[str, Rule] = {}
+    properties: dict[str, dict[str, Rule]] = {}
+    for scope, rule in _iterate_pairs(given):
+        if not scope or scope == "*":
+            default = _require_row_rule(rule, "everything")
+            continue
+        type_name, _, property = scope.partition(".")
+        type_ = _find_type(catalog, type_name)
+        if property:
+            _check_property(type_, property, rule)
+            properties.setdefault(type_name, {})[property] = rule
+        else:
+            types[type_name] = _require_row_rule(rule, type_name)
+    return Rules(default, types, properties)
+
+
+def _iterate_pairs(given: Given) -> Iterable[tuple[str, Rule]]:
+    if given is None:
+        return
+    if isinstance(given, Mapping):
+        yield from ((scope, _parse_rule(name)) for scope, name in given.items())
+        return
+    for text in [given] if isinstance(given, str) else given:
+        scope, is_scoped, name = text.partition("=")
+        yield (scope.strip(), _parse_rule(name)) if is_scoped else ("", _parse_rule(text))
+
+
+def _parse_rule(name: str) -> Rule:
+    try:
+        return Rule(name.strip())
+    except ValueError as error:
+        known = ", ".join(Rule)
+        raise BadRequest(f"no such rule '{name}'; the rules are {known}") from error
+
+
+def _require_row_rule(rule: Rule, where: str) -> Rule:
+    if rule not in WHOLE_ROW:
+        raise BadRequest(
+            f"rule '{rule}' decides about one property, not about {where}; "
+            f"give it as Type.property={rule}"
+        )
+    return rule
+
+
+def _find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
+    for type_ in catalog.by_table_key.values():
+        if type_.name == name:
+            return type_
+    raise BadRequest(f"no such type '{name}' to resolve conflicts of")
+
+
+def _check_property(type_: NodeType | EdgeType, name: str, rule: Rule) -> None:
+    property_ = type_.property(name)
+    if property_ is None:
+        raise BadRequest(f"{type_.name} has no property '{name}' to resolve conflicts of")
+    if not _fits(rule, property_.type):
+        raise BadRequest(f"rule '{rule}' does not fit {type_.name}.{name}, a {property_.type}")
+
+
+def _fits(rule: Rule, type: PropertyType) -> bool:
+    if rule in WHOLE_ROW:
+        return True
+    if rule in _LISTS:
+        return type.is_list and not type.is_vector
+    if type.is_list or type.is_vector:
+        return False
+    if rule is Rule.SUM:
+        return type.scalar in INTEGERS or type.scalar in FLOATS
+    return type.scalar is not Scalar.BLOB

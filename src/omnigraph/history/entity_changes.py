@@ -1,0 +1,292 @@
+"""What became of entities between two states of a graph, in an order that never changes.
+
+Nodes come before edges, then types by their opaque id, then entities by theirs. Rows are compared
+by value, so what was only moved, or written again as it was, is no change. Work is done in batches:
+memory follows their size, cost follows what the two states do not share.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.errors import BadRequest, ChangeSchemaBoundary, TypeNotFound
+from omnigraph.execution.stored_rows import build_logical_schema, convert_from_table_rows
+from omnigraph.history.equality import compare_images, read_images
+from omnigraph.identity import EntityKind, TableIdentity
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys, read_rows_at_addresses
+from omnigraph.storage.tables.table import Table
+
+ROWS_PER_BATCH = 4_096
+
+Mask = npt.NDArray[np.bool_]
+FindKeys = Callable[[Table | None, Table | None], ChangedKeys]
+
+
+class Op(StrEnum):
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """Which changes are wanted; of what is empty, all are."""
+
+    kinds: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+    ops: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for what, given, known in (("kind", self.kinds, EntityKind), ("op", self.ops, Op)):
+            for one in sorted(given - set(known)):
+                raise BadRequest(f"{what} '{one}' is not one of {', '.join(known)}")
+
+    def admits(self, type_: NodeType | EdgeType) -> bool:
+        is_kind = not self.kinds or type_.kind in self.kinds
+        return is_kind and (not self.types or type_.name in self.types)
+
+    def check_types(self, *catalogs: Catalog) -> None:
+        """Raise if a type is named that no catalog has."""
+        known = {type_.name for one in catalogs for type_ in one.by_table_key.values()}
+        for name in sorted(self.types - known):
+            raise TypeNotFound(name, f"the schema has no type '{name}'")
+
+    @property
+    def digest(self) -> str:
+        """The same text for filters that mean the same."""
+        kinds = [] if self.kinds == set(EntityKind) else sorted(self.kinds)
+        ops = [] if self.ops == set(Op) else sorted(self.ops)
+        text = "\x1f".join(["\x1e".join(part) for part in (kinds, sorted(self.types), ops)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+ALL_CHANGES = ChangeFilter()
+
+
+@dataclass(frozen=True)
+class State:
+    """A snapshot and the schema its rows follow."""
+
+    snapshot: Snapshot
+    catalog: Catalog
+
+
+@dataclass(frozen=True)
+class ChangeBatch:
+    """Changes of one type by ascending id. Rows of a side are those that have one, in order."""
+
+    type_: NodeType | EdgeType
+    type_id: str
+    ids: pa.Array
+    has_before: Mask
+    has_after: Mask
+    before: pa.Table | None = None
+    after: pa.Table | None = None
+    ends: pa.Table | None = None
+    """Of edges without images: `src` and `dst`, as they are or were."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def ops(self) -> list[Op]:
+        codes = self.has_before.astype(np.int8) + 2 * self.has_after.astype(np.int8)
+        names = {1: Op.DELETE, 2: Op.INSERT, 3: Op.UPDATE}
+        return [names[code] for code in codes.tolist()]
+
+
+@dataclass(frozen=True)
+class TypePair:
+    """A type in two states, with the table it has in each, if any."""
+
+    type_: NodeType | EdgeType
+    type_id: str
+    before: TableEntry | None
+    after: TableEntry | None
+    snapshot: Snapshot
+    """Either of the two states: both are of one graph."""
+
+    @property
+    def is_same(self) -> bool:
+        return self.before == self.after
+
+    def table_before(self) -> Table | None:
+        return None if self.before is None else self.snapshot.open_entry(self.before)
+
+    def table_after(self) -> Table | None:
+        return None if self.after is None else self.snapshot.open_entry(self.after)
+
+
+def derive_type_id(domain: str, identity: TableIdentity) -> str:
+    """An opaque id of a type: it stays when the type is renamed, and says nothing about it."""
+    stable = identity.stable_table_id.to_bytes(8, "little")
+    incarnation = identity.table_incarnation_id.to_bytes(8, "little")
+    text = b"\x1f".join([domain.encode(), stable, incarnation])
+    return base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+
+
+def pair_types(
+    before: State | None, after: State, *, wanted: ChangeFilter, tables_may_come: bool
+) -> list[TypePair]:
+    """The types of two states in the fixed order, each with its tables.
+
+    Every type is looked at, whatever is wanted, before anything is given.
+
+    Raises:
+        ChangeSchemaBoundary: the columns of a type differ or, unless `tables_may_come`, a type
+            with rows is in one state only.
+    """
+    old = {} if before is None else _index_by_identity(before)
+    new = _index_by_identity(after)
+    pairs = []
+    for identity in old.keys() | new.keys():
+        was, now = old.get(identity), new.get(identity)
+        type_ = now[0] if now is not None else was[0]  # type: ignore[index]
+        _check_boundary(was, now, after, tables_may_come=tables_may_come or before is None)
+        if wanted.admits(type_):
+            pairs.append(
+                TypePair(
+                    type_,
+                    derive_type_id(after.catalog.identity_domain, identity),
+                    was[1] if was else None,
+                    now[1] if now else None,
+                    after.snapshot,
+                )
+            )
+    return sorted(pairs, key=lambda pair: (pair.type_.kind is EntityKind.EDGE, pair.type_id))
+
+
+Typed = tuple[NodeType | EdgeType, TableEntry]
+
+
+def _index_by_identity(state: State) -> dict[TableIdentity, Typed]:
+    entries = state.snapshot.entries
+    return {t.identity: (t, entries[key]) for key, t in state.catalog.by_table_key.items()}
+
+
+def _check_boundary(
+    was: Typed | None, now: Typed | None, after: State, *, tables_may_come: bool
+) -> None:
+    if was is not None and now is not None:
+        is_boundary = not build_logical_schema(was[0]).equals(build_logical_schema(now[0]))
+    else:
+        lone = was or now
+        assert lone is not None, "an identity comes from one of the states"
+        is_boundary = lone[1].row_count > 0 and not tables_may_come
+    if is_boundary:
+        name = (now or was)[0].name  # type: ignore[index]
+        raise ChangeSchemaBoundary(after.snapshot.id, name)
+
+
+def compare_tables(
+    pair: TypePair,
+    wanted: ChangeFilter,
+    *,
+    images: bool,
+    beyond: Callable[[pa.Array], int] | None = None,
+    rows: int = ROWS_PER_BATCH,
+    find_keys: FindKeys = find_changed_keys,
+) -> Iterator[ChangeBatch]:
+    """The changes of one type, some at a time.
+
+    Args:
+        pair: The type and its tables.
+        wanted: Only these.
+        images: Whether whole rows are read; otherwise only the ends of edges are.
+        beyond: Says of ascending ids how many come before the first that is wanted.
+        rows: How many changes a batch has at most.
+        find_keys: What gives the ids to look at; somebody may remember them.
+    """
+    if pair.is_same:
+        return
+    keys = find_keys(pair.table_before(), pair.table_after())
+    start = 0 if beyond is None else beyond(keys.ids)
+    for at in range(start, len(keys), rows):
+        batch = _compare_batch(
+            pair, keys.slice(at, min(rows, len(keys) - at)), wanted, images=images
+        )
+        if len(batch):
+            yield batch
+
+
+def _compare_batch(
+    pair: TypePair, keys: ChangedKeys, wanted: ChangeFilter, *, images: bool
+) -> ChangeBatch:
+    before, after = pair.table_before(), pair.table_after()
+    has_before, has_after = _mask_valid(keys.before), _mask_valid(keys.after)
+    keep = _is_wanted(wanted, has_before, has_after)
+    both = np.flatnonzero(has_before & has_after & keep)
+    if len(both):
+        assert before is not None and after is not None  # noqa: PT018 - both have addresses
+        columns = build_logical_schema(pair.type_).names  # a reader may not see all of the table's
+        sides = [
+            read_images(table, addresses.take(pa.array(both)), columns)
+            for table, addresses in ((before, keys.before), (after, keys.after))
+        ]
+        keep[both[compare_images(*sides)]] = False
+    keys, has_before, has_after = keys.filter(pa.array(keep)), has_before[keep], has_after[keep]
+    batch = ChangeBatch(pair.type_, pair.type_id, keys.ids, has_before, has_after)
+    if not len(batch):
+        return batch
+    if images:
+        rows_before = _read_rows(before, keys.before.drop_null(), pair.type_)
+        rows_after = _read_rows(after, keys.after.drop_null(), pair.type_)
+        return ChangeBatch(
+            pair.type_, pair.type_id, keys.ids, has_before, has_after, rows_before, rows_after
+        )
+    if pair.type_.kind is EntityKind.EDGE:
+        ends = _read_ends(before, after, keys, has_after)
+        return ChangeBatch(pair.type_, pair.type_id, keys.ids, has_before, has_after, ends=ends)
+    return batch
+
+
+def _mask_valid(addresses: pa.Array) -> Mask:
+    return np.asarray(addresses.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _is_wanted(wanted: ChangeFilter, has_before: Mask, has_after: Mask) -> Mask:
+    if not wanted.ops:
+        return np.ones(len(has_before), np.bool_)
+    keep = np.zeros(len(has_before), np.bool_)
+    for op, mask in (
+        (Op.INSERT, ~has_before & has_after),
+        (Op.UPDATE, has_before & has_after),
+        (Op.DELETE, has_before & ~has_after),
+    ):
+        if op in wanted.ops:
+            keep |= mask
+    return keep
+
+
+def _read_rows(table: Table | None, addresses: pa.Array, type_: NodeType | EdgeType) -> pa.Table:
+    """Whole rows in the engine's form, blobs included."""
+    if table is None:
+        return build_logical_schema(type_).empty_table()
+    names = build_logical_schema(type_).names
+    read = list(read_rows_at_addresses(table, addresses, names, blob_bytes=True))
+    return convert_from_table_rows(pa.concat_tables(read), type_)
+
+
+def _read_ends(
+    before: Table | None, after: Table | None, keys: ChangedKeys, has_after: Mask
+) -> pa.Table:
+    """`src` and `dst` of each edge: as they are or, of one that is gone, as they were."""
+    parts: list[pa.Table] = []
+    for table, addresses, mask in (
+        (after, keys.after, has_after),
+        (before, keys.before, ~has_after),
+    ):
+        if table is not None and mask.any():
+            parts += read_rows_at_addresses(table, addresses.filter(pa.array(mask)), ["src", "dst"])
+    order = np.argsort(np.concatenate([np.flatnonzero(has_after), np.flatnonzero(~has_after)]))
+    return pa.concat_tables(parts).take(pa.array(order))

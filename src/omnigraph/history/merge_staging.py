@@ -1,0 +1,131 @@
+"""Writing what a merge takes over onto the tables of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.execution.stored_rows import (
+    build_logical_schema,
+    build_table_schema,
+    convert_from_table_rows,
+    convert_to_table_rows,
+)
+from omnigraph.history.merge import MergePlan, TableMergePlan
+from omnigraph.history.three_way import Entities
+from omnigraph.identity import ID_COLUMN
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
+from omnigraph.storage.tables.delta import ADDRESSES_PER_READ, read_rows_at_addresses
+from omnigraph.storage.tables.fragments import Rows, write_fragments
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_fragments
+from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID
+from omnigraph.types.arrow import BLOB
+
+_BLOB_ROWS = 64
+"""So many rows with blobs are in memory at a time."""
+
+
+def stage_merge(plan: MergePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:
+    """One transaction for each table that is written; forks that are not needed are removed."""
+    staged: list[StagedTable] = []
+    try:
+        for table in plan.tables:
+            if table.adopted is None and not table.is_empty:
+                one = _stage_table(table, open_writable(snapshot, table.entry), ticket)
+                if one is not None:
+                    staged.append(one)
+    except BaseException:
+        for one in staged:
+            drop_fork(one.writable)
+        raise
+    return tuple(staged)
+
+
+def _stage_table(table: TableMergePlan, writable: Writable, ticket: Ticket) -> StagedTable | None:
+    try:
+        transaction = _stage_rows(table, writable, ticket)
+    except BaseException:
+        drop_fork(writable)
+        raise
+    if transaction is None:
+        drop_fork(writable)
+        return None
+    return StagedTable(writable, transaction)
+
+
+def _stage_rows(
+    table: TableMergePlan, writable: Writable, ticket: Ticket
+) -> StagedTransaction | None:
+    target, rows = writable.table, table.settled.rows
+    changed = [table.written.ids, rows.column(ID_COLUMN).combine_chunks(), table.deleted]
+    found = target.lookup(ID_COLUMN, pa.concat_arrays(changed), [ID_COLUMN, ROW_ID, ROW_ADDRESS])
+    known = found.column(ID_COLUMN).combine_chunks()
+    replacing, fresh = _split_replacing(table.written, known)
+    is_known = pc.is_in(rows.column(ID_COLUMN), value_set=known)
+    pieces: list[Entities | pa.Table] = [
+        replacing,
+        rows.filter(is_known),
+        fresh,
+        rows.filter(pc.invert(is_known)),
+    ]
+    carried = _find_row_ids(found, pieces[:2])
+    fragments: list[str] = []
+    if any(len(piece) for piece in pieces):
+        stored = _convert_to_stored(table, pieces)
+        fragments = write_fragments(target, stored, carried_row_ids=carried)
+    return stage_fragments(
+        target,
+        fragments,
+        removed_addresses=found.column(ROW_ADDRESS),
+        uuid=str(uuid4()),
+        properties=ticket.properties,
+    )
+
+
+def _split_replacing(written: Entities, known: pa.Array) -> tuple[Entities, Entities]:
+    """Those whose row replaces another, and the others."""
+    mask = pc.is_in(written.ids, value_set=known).to_numpy(zero_copy_only=False)
+    return written.filter(mask), written.filter(~mask)
+
+
+def _find_row_ids(found: pa.Table, replacing: Sequence[Entities | pa.Table]) -> pa.Array:
+    """The row ids that the rows written first carry on."""
+    ids = [
+        one.ids if isinstance(one, Entities) else one.column(ID_COLUMN).combine_chunks()
+        for one in replacing
+    ]
+    places = pc.index_in(pa.concat_arrays(ids), value_set=found.column(ID_COLUMN).combine_chunks())
+    return found.column(ROW_ID).combine_chunks().take(places)
+
+
+def _convert_to_stored(table: TableMergePlan, pieces: Sequence[Entities | pa.Table]) -> Rows:
+    """The rows as the table keeps them; in one piece if they are few, else as a stream."""
+    schema = build_table_schema(table.type)
+    parts = _iterate_parts(table, pieces)
+    if sum(len(piece) for piece in pieces) <= _batch_rows(table):
+        return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
+    batches = (batch for part in parts for batch in part.to_batches())
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _batch_rows(table: TableMergePlan) -> int:
+    has_blobs = any(field.type == BLOB for field in build_logical_schema(table.type))
+    return _BLOB_ROWS if has_blobs else ADDRESSES_PER_READ
+
+
+def _iterate_parts(
+    table: TableMergePlan, pieces: Sequence[Entities | pa.Table]
+) -> Iterator[pa.Table]:
+    names, rows = build_logical_schema(table.type).names, _batch_rows(table)
+    for piece in pieces:
+        if not isinstance(piece, Entities):
+            yield convert_to_table_rows(piece, table.type)
+            continue
+        for part in read_rows_at_addresses(
+            table.sides.source, piece.source, names, batch_rows=rows, blob_bytes=True
+        ):
+            yield convert_to_table_rows(convert_from_table_rows(part, table.type), table.type)

@@ -1,0 +1,279 @@
+"""What a graph can still reach: the first half of cleaning up.
+
+Retained are the newest manifest version of every live branch, the commits its policy protects,
+those that tags name, and those that consumers of the change feed have yet to read. Reachable is
+what the manifest versions show that are left then. Manifest versions never change, so what one
+shows is read once, however often is marked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import HistoricalVersionReclaimed, OmniError
+from omnigraph.identity import TableKey
+from omnigraph.maintenance.retention import Retention
+from omnigraph.settings import FenceMode
+from omnigraph.storage.consumers import list_consumers, list_needed_commits
+from omnigraph.storage.manifest.commits import Commit, MergedState
+from omnigraph.storage.manifest.read import (
+    History,
+    ManifestSnapshot,
+    read_manifest,
+    read_newest,
+)
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.objects.store import StoreKind
+from omnigraph.storage.refs import BranchRef, list_refs
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tags import list_tags
+
+RESTLESS_S = 300.0
+"""Where the fence is a lease, ten of its terms: no writer sleeps that long and then acts."""
+
+_LOOKS = 5
+"""So often a graph is looked at again that cannot be read; others may be at work on it."""
+_MOST_LOOKS = 50
+"""The same for one whose branches come and go while we look."""
+
+Place = tuple[str, str | None]
+"""A physical table: its path and its branch."""
+Entries = tuple[TableEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """Everything that is needed, at one moment."""
+
+    refs: tuple[BranchRef, ...]
+    newest: Mapping[str | None, ManifestSnapshot]
+    manifests: Mapping[str | None, frozenset[int]]
+    """The manifest versions to keep, by the physical branch they are on."""
+    pins: Mapping[Place, frozenset[int]]
+    """The table versions they show."""
+    floors: Mapping[Place, int]
+    """Versions from here on stay, because a writer may still be asleep on what was before them."""
+    manifest_floors: Mapping[str | None, int]
+    keys: Mapping[str, TableKey]
+    """What each table is called now, by its path."""
+
+    def list_unneeded(self, place: Place, versions: Iterable[int]) -> list[int]:
+        """Those versions of a table that nothing shows.
+
+        Not those newer than everything that is shown: their writer may be about to publish them.
+        """
+        pins = self.pins.get(place)
+        if not pins:
+            return []
+        limit = min(self.floors.get(place, max(pins)), max(pins))
+        return [version for version in versions if version < limit and version not in pins]
+
+    def list_unneeded_manifests(self, branch: str | None, versions: Iterable[int]) -> list[int]:
+        kept = self.manifests[branch]
+        limit = min(self.manifest_floors.get(branch, max(kept)), max(kept))
+        return [version for version in versions if version < limit and version not in kept]
+
+
+class ReachabilityScan:
+    """Marks one graph, any number of times."""
+
+    def __init__(self, root: GraphRoot, retention: Retention) -> None:
+        self.root, self.retention = root, retention
+        self._shown: dict[tuple[str | None, int], Entries] = {}
+        self._histories: dict[str | None, History] = defaultdict(History)
+        self._merges: dict[str | None, list[Commit]] = {}
+
+    def mark(self) -> Reachable:
+        """What is needed now.
+
+        Raises:
+            OmniError: a branch cannot be read, or shows a table version that cannot be opened.
+        """
+        return self._read_branch(self._mark)
+
+    def mark_remaining(self) -> Reachable:
+        """What is needed now, and all that other manifest versions show which are there."""
+        return self._read_branch(lambda: self.remaining(self._mark()))
+
+    def _read_branch(self, look: Callable[[], Reachable]) -> Reachable:
+        """What the look gives, tried again while branches move on or go under our eyes."""
+        failures = 0
+        for _ in range(_MOST_LOOKS):
+            before = list_refs(self.root.store)
+            try:
+                return look()
+            except OmniError:
+                failures += list_refs(self.root.store) == before
+                if failures == _LOOKS:
+                    raise
+        return look()
+
+    def remaining(self, mark: Reachable) -> Reachable:
+        """The same with all that any manifest version shows which is there now.
+
+        The substrate keeps a version for the sake of a branch that starts at it, and removing one
+        may fail. Whatever can be read is a place to start from, so all of it must stay whole.
+        """
+        manifests = {
+            branch: frozenset(list_versions(self.root.manifest(branch)))
+            for branch in mark.manifests
+        }
+        return replace(mark, manifests=manifests, pins=self._list_pins(manifests))
+
+    def _mark(self) -> Reachable:
+        refs = tuple(list_refs(self.root.store))
+        newest = {ref.incarnation: self._read_newest(ref) for ref in refs}
+        self._preflight(newest.values())
+        commits = {ref.incarnation: self._list_own_commits(ref, newest) for ref in refs}
+        self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
+        manifests = self._list_retained(commits, newest, self._list_claimed(refs, newest))
+        bases = self._list_resting(commits) if self._has_sleepers() else {}
+        return Reachable(
+            refs=refs,
+            newest=newest,
+            manifests=manifests,
+            pins=self._list_pins(manifests),
+            floors=self._list_floors(bases, newest),
+            manifest_floors=bases,
+            keys={e.path: e.table_key for m in newest.values() for e in m.state.entries.values()},
+        )
+
+    def _read_newest(self, ref: BranchRef) -> ManifestSnapshot:
+        return read_newest(self.root.manifest(ref.incarnation))
+
+    def _preflight(self, manifests: Iterable[ManifestSnapshot]) -> None:
+        """Raise unless every table version that a branch shows now can be opened."""
+        entries = {
+            (e.path, e.owner_branch, e.version) for m in manifests for e in m.state.entries.values()
+        }
+        with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
+            list(
+                pool.map(
+                    lambda one: open_table(self.root.location(one[0], one[1]), one[2]),
+                    sorted(entries, key=str),
+                )
+            )
+
+    def _list_own_commits(
+        self, ref: BranchRef, newest: Mapping[str | None, ManifestSnapshot]
+    ) -> list[Commit]:
+        """The commits authored on the branch itself, newest first."""
+        history = self._histories[ref.incarnation]
+        commits = history.commits(newest[ref.incarnation])
+        return [commit for commit in commits if commit.incarnation == ref.incarnation]
+
+    def _list_retained(
+        self,
+        commits: Mapping[str | None, list[Commit]],
+        newest: Mapping[str | None, ManifestSnapshot],
+        claimed: Mapping[str | None, set[int]],
+    ) -> dict[str | None, frozenset[int]]:
+        tagged = list_tagged_versions(self.root.manifest())
+        now = self.root.now_us()
+        return {
+            branch: frozenset(
+                {newest[branch].version}
+                | {commit.manifest_version for commit in self.retention.list_kept(own, now)}
+                | {version for tag_branch, version in tagged if tag_branch == branch}
+                | claimed.get(branch, set())
+            )
+            for branch, own in commits.items()
+        }
+
+    def _list_claimed(
+        self, refs: Iterable[BranchRef], newest: Mapping[str | None, ManifestSnapshot]
+    ) -> dict[str | None, set[int]]:
+        """The manifest versions that tags and consumers need, by physical branch."""
+        claimed: dict[str | None, set[int]] = defaultdict(set)
+        for tag in list_tags(self.root.store):
+            claimed[tag.incarnation].add(tag.manifest_version)
+        alive = {ref.incarnation: ref for ref in refs}
+        for consumer in list_consumers(self.root.store):
+            ref = alive.get(consumer.incarnation)
+            if ref is None or consumer.is_expired(self.root.now_us()):
+                continue
+            manifest = newest[ref.incarnation]
+            commits = self._histories[ref.incarnation].commits(manifest)
+            head = Snapshot(self.root, ref, manifest).head
+            for commit in list_needed_commits(consumer, head, {c.commit_id: c for c in commits}):
+                claimed[commit.incarnation].add(commit.manifest_version)
+        return claimed
+
+    def _list_pins(
+        self, manifests: Mapping[str | None, frozenset[int]]
+    ) -> dict[Place, frozenset[int]]:
+        wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
+        with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
+            shown = list(pool.map(lambda one: self._is_showing(*one), wanted))
+        pins: dict[Place, set[int]] = defaultdict(set)
+        for entries in shown:
+            for entry in entries:
+                pins[entry.path, entry.owner_branch].add(entry.version)
+        for state in self._list_merged_states(manifests):
+            for table in state.tables:
+                pins[table.path, table.branch].add(table.version)
+        return {place: frozenset(versions) for place, versions in pins.items()}
+
+    def _list_merged_states(
+        self, manifests: Mapping[str | None, frozenset[int]]
+    ) -> Iterator[MergedState]:
+        """States that were merged and may be the base of another merge.
+
+        Those of merges that are kept, and of the newest merge of each branch that still lives.
+        """
+        for branch, merges in self._merges.items():
+            met: set[str | None] = set()
+            for commit in merges:
+                assert commit.merged is not None, "only merges are remembered"
+                source = commit.merged.incarnation
+                is_newest = source in manifests and source not in met
+                met.add(source)
+                if is_newest or commit.manifest_version in manifests[branch]:
+                    yield commit.merged
+
+    def _is_showing(self, branch: str | None, version: int) -> Entries:
+        """The tables of a manifest version; none if an earlier cleanup removed it."""
+        known = self._shown.get((branch, version))
+        if known is not None:
+            return known
+        try:
+            manifest = read_manifest(self.root.manifest(branch), version)
+        except HistoricalVersionReclaimed:
+            return ()
+        entries = tuple(manifest.state.entries.values())
+        self._shown[branch, version] = entries
+        return entries
+
+    # --- sleepers ---------------------------------------------------------------------------------
+
+    def _has_sleepers(self) -> bool:
+        """Whether a writer may act after its hold was taken from it."""
+        is_lease = self.root.store.kind is not StoreKind.LOCAL
+        return is_lease or self.root.settings.writer_fence is FenceMode.OFF
+
+    def _list_resting(self, commits: Mapping[str | None, list[Commit]]) -> dict[str | None, int]:
+        """The newest manifest version of each branch that no sleeper can have missed."""
+        limit = self.root.now_us() - int(RESTLESS_S * 1_000_000)
+        return {
+            branch: next((c.manifest_version for c in own if c.created_at <= limit), 0)
+            for branch, own in commits.items()
+        }
+
+    def _list_floors(
+        self, bases: Mapping[str | None, int], newest: Mapping[str | None, ManifestSnapshot]
+    ) -> dict[Place, int]:
+        floors: dict[Place, int] = {}
+        for branch, version in bases.items():
+            shown = self._is_showing(branch, version) if version else ()
+            base = {(e.path, e.owner_branch): e.version for e in shown}
+            for entry in newest[branch].state.entries.values():
+                place = (entry.path, entry.owner_branch)
+                floor = base.get(place, 0)
+                floors[place] = min(floor, floors.get(place, floor))
+        return floors

@@ -1,0 +1,236 @@
+"""Forks, folders and files that nothing refers to.
+
+A writer prepares outside of the fence: it forks tables and writes files before anything names
+them. So what has no reference may still get one. Whatever is found is listed (`unreferenced`), and
+removed by a later cleanup under the fence, after another look. A writer proves under the fence that
+all it has staged is there, so one whose files were taken starts over. Clocks only make things wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from omnigraph.errors import ConflictError, OmniError, StorageFailure
+from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
+from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.first_seen import FirstSeen
+from omnigraph.storage.layout import MANIFEST, STAGING
+from omnigraph.storage.recovery.intent import list_pending_intents
+from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.tables.lance_branches import (
+    LanceBranch,
+    delete_branch,
+    has_own_versions,
+    list_branches,
+)
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.remove_versions import (
+    UnreferencedFile,
+    list_tree_names,
+    list_unreferenced_files,
+    remove_unreferenced,
+)
+from omnigraph.storage.tables.table import is_table
+from omnigraph.storage.temporary_files import find_temporary_files, remove_temporary_files
+from omnigraph.storage.write_notes import SILENCE_S, FoundNote, list_notes, remove_dead_note
+
+SHORTEST_GRACE_S = 60.0
+"""However short the time is that unreferenced files are spared, a write may take this long."""
+_AT_A_TIME = 64
+"""So many branches are removed before other writers get their turn."""
+_FILES_AT_A_TIME = 256
+"""The same for files."""
+
+
+class UnreferencedFiles:
+    """Reclaims what one graph no longer refers to; `reclaimed` lists it.
+
+    Made under the fence, where those at work cannot begin to commit.
+    """
+
+    def __init__(self, marker: ReachabilityScan, hold: Hold) -> None:
+        self._root, self._marker = marker.root, marker
+        grace_s = self._root.settings.cleanup_grace_s
+        # 0 says that nobody is at work. Who says anything else has writers, and these may always
+        # take that long.
+        self._grace_s = max(grace_s, SHORTEST_GRACE_S) if grace_s else 0.0
+        store = self._root.store
+        self._first_seen = FirstSeen(store, self._root.now_us, self._grace_s, self._list_live_notes)
+        for note in list_notes(store):
+            remove_dead_note(store, note, hold, self._is_silent)
+        self.reclaimed: list[str] = []
+
+    def _list_live_notes(self) -> frozenset[str]:
+        """The notes of those who are, or may be, at work."""
+        return frozenset(note.path for note in list_notes(self._root.store))
+
+    def _is_silent(self, note: FoundNote) -> bool:
+        limit_s = max(SILENCE_S, self._grace_s)
+        return self._first_seen.is_unchanged_for(f"{note.path}#{note.content}", limit_s)
+
+    # --- branches ---------------------------------------------------------------------------------
+
+    def reclaim_branches(self, paths: Sequence[str]) -> dict[str, list[str]]:
+        """Remove the physical branches of tables that no retained version shows.
+
+        They are found first and removed under the fence, a few at a time, after another look.
+        Gives what went wrong, by table.
+        """
+        errors: dict[str, list[str]] = {}
+        tried: set[tuple[str, str]] = set()
+        while True:
+            found = [one for one in self._find_unwanted(paths, errors) if one not in tried]
+            if not found:
+                return errors
+            with self._root.hold() as hold:
+                still = set(self._find_unwanted({path for path, _ in found}, errors))
+                for path, name in found[:_AT_A_TIME]:
+                    tried.add((path, name))
+                    if (path, name) in still:
+                        hold.check()
+                        self._drop(path, name, errors)
+
+    def _find_unwanted(
+        self, paths: Iterable[str], errors: dict[str, list[str]]
+    ) -> list[tuple[str, str]]:
+        """Branches and folders of branches that can go, those made from others before those."""
+        mark = self._marker.mark_remaining()
+        found = []
+        for path in paths:
+            if path in errors:
+                continue
+            try:
+                found += [(path, name) for name in self._find_unwanted_of(mark, path)]
+            except OmniError as error:
+                errors.setdefault(path, []).append(error.message)
+        return found
+
+    def _find_unwanted_of(self, mark: Reachable, path: str) -> list[str]:
+        location = self._root.location(path)
+        if not is_table(location):
+            return []
+        wanted, known = self._is_wanted(mark, path), list_branches(location)
+        zombies = [name for name in list_tree_names(location) if name not in known]
+        names = [*_sort_children_first(known), *zombies]
+        return [name for name in names if name not in wanted and self._is_settled(path, name)]
+
+    def _is_wanted(self, mark: Reachable, path: str) -> set[str | None]:
+        """The branches of a table that something shows or is about to."""
+        if path == MANIFEST:
+            return set(mark.manifests)
+        announced = {
+            table.branch
+            for intent in list_pending_intents(self._root.store)
+            for table in intent.tables
+            if table.path == path
+        }
+        return announced | {branch for place, branch in mark.pins if place == path}
+
+    def _is_settled(self, path: str, name: str) -> bool:
+        """Whether nobody can still be preparing a branch of this name.
+
+        Branches of the manifest are made under the fence. One of a table that has versions of its
+        own was committed to, which is done under the fence as well.
+        """
+        location = self._root.location(path, name)
+        return (
+            path == MANIFEST
+            or has_own_versions(location)
+            or bool(self._first_seen.due([f"{path}/tree/{name}"]))
+        )
+
+    def _drop(self, path: str, name: str, errors: dict[str, list[str]]) -> None:
+        try:
+            delete_branch(self._root.location(path), name)
+        except ConflictError:
+            return  # a branch made from it is needed, and reads its files
+        except OmniError as error:
+            errors.setdefault(path, []).append(error.message)
+            return
+        self._first_seen.forget([f"{path}/tree/{name}"])
+        self.reclaimed.append(f"{path}/tree/{name}")
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def reclaim_files(self, path: str) -> int:
+        """Remove files of a table that no version names and that were seen so before."""
+        try:
+            return self._reclaim_files(path)
+        except BaseException:
+            self._first_seen.keep(f"{path}/")
+            raise
+
+    def _reclaim_files(self, path: str) -> int:
+        location = self._root.location(path)
+        if not is_table(location):
+            return 0
+        freed = 0
+        for branch in (None, *list_branches(location)):
+            place = location.on_branch(branch)
+            try:
+                found = {f"{path}/{file.path}": file for file in list_unreferenced_files(place)}
+            except StorageFailure:
+                if branch is None or is_table(place):
+                    raise
+                continue  # deleted while we looked
+            freed += self._remove_due(place, found)
+        return freed
+
+    def _remove_due(self, place: TableLocation, found: dict[str, UnreferencedFile]) -> int:
+        due, freed = self._first_seen.due(found), 0
+        for start in range(0, len(due), _FILES_AT_A_TIME):
+            names = due[start : start + _FILES_AT_A_TIME]
+            with self._root.hold() as hold:
+                settle_all(self._root, hold)
+                freed += remove_unreferenced(place, [found[name] for name in names], hold.check)
+            self._first_seen.forget(names)
+            self.reclaimed += names
+        return freed
+
+    def reclaim_folders(self, tables: Iterable[str]) -> int:
+        """Remove tables that no branch knows and input that nobody loads any more.
+
+        How many bytes that frees is not counted: it would cost a listing of its own.
+        """
+        with self._root.hold() as hold:
+            mark = self._marker.remaining(self._marker.mark())
+            shown = {path for path, _ in mark.pins} | {
+                table.path
+                for intent in list_pending_intents(self._root.store)
+                for table in intent.tables
+            }
+            staged = [f"{STAGING}/{name}" for name in self._root.store.list_prefixes(STAGING)]
+            for path in self._first_seen.due([*(t for t in tables if t not in shown), *staged]):
+                hold.check()
+                self._root.store.delete_prefix(path)
+                self._first_seen.forget([path])
+                self.reclaimed.append(path)
+        return 0
+
+    def reclaim_residue(self) -> int:
+        """Remove half-written files of killed processes."""
+        found = {one.path: one for one in find_temporary_files(self._root.store)}
+        due = self._first_seen.due(found)
+        freed = remove_temporary_files(self._root.store, [found[path] for path in due])
+        self._first_seen.forget(due)
+        self.reclaimed += due
+        return freed
+
+    def finish(self) -> int:
+        """Leave what was seen for the next cleanup."""
+        self._first_seen.save()
+        return 0
+
+
+def _sort_children_first(branches: Mapping[str, LanceBranch]) -> list[str]:
+    """The branches so that each stands before the one it was made from."""
+    ordered: list[str] = []
+    waiting = dict(branches)
+    while waiting:
+        parents = {branch.parent_branch for branch in waiting.values()}
+        leaves = sorted(name for name in waiting if name not in parents)
+        assert leaves, "a branch is no descendant of itself"
+        ordered += leaves
+        for name in leaves:
+            del waiting[name]
+    return ordered

@@ -1,0 +1,322 @@
+"""Embedding a file or the rows of a graph, spread over tasks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.codec import encode_ir
+from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
+from omnigraph.execution.embed.embed_files import (
+    EmbedRequest,
+    EmbedSummary,
+    LineRange,
+    check_request,
+)
+from omnigraph.execution.embed.open_embedder import choose_model, open_embedder
+from omnigraph.execution.embed.spec import EmbedSpec
+from omnigraph.execution.load_input import LoadMode
+from omnigraph.execution.load_options import LoadOptions
+from omnigraph.execution.read.fixed_operands import Given
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.pipeline.embed_kernels import (
+    Asking,
+    EmbeddedRows,
+    Failed,
+    FileWork,
+    Piece,
+    RowTask,
+    RowWork,
+    VectorProperty,
+    embed_piece,
+    embed_rows,
+)
+from omnigraph.pipeline.inputs import open_filesystem, store_path
+from omnigraph.pipeline.kernels.stage_kernel import StageSpec
+from omnigraph.pipeline.staging_area import StagingArea
+from omnigraph.pipeline.table_scan import TableScan, plan_partitions
+from omnigraph.pipeline.tasks import Tasks
+from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
+from omnigraph.plan.nodes import ROW
+from omnigraph.settings import AwsSettings, EmbedSettings
+from omnigraph.storage.layout import make_staging_path
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+
+Result = TypeVar("Result")
+
+_LINES_PER_PIECE = 512
+_ROWS_PER_TASK = 2_048
+
+
+def _divide_work(per_minute: float | None, tasks: Tasks, count: int) -> float | None:
+    """How many texts each of the tasks that run at the same time may ask for."""
+    if per_minute is None:
+        return None
+    return per_minute / max(1, min(tasks.parallelism, count))
+
+
+def _require_successes(results: Sequence[Result | Failed]) -> list[Result]:
+    """What all tasks gave; raises if one of them got no answer."""
+    done: list[Result] = []
+    for result in results:
+        if isinstance(result, Failed):
+            raise EmbeddingFailed(result.reason)
+        done.append(result)
+    return done
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def embed_file_in_tasks(
+    tasks: Tasks, request: EmbedRequest, settings: EmbedSettings, per_minute: float | None
+) -> EmbedSummary:
+    """Write the output file and say what was done; it appears whole or not at all.
+
+    Input, output and the folders beside it must be where every executor reaches them.
+
+    Raises:
+        BadRequest: the request does not fit its spec, or a line of the input is no record.
+        EmbeddingFailed: the provider did not answer properly.
+    """
+    check_request(request)
+    open_embedder(settings)  # a missing key is said before anything is started
+    folder = request.output.with_name(f"{request.output.name}.pieces")
+    answers = request.output.with_name(f"{request.output.name}.vectors")
+    pieces = list(_split_pieces(request.input))
+    asking = Asking(
+        settings=settings,
+        dimension=request.spec.dimension,
+        answers=str(answers.absolute()),
+        aws=AwsSettings(),
+        per_minute=_divide_work(per_minute, tasks, len(pieces)),
+    )
+    with _list_folders(folder, answers, is_kept=request.is_resumable):
+        located = replace(request, input=request.input.absolute())
+        work = FileWork(request=located, folder=folder.absolute(), asking=asking)
+        done = _require_successes(tasks.run(embed_piece, pieces, work, stage="embed"))
+        _gather(request.output, [work.output(piece.number) for piece in pieces])
+    return _sum_counts(request, done, settings)
+
+
+@contextmanager
+def _list_folders(pieces: Path, answers: Path, *, is_kept: bool) -> Iterator[None]:
+    """Where tasks write. Answers outlive a run that failed, if a later one shall go on."""
+    try:
+        shutil.rmtree(pieces, ignore_errors=True)
+        pieces.mkdir(parents=True)
+    except OSError as error:
+        raise BadRequest(f"cannot write {pieces}: {error.strerror}") from None
+    is_done = False
+    try:
+        yield
+        is_done = True
+    finally:
+        shutil.rmtree(pieces, ignore_errors=True)
+        if is_done or not is_kept:
+            shutil.rmtree(answers, ignore_errors=True)
+
+
+def _split_pieces(source: Path) -> Iterator[Piece]:
+    """The input cut between lines."""
+    number, start, first, end = 0, 0, 1, 0
+    try:
+        with source.open("rb") as file:
+            for line, text in enumerate(file, start=1):
+                end += len(text)
+                if line - first + 1 == _LINES_PER_PIECE:
+                    lines = LineRange(start=start, end=end, first_line=first)
+                    yield Piece(number=number, lines=lines)
+                    number, start, first = number + 1, end, line + 1
+    except OSError as error:
+        raise BadRequest(f"cannot read {source}: {error.strerror}") from None
+    if end > start:
+        yield Piece(number=number, lines=LineRange(start=start, end=end, first_line=first))
+
+
+def _gather(output: Path, parts: Sequence[Path]) -> None:
+    scratch = output.with_name(f"{output.name}.tmp")
+    try:
+        with scratch.open("wb") as file:
+            for part in parts:
+                with part.open("rb") as piece:
+                    shutil.copyfileobj(piece, file)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(output)
+    except OSError as error:
+        raise BadRequest(f"cannot write {output}: {error.strerror}") from None
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _sum_counts(
+    request: EmbedRequest, done: Sequence[EmbedSummary], settings: EmbedSettings
+) -> EmbedSummary:
+    return EmbedSummary(
+        input=str(request.input),
+        output=str(request.output),
+        records=sum(one.records for one in done),
+        selected_records=sum(one.selected_records for one in done),
+        embedded_records=sum(one.embedded_records for one in done),
+        cleaned_records=0,
+        mode=request.mode,
+        dimension=request.spec.dimension,
+        model=choose_model(settings),
+    )
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTarget:
+    """A vector property of a type, and the properties its text is made of."""
+
+    type_: NodeType | EdgeType
+    property: Property
+    fields: tuple[str, ...]
+
+
+def list_graph_targets(
+    catalog: Catalog, types: Sequence[str], spec: EmbedSpec | None, model: str
+) -> list[GraphTarget]:
+    """What to fill: what the spec says, or every vector the schema says the source of."""
+    if spec is not None:
+        found = [_list_specified(catalog, name, spec) for name in spec.types]
+    else:
+        found = [
+            GraphTarget(type_, one, (one.embed.source,))
+            for type_ in catalog.by_table_key.values()
+            for one in type_.properties
+            if one.embed is not None and one.type.is_vector
+        ]
+    for name in types:
+        if not any(target.type_.name == name for target in found):
+            raise BadRequest(f"nothing says what the vectors of type '{name}' are made of")
+    chosen = [target for target in found if not types or target.type_.name in types]
+    for target in chosen:
+        _require_model(target, model)
+    return sorted(chosen, key=lambda target: (target.type_.table_key, target.property.name))
+
+
+def _list_specified(catalog: Catalog, name: str, spec: EmbedSpec) -> GraphTarget:
+    type_ = catalog.nodes.get(name) or catalog.find_edge(name)
+    if type_ is None:
+        raise TypeNotFound(name, f"the schema has no type '{name}'")
+    wanted = spec.types[name]
+    property_ = type_.property(wanted.target)
+    if property_ is None or not property_.type.is_vector:
+        raise BadRequest(f"{name}.{wanted.target} is no vector")
+    if property_.type.dimension != spec.dimension:
+        raise BadRequest(
+            f"{name}.{wanted.target} has {property_.type.dimension} dimensions, "
+            f"the spec says {spec.dimension}"
+        )
+    for field in wanted.fields:
+        source = type_.property(field)
+        if source is None or source.type.is_vector or source.type.is_blob:
+            raise BadRequest(f"{name}.{field} is no property a text can be made of")
+    return GraphTarget(type_, property_, wanted.fields)
+
+
+def _require_model(target: GraphTarget, model: str) -> None:
+    recorded = target.property.embed.model if target.property.embed is not None else None
+    if recorded is not None and recorded != model:
+        raise BadRequest(
+            f"the schema says that {target.type_.name}.{target.property.name} is made by model "
+            f"'{recorded}'; the embedder has '{model}'"
+        )
+
+
+@dataclass
+class GraphEmbedding:
+    """Fills vectors of a snapshot: what tasks staged, ready to be committed."""
+
+    tasks: Tasks
+    settings: EmbedSettings
+    targets: Sequence[GraphTarget]
+    reembed_all: bool = False
+    per_minute: float | None = None
+
+    def stage(self, snapshot: Snapshot, catalog: Catalog, area: str) -> list[EmbeddedRows]:
+        """The rows that got vectors, in a staging area.
+
+        Raises:
+            EmbeddingFailed: the provider did not answer properly; what it did answer is kept.
+        """
+        place = StagingArea(snapshot.root, area)
+        ir, aws = encode_ir(catalog), snapshot.root.settings.aws
+        locations = {key: place.table_location(key) for key in catalog.by_table_key}
+        rows = list(self._plan_tasks(snapshot, ir))
+        share = _divide_work(self.per_minute, self.tasks, len(rows))
+        asking = Asking(
+            settings=self.settings,
+            dimension=0,
+            answers=find_answers_folder(snapshot.root),
+            aws=aws,
+            per_minute=share,
+        )
+        options = LoadOptions(mode=LoadMode.MERGE)
+        stage = StageSpec(ir=ir, locations=locations, aws=aws, options=options)
+        work = RowWork(stage=stage, asking=asking)
+        return _require_successes(self.tasks.run(embed_rows, rows, work, stage="embed"))
+
+    def _plan_tasks(self, snapshot: Snapshot, ir: str) -> Iterator[RowTask]:
+        """One task for each group of fragments of each type: a row is staged once."""
+        number = 0
+        for key in sorted({target.type_.table_key for target in self.targets}):
+            mine = [target for target in self.targets if target.type_.table_key == key]
+            table, type_ = snapshot.table(key), mine[0].type_
+            columns = tuple(build_logical_schema(type_).names)
+            given = Given({}, datetime.now(UTC))
+            scan = TableScan(
+                ir=ir,
+                table_key=key,
+                table=table,
+                made_at_ns=table.made_at_ns(),
+                columns=columns,
+                given=given,
+                filters=self._build_filters(mine),
+                with_blobs=True,
+            )
+            fills = tuple(VectorProperty(target.property.name, target.fields) for target in mine)
+            for fragments in plan_partitions(table, _ROWS_PER_TASK):
+                yield RowTask(
+                    number=number,
+                    scan=scan,
+                    fragments=fragments,
+                    fills=fills,
+                    replaces=self.reembed_all,
+                )
+                number += 1
+
+    def _build_filters(self, targets: Sequence[GraphTarget]) -> tuple[Predicate, ...]:
+        if self.reembed_all:
+            return ()
+        vectors = [PropertyValue(ROW, t.property.name, t.property.type) for t in targets]
+        return (AnyOf(tuple(IsNull(vector) for vector in vectors)),)
+
+
+def forget_answers(root: GraphRoot) -> None:
+    """Remove what the provider answered, once it is part of the graph."""
+    folder, aws = find_answers_folder(root), root.settings.aws
+    store = open_filesystem(folder, aws)
+    try:
+        store.delete_dir(store_path(folder))
+    except OSError:
+        return  # nothing was asked, or it is garbage and harms nobody
+
+
+def find_answers_folder(root: GraphRoot) -> str:
+    """Where the answers for a graph wait until they are part of it."""
+    place = root.location(make_staging_path("embed-answers")).native_uri
+    return place.removeprefix("file://")

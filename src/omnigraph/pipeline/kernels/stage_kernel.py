@@ -1,0 +1,331 @@
+"""The first stage: a piece of input as staged rows, in one pass whatever types it holds."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+import pyarrow as pa
+
+from omnigraph.errors import BadRequest, RowProblem
+from omnigraph.execution.load_input import build_type_specs
+from omnigraph.execution.load_options import LoadOptions
+from omnigraph.identity import TableKey
+from omnigraph.pipeline.inputs import (
+    ColumnMapping,
+    Format,
+    InputFile,
+    InputSplit,
+    open_filesystem,
+    store_path,
+)
+from omnigraph.pipeline.kernels.complete_rows import complete_rows
+from omnigraph.pipeline.kernels.decompress import open_whole
+from omnigraph.pipeline.kernels.line_blocks import BLOCK_BYTES, read_line_blocks, read_lines_between
+from omnigraph.pipeline.kernels.partition import Partition
+from omnigraph.pipeline.kernels.tabular import convert_table_rows, resolve_columns
+from omnigraph.pipeline.staging_area import REJECTS, decode_catalog_cached, encode_position
+from omnigraph.settings import AwsSettings, InputSettings
+from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.table import Table
+from omnigraph.types.jsonl import ParsedLines, parse_lines
+from omnigraph.types.jsonl_types import LineOptions, TypeSpec
+
+ROWS_AT_ONCE = 1 << 17
+SHOWN_BYTES = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpec:
+    """What every task of the stage needs to know."""
+
+    ir: str
+    locations: Mapping[TableKey, TableLocation]
+    aws: AwsSettings = field(repr=False)
+    options: LoadOptions
+    input: InputSettings = field(default_factory=InputSettings)
+    limit: int = 100
+    rejects: TableLocation | None = None
+    """Where all refused records go, if they are wanted."""
+
+
+@dataclass
+class StagedBlock:
+    """The good rows of one type in one piece of input."""
+
+    rows: int = 0
+    fragments: list[str] = field(default_factory=list)
+    all_minted: bool = True
+    address: str | None = None
+
+
+@dataclass
+class StagedSplit:
+    """What one piece of input gave; lines are counted from the start of the piece."""
+
+    split: int
+    lines: int = 0
+    bytes: int = 0
+    tables: dict[TableKey, StagedBlock] = field(default_factory=dict)
+    problems: list[RowProblem] = field(default_factory=list)
+    problem_count: int = 0
+    mismatches: dict[TableKey, list[RowProblem]] = field(default_factory=dict)
+    """Records whose id or key does not hold, which is looked at once all records can be read."""
+    mismatch_counts: Counter[TableKey] = field(default_factory=Counter)
+    rejects: list[str] = field(default_factory=list)
+
+
+def stage_split(spec: StageSpec, split: InputSplit) -> StagedSplit:
+    """The rows of one piece of a file, staged."""
+    # Millions of small objects live for moments; looking for cycles among them is all loss.
+    gc.disable()
+    try:
+        stager = _Stager(spec, split.number)
+        match split.file.format:
+            case Format.JSONL:
+                _stage_lines(stager, split)
+            case Format.PARQUET:
+                _stage_parquet(stager, split)
+            case Format.CSV:
+                _stage_csv(stager, split)
+        return stager.result
+    finally:
+        gc.enable()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePiece:
+    """Some fragments of a table that was handed over as a whole."""
+
+    number: int
+    table: Table
+    fragments: tuple[int, ...]
+    mapping: ColumnMapping
+
+
+def stage_table(spec: StageSpec, piece: TablePiece) -> StagedSplit:
+    """The rows of a table in memory, which was written down before."""
+    stager = _Stager(spec, piece.number)
+    batches = piece.table.batches(fragments=piece.fragments)
+    _stage_batches(stager, batches, piece.mapping, "the table")
+    return stager.result
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSpec:
+    """How the rows of a data frame are staged."""
+
+    stage: StageSpec
+    mapping: ColumnMapping
+
+
+def stage_partition(spec: FrameSpec, task: Partition) -> StagedSplit:
+    """The rows of one partition of a data frame."""
+    stager = _Stager(spec.stage, task.number)
+    _stage_batches(stager, task.batches, spec.mapping, "the data frame")
+    return stager.result
+
+
+class _Stager:
+    """Collects what one piece of input gives."""
+
+    def __init__(self, spec: StageSpec, number: int) -> None:
+        self.spec, self.result = spec, StagedSplit(number)
+        self.catalog = decode_catalog_cached(spec.ir)
+        keep = spec.limit if spec.rejects is None else 1 << 62
+        self.options = LineOptions(
+            partial=spec.options.partial, with_presence=True, max_problems=keep
+        )
+        self.types: tuple[TypeSpec, ...] = build_type_specs(self.catalog)
+
+    def add(self, parsed: ParsedLines, records: Iterable[bytes] | None = None) -> None:
+        result = self.result
+        result.problem_count += parsed.problem_count
+        room = max(0, self.spec.limit - len(result.problems))
+        result.problems += parsed.problems[:room]
+        refused = list(parsed.problems)
+        for key, rows in parsed.rows.items():
+            whole = complete_rows(
+                self.catalog.by_table_key[key],
+                rows,
+                result.split,
+                partial=self.spec.options.partial,
+                skip=self.spec.options.skips,
+            )
+            self._note_mismatches(key, whole.problems)
+            refused += whole.problems
+            kept = result.tables.setdefault(key, StagedBlock())
+            kept.rows += whole.rows.num_rows
+            kept.all_minted = kept.all_minted and whole.all_minted
+            kept.address = kept.address or whole.address
+            if whole.rows.num_rows:
+                kept.fragments += write_fragments(self.spec.locations[key], whole.rows)
+        if self.spec.rejects is not None and refused:
+            first = result.lines + 1
+            self._write_rejects(refused, None if records is None else list(records), first)
+        result.lines += parsed.line_count
+
+    def _note_mismatches(self, key: TableKey, problems: list[RowProblem]) -> None:
+        if problems:
+            self.result.mismatch_counts[key] += len(problems)
+            kept = self.result.mismatches.setdefault(key, [])
+            kept += problems[: max(0, self.spec.limit - len(kept))]
+
+    def _write_rejects(
+        self, problems: list[RowProblem], records: list[bytes] | None, first: int
+    ) -> None:
+        assert self.spec.rejects is not None
+        rows = [
+            {
+                "at": encode_position(self.result.split, problem.line or 0),
+                "code": problem.code,
+                "reason": problem.reason,
+                "type_key": problem.type_key,
+                "id": problem.id,
+                "property": problem.property,
+                "record": _parse_record(records, (problem.line or 0) - first),
+            }
+            for problem in problems
+        ]
+        table = pa.Table.from_pylist(rows, REJECTS)
+        self.result.rejects += write_fragments(self.spec.rejects, table)
+
+
+def _parse_record(records: list[bytes] | None, place: int) -> str | None:
+    if records is None or not 0 <= place < len(records):
+        return None
+    return records[place][:SHOWN_BYTES].decode("utf-8", "replace")
+
+
+# --- JSON lines ----------------------------------------------------------------------------------
+
+
+def _stage_lines(stager: _Stager, split: InputSplit) -> None:
+    for data, is_start in _read_blocks(split, stager.spec, stager.options.limits.line_bytes):
+        parsed = parse_lines(
+            data,
+            stager.types,
+            first_line=stager.result.lines + 1,
+            at_file_start=is_start,
+            options=stager.options,
+        )
+        stager.result.bytes += len(data)
+        wants_records = stager.spec.rejects is not None and (parsed.problem_count or parsed.rows)
+        stager.add(parsed, data.split(b"\n") if wants_records else None)
+
+
+def _read_blocks(split: InputSplit, spec: StageSpec, longest: int) -> Iterator[tuple[bytes, bool]]:
+    """Whole lines, and whether they start the file."""
+    try:
+        if split.file.compression is None:
+            store = open_filesystem(split.file.place, spec.aws)
+            with store.open_input_file(store_path(split.file.place)) as stream:
+                yield read_lines_between(stream, split.start, split.end, longest), split.start == 0
+            return
+        with open_whole(split.file, spec.aws, spec.input) as stream:
+            yield from read_line_blocks(stream, longest)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise BadRequest(f"cannot read {split.file.name}: {error}") from error
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _stage_parquet(stager: _Stager, split: InputSplit) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - only where a Parquet file is given
+
+    assert split.file.mapping is not None
+    store = open_filesystem(split.file.place, stager.spec.aws)
+    try:
+        with store.open_input_file(store_path(split.file.place)) as stream:
+            file = pq.ParquetFile(stream)
+            names = file.schema_arrow.names
+            type_ = stager.catalog.by_table_key[TableKey(split.file.mapping.table_key)]
+            chosen = resolve_columns(type_, split.file.mapping, names, split.file.name)
+            groups = list(range(split.start, split.end))
+            batches = file.iter_batches(
+                batch_size=ROWS_AT_ONCE, row_groups=groups, columns=sorted(set(chosen.values()))
+            )
+            _stage_chosen(stager, batches, split.file.mapping, chosen)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise BadRequest(f"cannot read {split.file.name}: {error}") from error
+
+
+def _stage_csv(stager: _Stager, split: InputSplit) -> None:
+    import pyarrow.csv as csv  # noqa: PLC0415 - only where a CSV file is given
+
+    assert split.file.mapping is not None
+    try:
+        with open_whole(split.file, stager.spec.aws, stager.spec.input) as stream:
+            names = _read_csv_names(split.file, stager.spec)
+            convert = csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            )
+            parse = csv.ParseOptions(newlines_in_values=True)
+            reader = csv.open_csv(stream, convert_options=convert, parse_options=parse)
+            mapping = split.file.mapping
+            type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
+            chosen = resolve_columns(type_, mapping, names, split.file.name)
+            stager.result.lines = 1  # the header
+            _stage_chosen(stager, reader, mapping, chosen, is_text=True)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise BadRequest(f"cannot read {split.file.name}: {error}") from error
+    stager.result.bytes = split.file.size
+
+
+def _read_csv_names(file: InputFile, spec: StageSpec) -> list[str]:
+    """The names in the header, by which every column is declared to be text."""
+    import pyarrow.csv as csv  # noqa: PLC0415 - only where a CSV file is given
+
+    with open_whole(file, spec.aws, spec.input) as stream:
+        names: list[str] = csv.open_csv(stream).schema.names
+    return names
+
+
+def _stage_batches(
+    stager: _Stager, batches: Iterable[pa.RecordBatch], mapping: ColumnMapping, where: str
+) -> None:
+    type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
+    rest = iter(batches)
+    first = next(rest, None)
+    if first is not None:
+        chosen = resolve_columns(type_, mapping, first.schema.names, where)
+        _stage_chosen(stager, chain([first], rest), mapping, chosen)
+
+
+def _stage_chosen(
+    stager: _Stager,
+    batches: Iterable[pa.RecordBatch],
+    mapping: ColumnMapping,
+    chosen: dict[str, str],
+    *,
+    is_text: bool = False,
+) -> None:
+    """Rows gathered into pieces worth a file each, converted and staged."""
+    type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
+    for rows in _gather_batches(batches):
+        parsed = convert_table_rows(
+            type_, rows, chosen, stager.result.lines + 1, stager.options, is_text=is_text
+        )
+        stager.result.bytes += rows.nbytes
+        stager.add(parsed)
+
+
+def _gather_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        size, rows = size + batch.nbytes, rows + batch.num_rows
+        if size >= BLOCK_BYTES or rows >= 1 << 20:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting, size, rows = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()

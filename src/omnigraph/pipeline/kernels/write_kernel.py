@@ -1,0 +1,371 @@
+"""The last stage: staged rows as files of their tables, and marks on the rows they replace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import EdgeType, NodeType, Property
+from omnigraph.constraints.table_changes import get_column, mask_remaining
+from omnigraph.errors import RowProblem
+from omnigraph.execution.assignments import get_default_value
+from omnigraph.execution.stored_rows import (
+    build_logical_schema,
+    build_table_schema,
+    convert_from_table_rows,
+    convert_to_table_rows,
+)
+from omnigraph.identity import TableKey
+from omnigraph.pipeline.kernels.staged_row_reader import (
+    REPORTED,
+    compute_addresses,
+    drop_rows,
+    read_dropped_addresses,
+    read_replacements,
+)
+from omnigraph.pipeline.staging_area import (
+    AT,
+    PRESENT,
+    Staged,
+    build_staging_schema,
+    decode_catalog_cached,
+)
+from omnigraph.storage.tables.blob_columns import read_blobs
+from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.stage_table import NO_DELETIONS, Deletions, delete_addresses
+from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table
+from omnigraph.types.arrow import BLOB, to_arrow_type
+from omnigraph.types.jsonl_examine import make_missing_value
+from omnigraph.types.jsonl_types import PropertySpec
+
+ROWS_AT_ONCE = 1 << 16
+SORTED_BYTES = 128 << 20
+"""So much of the rows that replace others is sorted at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTask:
+    """Some fragments of the staged rows of one type, and the table they go to."""
+
+    table_key: TableKey
+    staged: Staged
+    fragments: tuple[int, ...]
+    target: Table
+    keeps_row_ids: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a task wrote for a table: files of new rows, or marks on rows that are replaced."""
+
+    table_key: TableKey
+    fragments: tuple[str, ...] = ()
+    rows: int = 0
+    deletions: Deletions = NO_DELETIONS
+
+
+def write_rows(ir: str, task: WriteTask) -> Written:
+    """Fragments of the target that hold these rows; those that replace others are apart."""
+    type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
+    gone = read_dropped_addresses(task.staged.row_outcomes, task.fragments)
+    replaced = None
+    if task.keeps_row_ids:
+        found = read_replacements(
+            task.staged.row_outcomes, ["address", "row_id"], fragments=task.fragments
+        )
+        replaced = found if found.num_rows else None
+    source = _Source(type_, task, gone, replaced)
+    fragments: list[str] = []
+    counter = _Counter()
+    for rows, row_ids in source.replacing():
+        stored = convert_to_table_rows(rows, type_)
+        fragments += write_fragments(task.target, stored, carried_row_ids=row_ids)
+        counter.rows += rows.num_rows
+    batches = source.added()
+    first = next(batches, None)
+    if first is not None:
+        counted = counter.count(first, batches)
+        reader = pa.RecordBatchReader.from_batches(build_table_schema(type_), counted)
+        fragments += write_fragments(task.target, reader)
+    return Written(table_key=task.table_key, fragments=tuple(fragments), rows=counter.rows)
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def count(
+        self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        self.rows += first.num_rows
+        yield first
+        for batch in rest:
+            self.rows += batch.num_rows
+            yield batch
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The staged rows of one task, in the form of the target."""
+
+    type: NodeType | EdgeType
+    task: WriteTask
+    gone: pa.Array
+    replaced: pa.Table | None
+
+    def replacing(self) -> Iterator[tuple[pa.Table, pa.Array]]:
+        """The rows that replace others, with the ids of those, sorted by them.
+
+        The table keeps these ids for good: sorted, they take a quarter of the room. What is sorted
+        at once has to fit into memory; every run becomes a file of its own.
+        """
+        if self.replaced is None:
+            return
+        runs, row_ids = _Runs(), get_column(self.replaced.sort_by("address"), "row_id")
+        for rows in self._rows(with_address=True):
+            is_there, places = self._known.find(rows)
+            found = row_ids.take(pa.array(places[is_there]))
+            if runs.add(self._read_plain(rows.filter(pa.array(is_there))), found):
+                yield runs.take()
+        if runs.bytes:
+            yield runs.take()
+
+    def added(self) -> Iterator[pa.RecordBatch]:
+        """The rows that replace none."""
+        needs_address = self.replaced is not None or len(self.gone) > 0
+        for staged in self._rows(with_address=needs_address):
+            rows = staged if self.replaced is None else self._known.others(staged)
+            if rows.num_rows:
+                yield from (
+                    convert_to_table_rows(self._read_plain(rows), self.type)
+                    .combine_chunks()
+                    .to_batches()
+                )
+
+    @cached_property
+    def _known(self) -> _Addresses:
+        assert self.replaced is not None, "there are rows that replace others"
+        return _Addresses(get_column(self.replaced, "address"))
+
+    def _rows(self, *, with_address: bool) -> Iterator[pa.Table]:
+        """What is not dropped, batch by batch."""
+        gone = _Addresses(self.gone) if len(self.gone) else None
+        for batch in self.task.staged.table.batches(
+            build_logical_schema(self.type).names,
+            with_row_address=with_address,
+            fragments=self.task.fragments,
+            batch_size=ROWS_AT_ONCE,
+        ):
+            rows = pa.Table.from_batches([batch])
+            yield rows if gone is None else gone.others(rows)
+
+    def _read_plain(self, rows: pa.Table) -> pa.Table:
+        wanted = build_logical_schema(self.type)
+        return rows.select(wanted.names).cast(wanted)
+
+
+class _Addresses:
+    """Many addresses to be looked for again and again; a hash would be made anew each time."""
+
+    def __init__(self, addresses: pa.Array) -> None:
+        self._sorted = np.sort(addresses.to_numpy(zero_copy_only=False))
+
+    def find(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows are among them, and at which place in their order."""
+        asked = get_column(rows, ROW_ADDRESS).to_numpy(zero_copy_only=False)
+        places = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
+        return self._sorted[places] == asked, places
+
+    def others(self, rows: pa.Table) -> pa.Table:
+        is_there, _ = self.find(rows)
+        return rows.filter(pa.array(~is_there))
+
+
+class _Runs:
+    """Rows gathered until they are worth a file."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._rows: list[pa.Table] = []
+        self._ids: list[pa.Array] = []
+
+    def add(self, rows: pa.Table, row_ids: pa.Array) -> bool:
+        """Take rows; tells whether these are enough."""
+        if rows.num_rows:
+            self._rows.append(rows)
+            self._ids.append(row_ids)
+            self.bytes += rows.nbytes + row_ids.nbytes
+        return self.bytes >= SORTED_BYTES
+
+    def take(self) -> tuple[pa.Table, pa.Array]:
+        rows, row_ids = pa.concat_tables(self._rows), pa.concat_arrays(self._ids)
+        self._rows, self._ids, self.bytes = [], [], 0
+        order = pc.sort_indices(row_ids)
+        return rows.take(order).combine_chunks(), row_ids.take(order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTask:
+    """Some fragments of a table whose rows are replaced."""
+
+    table_key: TableKey
+    target: Table
+    fragments: tuple[int, ...]
+    row_outcomes: tuple[Table, ...]
+
+
+def delete_rows(spec: None, task: DeleteTask) -> Written:
+    """Marks on the replaced rows of these fragments, as files nothing refers to yet."""
+    del spec
+    found = read_replacements(
+        task.row_outcomes, ["row_address"], fragments=task.fragments, by="row_fragment"
+    )
+    if not found.num_rows:
+        return Written(table_key=task.table_key)
+    marks = delete_addresses(task.target, get_column(found, "row_address"))
+    return Written(table_key=task.table_key, deletions=marks)
+
+
+# --- partial records -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillTask:
+    """One fragment of staged partial records."""
+
+    table_key: TableKey
+    staged: Staged
+    fragment: int
+    base: Table | None
+    target: TableLocation
+    drop_to: TableLocation | None = None
+    """Where to note the rows that cannot be made whole, to leave them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedProblem:
+    """What is wrong with a row, and where it stands in the input."""
+
+    position: int
+    problem: RowProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFill:
+    """Files of whole rows, and the first of those that cannot be made whole."""
+
+    table_key: TableKey
+    fragments: tuple[str, ...]
+    problems: tuple[PlacedProblem, ...] = ()
+    problem_count: int = 0
+    row_outcomes: tuple[str, ...] = ()
+
+
+def fill_rows(ir: str, task: FillTask) -> WrittenFill:
+    """Partial records made whole: from the row they replace, or from defaults.
+
+    Rows keep their order and number, so that what refers to them by address still does.
+    """
+    type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
+    rows = pa.Table.from_batches(
+        list(task.staged.table.batches(fragments=[task.fragment], with_row_address=True))
+    )
+    row_outcomes = task.staged.row_outcomes
+    found = read_replacements(row_outcomes, ["address", "row_id"], fragments=[task.fragment])
+    place = pc.index_in(get_column(rows, ROW_ADDRESS), value_set=get_column(found, "address"))
+    stored = _read_stored_rows(task.base, get_column(found, "row_id"), type_)
+    columns = {name: get_column(rows, name) for name in build_staging_schema(type_).names}
+    for property_ in type_.properties:
+        given = get_column(rows, PRESENT + property_.name)
+        old = get_column(stored, property_.name).take(place)
+        otherwise = _choose(pc.is_valid(place), old, _insert_rows(type_, property_, rows.num_rows))
+        columns[property_.name] = _choose(given, columns[property_.name], otherwise)
+    whole = pa.table(columns, schema=build_staging_schema(type_))
+    gone = read_dropped_addresses(row_outcomes, [task.fragment])
+    counts = mask_remaining(get_column(rows, ROW_ADDRESS), gone)
+    problems = list(_find_lacking(type_, whole, counts))
+    written = write_fragments(task.target, whole, rows_per_file=max(1, rows.num_rows))
+    return WrittenFill(
+        table_key=task.table_key,
+        fragments=tuple(written),
+        problems=tuple(problems[:REPORTED]),
+        problem_count=len(problems),
+        row_outcomes=_drop_rows(task, rows, problems),
+    )
+
+
+def _drop_rows(
+    task: FillTask, rows: pa.Table, problems: Sequence[PlacedProblem]
+) -> tuple[str, ...]:
+    if not problems:
+        return ()
+    return drop_rows(task.drop_to, compute_addresses(rows, {found.position for found in problems}))
+
+
+def _insert_rows(type_: NodeType | EdgeType, property_: Property, count: int) -> pa.Array:
+    """What a property of a new entity holds when nothing is said about it."""
+    if property_.default is None:
+        return pa.nulls(count, to_arrow_type(property_.type))
+    return pa.repeat(get_default_value(property_, f"{type_.name}.{property_.name}"), count)
+
+
+def _choose(mask: pa.Array, one: pa.Array, other: pa.Array) -> pa.Array:
+    """One column or the other, row by row; also for types `if_else` does not know."""
+    count = len(mask)
+    picks = np.where(
+        mask.to_numpy(zero_copy_only=False), np.arange(count), np.arange(count) + count
+    )
+    return pa.concat_arrays([one, other]).take(pa.array(picks))
+
+
+def _read_stored_rows(
+    base: Table | None, row_ids: pa.Array, type_: NodeType | EdgeType
+) -> pa.Table:
+    """The committed rows with these ids, in that order, blobs included."""
+    wanted = build_logical_schema(type_)
+    if base is None or not len(row_ids):
+        return wanted.empty_table()
+    plain = [field.name for field in wanted if field.type != BLOB]
+    found = base.take_row_ids(row_ids, [*plain, ROW_ID])
+    for field in wanted:
+        if field.type == BLOB:
+            values = read_blobs(base, field.name, row_ids.to_pylist())
+            found = found.append_column(field.name, pa.array(values, pa.large_binary()))
+    return convert_from_table_rows(found, type_)
+
+
+def _find_lacking(
+    type_: NodeType | EdgeType, rows: pa.Table, counts: pa.Array
+) -> Iterator[PlacedProblem]:
+    """Rows that lack a value they need, with nothing to take it from."""
+    for property_ in type_.properties:
+        if property_.type.nullable:
+            continue
+        lacking = pc.and_(pc.is_null(get_column(rows, property_.name)), counts)
+        problem = make_missing_value(PropertySpec(property_.name, property_.type))
+        for row in pc.indices_nonzero(lacking).to_pylist():
+            id = rows.column("id")[row].as_py()
+            named = replace(problem, type_key=type_.table_key, id=id)
+            yield PlacedProblem(rows.column(AT)[row].as_py(), named)
+
+
+def group_fragments(table: Table, rows_each: int) -> list[tuple[int, ...]]:
+    """The fragments of a table in neighbouring groups of about so many rows."""
+    groups: list[tuple[int, ...]] = []
+    current: list[int] = []
+    rows = 0
+    for fragment in table.fragments():
+        if current and rows + fragment.rows > rows_each:
+            groups.append(tuple(current))
+            current, rows = [], 0
+        current.append(fragment.id)
+        rows += fragment.rows
+    if current:
+        groups.append(tuple(current))
+    return groups

@@ -1,0 +1,144 @@
+"""Rows on their way in: tables below the graph's staging folder, one for each type of a load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from uuid import uuid4
+
+import pyarrow as pa
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.catalog.codec import decode_ir
+from omnigraph.errors import StorageError
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.identity import TableKey
+from omnigraph.storage.layout import make_staging_path
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.fragments import parse_fragments
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.stage_table import stage_first_version
+from omnigraph.storage.tables.table import Table
+
+AT = "__at"
+"""Where a row came from: the number of its split and its line in it, as one number."""
+PRESENT = "__has_"
+"""Before the name of a property: whether the record gave it."""
+
+_LINE_BITS = 40
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+FATES = pa.schema(
+    [
+        pa.field("fragment", pa.int32(), nullable=False),
+        pa.field("address", pa.uint64(), nullable=False),
+        pa.field("is_dropped", pa.bool_(), nullable=False),
+        pa.field("row_id", pa.uint64()),
+        pa.field("row_address", pa.uint64()),
+        pa.field("row_fragment", pa.int32()),
+        pa.field("src", pa.string()),
+    ]
+)
+"""What becomes of staged rows, where it is not simply to be added.
+
+`address` is the row's own address in the staging table. A dropped row is left out; another one
+replaces the committed row with this id, address and, for an edge, source.
+"""
+
+REJECTS = pa.schema(
+    [
+        pa.field("at", pa.int64()),
+        pa.field("code", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("type_key", pa.string()),
+        pa.field("id", pa.string()),
+        pa.field("property", pa.string()),
+        pa.field("record", pa.string()),
+    ]
+)
+"""Every record that was refused, for the file of rejects."""
+
+
+def encode_position(split: int, line: int) -> int:
+    return split << _LINE_BITS | line
+
+
+def split_and_line(at: int) -> tuple[int, int]:
+    return at >> _LINE_BITS, at & (1 << _LINE_BITS) - 1
+
+
+def build_staging_schema(type_: NodeType | EdgeType, *, with_presence: bool = False) -> pa.Schema:
+    """The columns of a staging table: those of the rows, where each came from, what it gave."""
+    fields = [pa.field(f.name, f.type) for f in build_logical_schema(type_)]
+    fields.append(pa.field(AT, pa.int64(), nullable=False))
+    if with_presence:
+        fields += [pa.field(PRESENT + p.name, pa.bool_()) for p in type_.properties]
+    return pa.schema(fields)
+
+
+@lru_cache(maxsize=16)
+def decode_catalog_cached(ir: str) -> Catalog:
+    """The schema a specification carries as text, read once per process."""
+    return decode_ir(ir)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The staged rows of one type; rows a table of fates drops no longer count."""
+
+    table: Table
+    rows: int
+    row_outcomes: tuple[Table, ...] = ()
+    touched: tuple[int, ...] = ()
+    """The fragments of the committed table that have rows to be replaced."""
+
+    def with_row_outcomes(self, row_outcomes: Table | None) -> Staged:
+        return (
+            self
+            if row_outcomes is None
+            else replace(self, row_outcomes=(*self.row_outcomes, row_outcomes))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StagingArea:
+    """The folder of one load; whatever is in it belongs to this load alone."""
+
+    root: GraphRoot
+    id: str
+
+    def location(self, name: str) -> TableLocation:
+        """A place for a table; every call with another name gives another place."""
+        return self.root.location(f"{make_staging_path(self.id)}/{_UNSAFE.sub('-', name)}")
+
+    def table_location(self, key: TableKey, purpose: str = "rows") -> TableLocation:
+        return self.location(f"{purpose}-{key}")
+
+    def fresh(self, purpose: str) -> TableLocation:
+        return self.location(f"{purpose}-{uuid4().hex[:12]}")
+
+    @property
+    def note(self) -> str:
+        """Where those who fill it together find the note that keeps cleanup away."""
+        return f"{make_staging_path(self.id)}/at-work"
+
+    def remove(self) -> None:
+        """Remove everything; should that fail, it is garbage and harms nobody."""
+        with suppress(StorageError):
+            self.root.store.delete_prefix(make_staging_path(self.id))
+
+
+def commit_staging(
+    location: TableLocation, schema: pa.Schema, fragments: Sequence[str]
+) -> Table | None:
+    """The fragments as a table, in their order; None without any."""
+    if not fragments:
+        return None
+    staged = stage_first_version(
+        location, schema, parse_fragments(fragments), uuid=str(uuid4()), properties={}
+    )
+    return commit_exact(staged).table

@@ -1,0 +1,107 @@
+"""Doing at the same time what does not depend on each other.
+
+A commit waits for files most of its time, and the substrate works outside of the interpreter's
+lock. So the tables of a write move next to each other, and the publish is prepared meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+Result = TypeVar("Result")
+
+MOST_THREADS = 32
+"""Shared by all writes of the process."""
+
+
+class ConcurrentCalls:
+    """Calls that are made while the caller goes on.
+
+    Leaving the `with` block waits for all of them, also after a failure or an interrupt: then
+    nothing is under way any more. A failure of a call is raised where its result is asked for, or
+    where it was to be started, if it had to be made on the spot.
+    """
+
+    def __init__(self, at_a_time: int) -> None:
+        """Let so many things happen at a time, of which the caller's own work is one."""
+        self._others = at_a_time - 1
+        self._started: list[Future[Any]] = []
+
+    @property
+    def is_in_turn(self) -> bool:
+        """Whether every call is made on the spot."""
+        return self._others <= 0
+
+    def start(self, call: Callable[[], Result]) -> Future[Result]:
+        """What will have the result; where no more may happen at a time, it has it already."""
+        if sum(not one.done() for one in self._started) >= self._others:
+            future = complete_now(call)
+        else:
+            future = _submit(call)
+        self._started.append(future)
+        return future
+
+    def wait(self) -> None:
+        """Return when all calls have ended. An interrupt is passed on only then."""
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                wait(self._started)
+                break
+            except BaseException as error:  # noqa: BLE001 - raised below
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.wait()
+
+
+def _submit(call: Callable[[], Result]) -> Future[Result]:
+    try:
+        return _get_pool().submit(call)
+    except RuntimeError:
+        # The interpreter is ending and starts no more threads; a last write is still welcome.
+        return complete_now(call)
+
+
+def complete_now(call: Callable[[], Result]) -> Future[Result]:
+    """What has the result already, for a call that is made on the spot."""
+    done: Future[Result] = Future()
+    done.set_result(call())
+    return done
+
+
+_lock = threading.Lock()
+_threads: ThreadPoolExecutor | None = None
+
+
+def _get_pool() -> ThreadPoolExecutor:
+    global _threads
+    with _lock:
+        if _threads is None:
+            _threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="omnigraph-write")
+        return _threads
+
+
+def _forget_threads() -> None:
+    """A forked child has none of its parent's threads and must not wait for them."""
+    global _lock, _threads
+    _lock, _threads = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -1,0 +1,212 @@
+"""One writer at a time by a lock on a file, which the kernel frees when the process dies.
+
+Two files are locked: a writer first takes the queue and keeps it until it has the writer lock.
+Whoever just finished must pass the queue again and so cannot snatch the lock from those who wait.
+
+The lock file holds a record of who has it. It is for people and for telling whether the writer
+before us gave the lock back; the lock itself is the kernel's.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from omnigraph.errors import WriterBusy
+from omnigraph.storage.fence.hold import Holder, make_fence_lost
+from omnigraph.storage.fence.lock_file import close_lock_file, is_at, open_lock_file, try_lock
+from omnigraph.storage.fence.process import Clock, Sleep, Turn, take_turn
+from omnigraph.storage.layout import WRITER_LOCK, WRITER_QUEUE_LOCK
+from omnigraph.storage.objects.address import resolve_local_identity
+from omnigraph.storage.objects.object_errors import translate_os_errors
+
+_RECORD_BYTES = 1024
+_QUEUE_POLL_S = 0.02
+_LOCK_POLL_S = 0.005
+_UNSUPPORTED = frozenset(
+    {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+)
+
+
+class LocalFence:
+    """One writer at a time on a directory that all writers see through one file system."""
+
+    spans_processes = True
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        holder: Holder | None = None,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        self._place, self._queue = str(root / WRITER_LOCK), str(root / WRITER_QUEUE_LOCK)
+        self._identity = resolve_local_identity(root)
+        self._holder = holder
+        self._clock, self._sleep = clock, sleep
+
+    def acquire(self, wait_s: float) -> LocalHold:
+        started = self._clock()
+        turn = take_turn(self._identity, wait_s)
+        try:
+            with translate_os_errors("lock", self._place):
+                return self._lock_file(turn, started, wait_s)
+        except BaseException:
+            turn.end()
+            raise
+
+    def _lock_file(self, turn: Turn, started: float, wait_s: float) -> LocalHold:
+        queue = self._take(self._queue, _QUEUE_POLL_S, started, wait_s)
+        try:
+            lock = self._take(self._place, _LOCK_POLL_S, started, wait_s)
+        finally:
+            close_lock_file(queue)
+        try:
+            previous = _read_record(lock)
+            record = _LockRecord(
+                previous.epoch + 1, self._holder or Holder.of_this_process(), _read_clock()
+            )
+            _write_record(lock, record)
+        except BaseException:
+            close_lock_file(lock)
+            raise
+        is_left_behind = previous.holder is not None
+        return LocalHold(lock, self._place, turn, record, took_over=is_left_behind)
+
+    def _take(self, place: str, poll_s: float, started: float, wait_s: float) -> int:
+        """A descriptor that holds the lock on the file at this place."""
+        while True:
+            descriptor = open_lock_file(place)
+            try:
+                while not try_lock(descriptor):
+                    self._wait(poll_s, started, wait_s)
+            except BaseException:
+                close_lock_file(descriptor)
+                raise
+            if is_at(descriptor, place):
+                return descriptor
+            close_lock_file(descriptor)  # the file was removed while we waited, and made again
+
+    def _wait(self, poll_s: float, started: float, wait_s: float) -> None:
+        waited = self._clock() - started
+        if waited >= wait_s:
+            raise WriterBusy(_describe_holder(self._place), round(waited, 1))
+        # Uneven pauses keep waiting processes from trying in step.
+        self._sleep(min(poll_s * (0.5 + random.random()), wait_s - waited))
+
+
+class LocalHold:
+    """The lock file, locked."""
+
+    def __init__(
+        self, descriptor: int, place: str, turn: Turn, record: _LockRecord, *, took_over: bool
+    ) -> None:
+        self._descriptor, self._place, self._turn = descriptor, place, turn
+        self.epoch, self.took_over = record.epoch, took_over
+
+    def check(self) -> None:
+        if not self._turn.is_ours:
+            raise make_fence_lost(self.epoch, "a released hold")
+        with translate_os_errors("look for", self._place):
+            is_in_place = is_at(self._descriptor, self._place)
+        if not is_in_place:
+            raise make_fence_lost(self.epoch, "another lock file")
+
+    def release(self) -> None:
+        if not self._turn.is_ours:
+            return
+        with suppress(OSError):  # Unrecorded, it only makes the next writer look for leftovers.
+            _write_record(self._descriptor, _LockRecord(self.epoch, None, _read_clock()))
+        close_lock_file(self._descriptor)
+        self._turn.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def find_exclusion_problem(root: Path) -> str | None:
+    """Why locks on this file system keep nobody out, or None if they do.
+
+    Locks a file through one handle and tries again through another, which must be refused. Some
+    network mounts let both in.
+    """
+    place = root / WRITER_QUEUE_LOCK
+    with translate_os_errors("lock", str(place)):
+        first, second = open_lock_file(place), open_lock_file(place)
+        try:
+            if not try_lock(first):
+                return None  # Somebody else has it: this is exclusion at work.
+            return "two handles could lock one file at once" if try_lock(second) else None
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            return "it has no file locks"
+        finally:
+            close_lock_file(first)
+            close_lock_file(second)
+
+
+@dataclass(frozen=True, slots=True)
+class _LockRecord:
+    epoch: int
+    holder: Holder | None
+    since: str
+
+
+def _read_clock() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _read_record(descriptor: int) -> _LockRecord:
+    """Who had the lock last. A file nobody wrote to yet says: nobody, epoch 0."""
+    text = os.pread(descriptor, _RECORD_BYTES, 0)
+    if not text.strip(b"\0 \n"):
+        return _LockRecord(0, None, "")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    match value:
+        case {"epoch": int(epoch), "holder": holder, "since": str(since)}:
+            return _LockRecord(epoch, Holder.from_json(holder), since)
+        case _:
+            # Cut short by a crash: what its writer was doing is unknown as well.
+            return _LockRecord(0, Holder("", "unknown", 0), "")
+
+
+def _write_record(descriptor: int, record: _LockRecord) -> None:
+    # Always the same length: overwritten in place, it needs no room on a full disk.
+    holder = None if record.holder is None else record.holder.as_json()
+    value = {"epoch": record.epoch, "holder": holder, "since": record.since}
+    text = json.dumps(value).encode()
+    os.pwrite(descriptor, text.ljust(_RECORD_BYTES - 1)[: _RECORD_BYTES - 1] + b"\n", 0)
+
+
+def _describe_holder(place: str) -> str:
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return "unknown"
+    try:
+        record = _read_record(descriptor)
+    finally:
+        os.close(descriptor)
+    return f"{record.holder} since {record.since}" if record.holder else "a writer just starting"

@@ -1,0 +1,120 @@
+"""What cleanup found that nothing refers to, and under which circumstances.
+
+A file without a reference may belong to a writer that is still preparing. No clock can tell: those
+of writers, stores and cleanups differ, and any of them may be set. So whatever is found is noted
+with the notes of those at work then, and only a later cleanup removes it, once all of them are
+gone. Time only makes it wait longer, for the sake of writers that leave no note: these prove under
+the fence that their files are there, and start over if not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from omnigraph.errors import ManifestCorrupt
+from omnigraph.storage.layout import SIGHTINGS
+from omnigraph.storage.objects.store import ObjectStore
+
+_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSeenNote:
+    """When something was first seen, by the clock of whoever saw it, and who was at work."""
+
+    at_us: int
+    notes: frozenset[str] = frozenset()
+
+
+class FirstSeen:
+    """What earlier cleanups noted, and what this one sees. To be made under the fence."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock_us: Callable[[], int],
+        grace_s: float,
+        live_notes: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        """Read what earlier cleanups noted.
+
+        Args:
+            store: Where the notes are kept.
+            clock_us: The time, in microseconds.
+            grace_s: So long a writer without a note is given to prepare.
+            live_notes: The notes of the writes that are under way now.
+        """
+        self._store, self._clock_us, self._live_notes = store, clock_us, live_notes
+        self._grace_us = int(grace_s * 1_000_000)
+        self._before = _read(store)
+        self._after: dict[str, FirstSeenNote] = {}
+
+    def due(self, paths: Iterable[str]) -> list[str]:
+        """Those of the paths that may go now; all are noted.
+
+        Call it after looking: whoever wrote what was found had left a note before, and if that is
+        gone by now, so is its author.
+        """
+        live_notes = self._live_notes()
+        return [path for path in paths if self._is_due(path, self._grace_us, live_notes)]
+
+    def is_unchanged_for(self, path: str, seconds: float) -> bool:
+        """Whether this was seen before, so long ago; it is noted."""
+        return self._is_due(path, int(seconds * 1_000_000), frozenset())
+
+    def _is_due(self, path: str, wait_us: int, live_notes: frozenset[str]) -> bool:
+        now, first = self._clock_us(), self._before.get(path)
+        if first is None:
+            self._after[path] = FirstSeenNote(now, live_notes)
+            return False
+        if first.at_us > now:
+            # A clock was ahead, then or is behind now: waiting starts over.
+            first = FirstSeenNote(now, first.notes)
+        self._after[path] = first
+        return now - first.at_us >= wait_us and not first.notes & live_notes
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """These are gone now."""
+        for path in paths:
+            self._after.pop(path, None)
+
+    def keep(self, prefix: str) -> None:
+        """Remember what was noted below a place that could not be looked at this time."""
+        self._after |= {p: seen for p, seen in self._before.items() if p.startswith(prefix)}
+
+    def save(self) -> None:
+        """Leave the notes for the next cleanup."""
+        if self._after == self._before:
+            return
+        if not self._after:
+            self._store.delete(SIGHTINGS)
+            return
+        seen = {
+            path: {"at": one.at_us, "notes": sorted(one.notes)}
+            for path, one in sorted(self._after.items())
+        }
+        body = {"version": _FORMAT, "first_seen": seen}
+        self._store.put(SIGHTINGS, json.dumps(body, indent=1).encode())
+
+
+def list_removable_paths(store: ObjectStore) -> frozenset[str]:
+    """What a cleanup may remove now or later, relative to the root."""
+    return frozenset(_read(store))
+
+
+def _read(store: ObjectStore) -> dict[str, FirstSeenNote]:
+    data = store.find(SIGHTINGS)
+    if data is None:
+        return {}
+    try:
+        body = json.loads(data)
+        if body["version"] > _FORMAT:
+            raise ManifestCorrupt(f"{SIGHTINGS} has format {body['version']}, not {_FORMAT}")
+        return {
+            str(path): FirstSeenNote(int(seen["at"]), frozenset(map(str, seen["notes"])))
+            for path, seen in body["first_seen"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # it only delays what it would have allowed

@@ -1,0 +1,171 @@
+"""Creating, renaming and deleting graph branches.
+
+A branch is a name that points to a branch of the manifest. Creating one copies nothing: tables
+are inherited and forked when they are first written.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound, ConflictError, OmniError
+from omnigraph.identity import MAIN, BranchName
+from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.manifest.read import read_manifest
+from omnigraph.storage.names import (
+    normalize_branch,
+    normalize_deletable_branch,
+    normalize_new_branch,
+)
+from omnigraph.storage.recovery.intent import list_pending_intents
+from omnigraph.storage.recovery.resolve_intents import settle, settle_all
+from omnigraph.storage.refs import (
+    BranchRef,
+    create_ref,
+    delete_ref,
+    find_ref,
+    forget_old_name,
+    list_refs,
+)
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.lance_branches import create_branch as create_physical
+from omnigraph.storage.tables.lance_branches import delete_branch as delete_physical
+from omnigraph.storage.tags import list_tags
+
+
+def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRef:
+    """A branch that starts as the snapshot is.
+
+    The physical branch comes first and the name last, so a crash leaves no half branch: only a
+    physical one that no name refers to.
+
+    Raises:
+        HistoricalVersionReclaimed: cleanup removed what the snapshot shows.
+    """
+    branch, root = normalize_new_branch(name), source.root
+    with root.hold() as hold:
+        settle_all(root, hold, source.ref)
+        if find_ref(root.store, branch) is not None:
+            raise AlreadyExists(f"branch '{branch}' already exists")
+        if find_ref(root.store, source.branch) != source.ref:
+            raise BranchNotFound(source.branch)
+        # Under the fence nothing more is cleaned away; before, what it shows may have been.
+        read_manifest(root.manifest(source.ref.incarnation), source.manifest_version)
+        ref = BranchRef(
+            name=branch,
+            incarnation=root.ids.next(),
+            parent=source.branch,
+            parent_incarnation=source.ref.incarnation,
+            fork_version=source.manifest_version,
+            fork_head=source.head,
+            created_at=root.now_us(),
+            actor_id=actor_id,
+        )
+        assert ref.incarnation is not None
+        hold.check()
+        # The name is fresh: if it is there already, we made it and only the answer was lost.
+        with suppress(AlreadyExists):
+            create_physical(
+                root.manifest(), ref.incarnation, source.ref.incarnation, source.manifest_version
+            )
+        hold.check()
+        create_ref(root.store, ref)
+    return ref
+
+
+def delete(root: GraphRoot, name: str) -> BranchName:
+    """Remove the name, then as much of what it stood for as can go now.
+
+    Raises:
+        BranchNotFound: there is no such branch.
+        ConflictError: another branch was created from it and still needs it.
+    """
+    branch = normalize_deletable_branch(name)
+    with root.hold() as hold:
+        refs = _list_settled_refs(root, hold)
+        ref = next((r for r in refs if r.name == branch), None)
+        if ref is None or ref.incarnation is None:
+            raise BranchNotFound(branch)
+        tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
+        if tags:
+            raise ConflictError(
+                f"branch '{branch}' has commits tagged {', '.join(tags)}; delete those tags first"
+            )
+        children = sorted(r.name for r in refs if r.parent_incarnation == ref.incarnation)
+        if children:
+            raise ConflictError(
+                f"branch '{branch}' is the source of {', '.join(children)}; delete those first"
+            )
+        hold.check()
+        delete_ref(root.store, branch)
+        _drop_leftovers(root, hold, ref)
+    return branch
+
+
+def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
+    """Give a branch another name; it stays the same branch, with its commits and its feed.
+
+    The new name comes first and the old one goes last. A crash in between leaves one branch with
+    two names: both lead to the same commits. The next write by the new name removes the old one,
+    and so does whoever renames or deletes a branch.
+
+    Raises:
+        BranchNotFound: there is no such branch.
+        AlreadyExists: the new name is taken by another branch.
+    """
+    old, new = normalize_branch(name), normalize_new_branch(new_name)
+    if old == MAIN:
+        raise BadRequest("branch 'main' cannot be renamed")
+    with root.hold() as hold:
+        refs = _list_settled_refs(root, hold)
+        ref = next((r for r in refs if r.name == old), None)
+        if ref is None:
+            raise BranchNotFound(old)
+        # Intents name the branch they are for, so none may be pending when its name changes.
+        settle_all(root, hold, ref)
+        renamed = replace(ref, name=new, renamed_from=old)
+        hold.check()
+        create_ref(root.store, renamed)
+        finish_rename(root, hold, renamed)
+    return replace(renamed, renamed_from=None)
+
+
+def _list_settled_refs(root: GraphRoot, hold: Hold) -> list[BranchRef]:
+    """Every branch, each by its one name."""
+    refs = list_refs(root.store)
+    for ref in refs:
+        finish_rename(root, hold, ref)
+    gone = {ref.renamed_from for ref in refs}
+    return [ref for ref in refs if ref.name not in gone or find_ref(root.store, ref.name)]
+
+
+def finish_rename(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
+    """Remove the name a branch had before, if whoever renamed it was interrupted."""
+    old = ref.renamed_from
+    if old is None:
+        return
+    before = find_ref(root.store, old)
+    if before is not None and before.incarnation == ref.incarnation:
+        # Somebody may have written by the old name meanwhile, and been interrupted as well.
+        settle_all(root, hold, ref)
+        hold.check()
+        delete_ref(root.store, old)
+    hold.check()
+    forget_old_name(root.store, ref)
+
+
+def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
+    """Best effort: without its name nothing reaches it.
+
+    The next writer discards its interrupted writes, and cleanup removes what else stays.
+    """
+    assert ref.incarnation is not None
+    try:
+        for intent in list_pending_intents(root.store):
+            if intent.incarnation == ref.incarnation:
+                settle(root, hold, intent)
+        delete_physical(root.manifest(), ref.incarnation)
+    except OmniError:
+        return

@@ -1,0 +1,243 @@
+"""What a publish changes and what it requires: plain values, and the pure step they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from omnigraph.errors import BadRequest, ExpectedVersionMismatch, ReadSetChanged
+from omnigraph.identity import CommitId, EntityKind, TableIdentity, TableKey
+from omnigraph.storage.layout import make_table_path
+from omnigraph.storage.manifest.commits import Commit, MergedState, RecoveryAudit
+from omnigraph.storage.manifest.state import (
+    Head,
+    ManifestState,
+    Registration,
+    SchemaContract,
+    TableVersion,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetVersion:
+    """Show this version of a table."""
+
+    identity: TableIdentity
+    table_key: TableKey
+    version: int
+    owner_branch: str | None
+    row_count: int
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    identity: TableIdentity
+    table_key: TableKey
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give a table another name; its path and versions stay."""
+
+    identity: TableIdentity
+    expected_key: TableKey
+    table_key: TableKey
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """Hide a table from this version on."""
+
+    identity: TableIdentity
+    table_key: TableKey
+    version: int
+
+
+Change = SetVersion | Register | Rename | Tombstone
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    """The commit to record; its id and time are minted once and never change over retries."""
+
+    commit_id: CommitId
+    actor_id: str | None
+    created_at: int
+    merged_parent_commit_id: CommitId | None = None
+    origin: str | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+    merged: MergedState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExactHead:
+    """The head row of the branch must be exactly this one; None means it must be absent."""
+
+    commit_id: CommitId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One publish: what to change, what must still be true, and what to record."""
+
+    changes: tuple[Change, ...] = ()
+    expected: Mapping[TableIdentity, tuple[TableKey, int]] = field(default_factory=dict)
+    head: ExactHead | None = None
+    commit: NewCommit | None = None
+    audits: tuple[RecoveryAudit, ...] = ()
+    contract: SchemaContract | None = None
+    history: tuple[Commit, ...] = ()
+    """Commits of another branch that become visible here, because a merge brings them in."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.changes or self.commit or self.audits or self.contract)
+
+
+def check_expectations(
+    state: ManifestState, publication: Publication, branch: str, incarnation: str | None
+) -> None:
+    """Raise unless everything the publication assumes still holds.
+
+    The order is fixed: the head first, then tables by name.
+    """
+    if publication.head is not None:
+        found = state.head_of(branch, incarnation)
+        actual = found.commit_id if found else None
+        if actual != publication.head.commit_id:
+            raise ReadSetChanged(f"graph_head:{branch}", publication.head.commit_id, actual)
+    for identity, (key, version) in sorted(publication.expected.items(), key=lambda e: e[1]):
+        _check_table(state, identity, key, version)
+
+
+def _check_table(
+    state: ManifestState, identity: TableIdentity, key: TableKey, version: int
+) -> None:
+    known = state.registrations.get(identity)
+    if known is not None and known.table_key != key:
+        raise ReadSetChanged(f"dataset_binding:{identity}", key, known.table_key)
+    entry = state.by_identity.get(identity)
+    actual = entry.version if entry else state.tombstones.get(identity, 0)
+    if actual != version:
+        raise ExpectedVersionMismatch(key, version, actual)
+
+
+def apply_publication(
+    state: ManifestState,
+    publication: Publication,
+    branch: str,
+    incarnation: str | None,
+    parent: CommitId | None,
+) -> ManifestState:
+    """The state after the publication; names that would collide fail here, before any write."""
+    _refuse_repeats(publication.changes)
+    for change in sorted(publication.changes, key=_sort_registrations_first):
+        state = _apply(state, change)
+    if publication.contract is not None:
+        state = replace(state, contract=publication.contract)
+    if publication.commit is not None:
+        head = Head(branch, incarnation, publication.commit.commit_id, parent)
+        # A branch has one head; an earlier one may be there by the name it had before.
+        others = {
+            name: other
+            for name, other in state.heads.items()
+            if incarnation is None or other.incarnation != incarnation
+        }
+        state = replace(state, heads={**others, branch: head})
+    assert state.entries is not None  # folding refuses two live tables of one name
+    return state
+
+
+def _sort_registrations_first(change: Change) -> int:
+    return 0 if isinstance(change, Register | Rename) else 1
+
+
+def _refuse_repeats(changes: Iterable[Change]) -> None:
+    bindings: set[TableIdentity] = set()
+    versions: set[tuple[TableIdentity, int]] = set()
+    for change in changes:
+        if isinstance(change, Register | Rename):
+            if change.identity in bindings:
+                raise BadRequest(f"table {change.identity} is bound twice in one publish")
+            bindings.add(change.identity)
+        elif isinstance(change, SetVersion):
+            if (change.identity, change.version) in versions:
+                raise BadRequest(f"{change.table_key} version {change.version} is set twice")
+            versions.add((change.identity, change.version))
+
+
+def _apply(state: ManifestState, change: Change) -> ManifestState:
+    match change:
+        case Register():
+            return _register(state, change)
+        case Rename():
+            return _rename(state, change)
+        case SetVersion():
+            return _set_version(state, change)
+        case Tombstone():
+            return _apply_tombstone(state, change)
+
+
+def _register(state: ManifestState, change: Register) -> ManifestState:
+    if change.path != _get_path(change.identity, change.table_key):
+        raise BadRequest(f"{change.path} is not the place of {change.table_key}")
+    wanted = Registration(change.identity, change.table_key, change.path)
+    known = state.registrations.get(change.identity)
+    if known is not None and known != wanted:
+        raise BadRequest(f"table {change.identity} is already registered as {known.table_key}")
+    return replace(state, registrations={**state.registrations, change.identity: wanted})
+
+
+def _rename(state: ManifestState, change: Rename) -> ManifestState:
+    entry = state.by_identity.get(change.identity)
+    if entry is None:
+        raise BadRequest(f"table {change.identity} is not live and cannot be renamed")
+    if entry.table_key != change.expected_key:
+        member = f"dataset_binding:{change.identity}"
+        raise ReadSetChanged(member, change.expected_key, entry.table_key)
+    path = _get_path(change.identity, change.table_key)
+    if path != entry.path:
+        raise BadRequest(f"{change.table_key} would move {entry.table_key} to {path}")
+    renamed = Registration(change.identity, change.table_key, path)
+    return replace(state, registrations={**state.registrations, change.identity: renamed})
+
+
+def _set_version(state: ManifestState, change: SetVersion) -> ManifestState:
+    _require_bound(state, change.identity, change.table_key)
+    pin = TableVersion(
+        change.identity, change.version, change.owner_branch, change.row_count, change.owner
+    )
+    known = state.versions.get(change.identity)
+    # Branches of a table count their versions on their own.
+    is_same = known is not None and _place(known) == _place(pin)
+    if known is not None and is_same and known.row_count != pin.row_count:
+        raise BadRequest(
+            f"{change.table_key} version {pin.version} is recorded with {known.row_count} rows, "
+            f"not {pin.row_count}"
+        )
+    return replace(state, versions={**state.versions, change.identity: pin})
+
+
+def _place(pin: TableVersion) -> tuple[str | None, int]:
+    return (pin.owner_branch, pin.version)
+
+
+def _apply_tombstone(state: ManifestState, change: Tombstone) -> ManifestState:
+    _require_bound(state, change.identity, change.table_key)
+    if state.tombstones.get(change.identity, -1) >= change.version:
+        raise BadRequest(f"{change.table_key} already has a tombstone at {change.version}")
+    return replace(state, tombstones={**state.tombstones, change.identity: change.version})
+
+
+def _require_bound(state: ManifestState, identity: TableIdentity, key: TableKey) -> None:
+    known = state.registrations.get(identity)
+    if known is None:
+        raise BadRequest(f"table {identity} ({key}) is not registered")
+    if known.table_key != key:
+        raise ReadSetChanged(f"dataset_binding:{identity}", key, known.table_key)
+
+
+def _get_path(identity: TableIdentity, key: TableKey) -> str:
+    return make_table_path(EntityKind(key.partition(":")[0]), identity)

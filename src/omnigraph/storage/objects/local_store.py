@@ -1,0 +1,325 @@
+"""Control objects as files below a directory.
+
+A reader finds a file whole or not at all, because every write prepares a complete, synced
+temporary file and then makes it visible in one step:
+
+    replace          rename over the old file
+    create           hard link to the new name, which fails if the name is taken
+    compare and swap hash the old file and rename, both under a lock on one file of the root
+
+Plain replaces and deletes take the same lock, so that none slips between a compare and its swap.
+The kernel frees the lock when its holder dies. Names of temporary files start with a prefix that
+listings leave out; one left by a killed process is never read. Nothing is written or deleted
+through a symbolic link below the root (`beneath`).
+
+Places are plain text here: every commit passes many times, and path objects cost more than the
+calls of the system they are made for.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX
+from omnigraph.storage.objects.address import resolve_local_identity
+from omnigraph.storage.objects.beneath import (
+    find_mode,
+    make_folder,
+    open_file,
+    open_folder,
+    remove_tree,
+    sync_folder,
+)
+from omnigraph.storage.objects.object_errors import make_missing_object, translate_os_errors
+from omnigraph.storage.objects.small_files import read_small_file
+from omnigraph.storage.objects.store import (
+    CHUNK_BYTES,
+    StoreKind,
+    Versioned,
+    require_path,
+    require_prefix,
+)
+
+_LOCK_NAME = f"{LOCAL_HIDDEN_PREFIX}objects.lock"
+_TEMPORARY_PREFIX = f"{LOCAL_HIDDEN_PREFIX}tmp-"
+_LOCK_WAIT_S = 30.0
+_LOCK_POLL_S = 0.002
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+class LocalObjectStore:
+    """Files below `root`, which need not exist until something is written."""
+
+    kind = StoreKind.LOCAL
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self.uri = str(self.root)
+        self._below = f"{self.uri.rstrip('/')}/"
+        self.identity = resolve_local_identity(self.root)
+        self.storage_options: Mapping[str, str] = {}
+
+    def uri_of(self, path: str) -> str:
+        return self._place(path)
+
+    def _place(self, path: str) -> str:
+        return self._below + require_path(path)
+
+    def _get_folder(self, prefix: str) -> str:
+        return self._below + require_prefix(prefix) if prefix else self.uri
+
+    # --- reading ---
+
+    def get(self, path: str) -> bytes:
+        data = self.find(path)
+        if data is None:
+            raise make_missing_object(self.uri_of(path))
+        return data
+
+    def find(self, path: str) -> bytes | None:
+        place = self._place(path)
+        with translate_os_errors("read", place):
+            return _find_bytes(place)
+
+    def get_versioned(self, path: str) -> Versioned:
+        data = self.get(path)
+        return Versioned(data, _read_tag(data))
+
+    def find_versioned(self, path: str) -> Versioned | None:
+        data = self.find(path)
+        return None if data is None else Versioned(data, _read_tag(data))
+
+    def exists(self, path: str) -> bool:
+        place = self._place(path)
+        with translate_os_errors("look for", place):
+            mode = _find_mode(place)
+            if mode is None:
+                return False
+            return _has_objects(place) if stat.S_ISDIR(mode) else True
+
+    def list(self, prefix: str) -> tuple[str, ...]:
+        folder = self._get_folder(prefix)
+        with translate_os_errors("list", folder):
+            return tuple(sorted(e.name for e in _list_visible_entries(folder) if e.is_file()))
+
+    def list_prefixes(self, prefix: str) -> tuple[str, ...]:
+        folder = self._get_folder(prefix)
+        with translate_os_errors("list", folder):
+            folders = [e for e in _list_visible_entries(folder) if e.is_dir()]
+            return tuple(sorted(e.name for e in folders if _has_objects(e.path)))
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        place = self._place(path)
+        with translate_os_errors("read", place):
+            if not stat.S_ISREG(_find_mode(place) or 0):
+                raise make_missing_object(self.uri_of(path))
+            with open(place, "rb", buffering=0) as file:
+                while piece := file.read(CHUNK_BYTES):
+                    yield piece
+
+    # --- writing ---
+
+    def put(self, path: str, data: bytes) -> None:
+        self.put_chunks(path, (data,))
+
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        with (
+            translate_os_errors("write", self._place(path)),
+            self._make_folder(path) as (at, name),
+        ):
+            with _open_temporary_file(at, chunks) as temporary, self._lock_root():
+                os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+            sync_folder(at)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        place = self._place(path)
+        with translate_os_errors("create", place), self._make_folder(path) as (at, name):
+            if find_mode(name, at) is not None:
+                return False
+            with _open_temporary_file(at, (data,)) as temporary:
+                if not _link(temporary, name, at, place):
+                    return False
+            sync_folder(at)
+            return True
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> bool:
+        place = self._place(path)
+        with translate_os_errors("replace", place), self._find_folder(path) as (at, name):
+            if at is None or find_mode(name, at) is None:
+                return False
+            with _open_temporary_file(at, (data,)) as temporary, self._lock_root():
+                current = _find_bytes(place)
+                if current is None or _read_tag(current) != tag:
+                    return False
+                os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+            sync_folder(at)
+            return True
+
+    def delete(self, path: str, *, durably: bool = True) -> None:
+        place = self._place(path)
+        with translate_os_errors("delete", place), self._find_folder(path) as (at, name):
+            mode = None if at is None else find_mode(name, at)
+            if at is None or mode is None or stat.S_ISDIR(mode):
+                return
+            with self._lock_root(), suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=at)
+            if durably:
+                sync_folder(at)
+
+    def delete_prefix(self, path: str) -> None:
+        place = self._place(path)
+        with translate_os_errors("delete", place), self._find_folder(path) as (at, name):
+            mode = None if at is None else find_mode(name, at)
+            if at is None or mode is None or not stat.S_ISDIR(mode):
+                return
+            remove_tree(name, at)
+            sync_folder(at)
+
+    @contextmanager
+    def _make_folder(self, path: str) -> Iterator[tuple[int, str]]:
+        """The folder of an object, open, and the name of the object in it."""
+        folder, _, name = require_path(path).rpartition("/")
+        try:
+            descriptor = open_folder(self.uri, folder)
+        except FileNotFoundError:
+            descriptor = make_folder(self.uri, folder)
+        try:
+            yield descriptor, name
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _find_folder(self, path: str) -> Iterator[tuple[int | None, str]]:
+        """The same; None where there is no such folder, and so no object."""
+        folder, _, name = require_path(path).rpartition("/")
+        try:
+            descriptor = open_folder(self.uri, folder)
+        except (FileNotFoundError, NotADirectoryError):
+            yield None, name
+            return
+        try:
+            yield descriptor, name
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _lock_root(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Iterator[None]:
+        """Keep every other replace, swap and delete of this root out.
+
+        The lock is held for a compare and a rename only, so a long wait means that its holder is
+        stopped; then an error is better than waiting for ever.
+        """
+        place = self._below + _LOCK_NAME
+        descriptor = open_file(place, os.O_RDWR | os.O_CREAT)
+        try:
+            deadline = clock() + _LOCK_WAIT_S
+            while not _try_lock(descriptor):
+                if clock() >= deadline:
+                    raise StorageFailure(
+                        StorageKind.TRANSIENT, f"{place} has been locked for {_LOCK_WAIT_S:g} s"
+                    )
+                sleep(_LOCK_POLL_S)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read_tag(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _find_bytes(place: str) -> bytes | None:
+    """The content, or None where there is no file: not where one may not be read."""
+    try:
+        return read_small_file(place)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+
+
+def _find_mode(place: str) -> int | None:
+    try:
+        return os.lstat(place).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _list_visible_entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [e for e in entries if not e.name.startswith(LOCAL_HIDDEN_PREFIX)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _has_objects(folder: str) -> bool:
+    # Folders are not objects: one that holds none is not there, as on an object store.
+    entries = _list_visible_entries(folder)
+    return any(not e.is_dir(follow_symlinks=False) for e in entries) or any(
+        _has_objects(e.path) for e in entries if e.is_dir(follow_symlinks=False)
+    )
+
+
+@contextmanager
+def _open_temporary_file(folder: int, chunks: Iterable[bytes]) -> Iterator[str]:
+    """The name of a complete and synced file in the folder, gone afterwards unless renamed."""
+    name = f"{_TEMPORARY_PREFIX}{uuid4().hex}"
+    try:
+        _write_synced(name, folder, chunks)
+        yield name
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+
+def _write_synced(name: str, folder: int, chunks: Iterable[bytes]) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o666, dir_fd=folder)
+    try:
+        for chunk in chunks:
+            left = memoryview(chunk)
+            while left:  # a disk that gets full takes a part of it
+                left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _link(temporary: str, name: str, folder: int, place: str) -> bool:
+    try:
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        # Over a network the answer to a link that succeeded can get lost and be asked again;
+        # the number of names the file has tells whose file took the name.
+        return os.stat(temporary, dir_fd=folder).st_nlink > 1
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise StorageFailure(
+            StorageKind.CONFIGURATION,
+            f"cannot create {place}: the file system has no hard links, which the safe creation "
+            "of files needs",
+        ) from error
+    return True

@@ -1,0 +1,200 @@
+"""Counting what is asked of a store, and stopping a process at an exact write.
+
+Crash tests end the process after its n-th durable write, for every n. Writes happen behind two
+doors, here and in the Lance tables, so both report to one observer of the process. Nobody
+observes unless a test asks for it; `open_store` then counts the stores it opens.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from omnigraph.errors import BadRequest
+from omnigraph.storage.objects.store import ObjectStore, StoreKind, Versioned
+
+KILL_AFTER_VARIABLE = "OMNIGRAPH_TEST_KILL_AFTER"
+
+
+class DurableWriteObserver(Protocol):
+    """Told of every durable write: before it is tried, and after it took effect."""
+
+    def before(self, action: str, path: str) -> None: ...
+
+    def after(self, action: str, path: str) -> None: ...
+
+
+def _kill_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KillAfter:
+    """Ends the process, without any clean-up, once `writes` durable writes have taken effect.
+
+    With 0 the process ends before its first one.
+    """
+
+    def __init__(self, writes: int, end: Callable[[], None] = _kill_this_process) -> None:
+        self._left, self._end = writes, end
+        self._lock = threading.Lock()
+
+    def before(self, action: str, path: str) -> None:  # noqa: ARG002 - the observer's shape
+        with self._lock:
+            if self._left <= 0:
+                self._end()
+
+    def after(self, action: str, path: str) -> None:  # noqa: ARG002 - the observer's shape
+        with self._lock:
+            self._left -= 1
+            if self._left <= 0:
+                self._end()
+
+
+_observer: DurableWriteObserver | None = None
+
+
+def get_observer() -> DurableWriteObserver | None:
+    """Who is told of the durable writes of this process, if anyone."""
+    return _observer
+
+
+def install_observer(chosen: DurableWriteObserver | None) -> None:
+    """Tell `chosen` of every durable write of the stores opened from now on."""
+    global _observer
+    _observer = chosen
+
+
+def install_kill_switch(environment: Mapping[str, str] | None = None) -> None:
+    """End this process after as many durable writes as the environment says, if it says so.
+
+    Only test programs call this; nothing else reads the variable.
+    """
+    text = (os.environ if environment is None else environment).get(KILL_AFTER_VARIABLE)
+    if text is None:
+        return
+    if not text.isdigit():
+        raise BadRequest(f"{KILL_AFTER_VARIABLE} must be a number of writes")
+    install_observer(KillAfter(int(text)))
+
+
+@contextmanager
+def report_write(action: str, path: str) -> Iterator[None]:
+    """Report one durable write that takes effect unless it raises."""
+    watching = _observer
+    if watching is not None:
+        watching.before(action, path)
+    yield
+    if watching is not None:
+        watching.after(action, path)
+
+
+class CountingStore:
+    """Another store, with its calls counted by kind and its durable writes reported.
+
+    A write that a condition refused counts as a call and not as a durable write.
+    """
+
+    def __init__(self, inner: ObjectStore, observer: DurableWriteObserver | None = None) -> None:
+        self._inner, self._observer = inner, observer
+        self._lock = threading.Lock()
+        self.calls: Counter[str] = Counter()
+        self.durable_writes = 0
+
+    @property
+    def kind(self) -> StoreKind:
+        return self._inner.kind
+
+    @property
+    def uri(self) -> str:
+        return self._inner.uri
+
+    @property
+    def identity(self) -> str:
+        return self._inner.identity
+
+    @property
+    def storage_options(self) -> Mapping[str, str]:
+        return self._inner.storage_options
+
+    def uri_of(self, path: str) -> str:
+        return self._inner.uri_of(path)
+
+    def get(self, path: str) -> bytes:
+        self._count("get")
+        return self._inner.get(path)
+
+    def find(self, path: str) -> bytes | None:
+        self._count("find")
+        return self._inner.find(path)
+
+    def get_versioned(self, path: str) -> Versioned:
+        self._count("get_versioned")
+        return self._inner.get_versioned(path)
+
+    def find_versioned(self, path: str) -> Versioned | None:
+        self._count("find_versioned")
+        return self._inner.find_versioned(path)
+
+    def exists(self, path: str) -> bool:
+        self._count("exists")
+        return self._inner.exists(path)
+
+    def list(self, prefix: str) -> tuple[str, ...]:
+        self._count("list")
+        return self._inner.list(prefix)
+
+    def list_prefixes(self, prefix: str) -> tuple[str, ...]:
+        self._count("list_prefixes")
+        return self._inner.list_prefixes(prefix)
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        self._count("chunks")
+        return self._inner.chunks(path)
+
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        self._write("put_chunks", path, lambda: self._inner.put_chunks(path, chunks))
+
+    def put(self, path: str, data: bytes) -> None:
+        self._write("put", path, lambda: self._inner.put(path, data))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        return self._write_if("put_if_absent", path, lambda: self._inner.put_if_absent(path, data))
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> bool:
+        return self._write_if(
+            "put_if_match", path, lambda: self._inner.put_if_match(path, data, tag)
+        )
+
+    def delete(self, path: str, *, durably: bool = True) -> None:
+        self._write("delete", path, lambda: self._inner.delete(path, durably=durably))
+
+    def delete_prefix(self, path: str) -> None:
+        self._write("delete_prefix", path, lambda: self._inner.delete_prefix(path))
+
+    def _count(self, action: str) -> None:
+        with self._lock:
+            self.calls[action] += 1
+
+    def _write(self, action: str, path: str, write: Callable[[], None]) -> None:
+        def write_surely() -> bool:
+            write()
+            return True
+
+        self._write_if(action, path, write_surely)
+
+    def _write_if(self, action: str, path: str, write: Callable[[], bool]) -> bool:
+        self._count(action)
+        if self._observer is not None:
+            self._observer.before(action, path)
+        is_written = write()
+        if is_written:
+            with self._lock:
+                self.durable_writes += 1
+            if self._observer is not None:
+                self._observer.after(action, path)
+        return is_written

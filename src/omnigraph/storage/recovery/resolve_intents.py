@@ -1,0 +1,344 @@
+"""Finishing or undoing interrupted writes.
+
+Only the holder of the writer fence may do this: the hold proves that their writers are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import assert_never
+from uuid import uuid4
+
+from omnigraph.errors import ConflictError, ManifestCorrupt, RecoveryRequired
+from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
+from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.layout import make_intent_path
+from omnigraph.storage.manifest.commits import (
+    RECOVERY_ACTOR,
+    RecoveryAudit,
+    RecoveryKind,
+    TableOutcome,
+)
+from omnigraph.storage.manifest.manifest_changes import (
+    ExactHead,
+    NewCommit,
+    Publication,
+    SetVersion,
+)
+from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
+from omnigraph.storage.manifest.state import ManifestState
+from omnigraph.storage.publish import publish
+from omnigraph.storage.recovery.intent import (
+    OPERATION_PROPERTY,
+    Intent,
+    TableIntent,
+    WriterKind,
+    delete_intent,
+    list_pending_intents,
+)
+from omnigraph.storage.recovery.recovery_decision import (
+    Decision,
+    Outlook,
+    TableClass,
+    Verdict,
+    classify,
+    decide,
+)
+from omnigraph.storage.recovery.recovery_observation import ObservedTable, observe
+from omnigraph.storage.refs import MAIN_REF, BranchRef, find_ref
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.commit import restore
+from omnigraph.storage.tables.lance_branches import delete_branch
+from omnigraph.storage.tables.table import open_table
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedIntent:
+    """A pending write, what was found of it, and what should be done about it."""
+
+    intent: Intent
+    ref: BranchRef | None
+    manifest: ManifestSnapshot
+    tables: tuple[ObservedTable, ...]
+    verdict: Verdict
+
+    @property
+    def classes(self) -> tuple[TableClass, ...]:
+        return tuple(classify(table) for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class SettledIntent:
+    """How one pending write ended."""
+
+    operation_id: OperationId
+    decision: Decision
+    commit_id: CommitId | None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the graph shows what the write set out to do."""
+        return self.decision in (Decision.ROLL_FORWARD, Decision.FINISH_PUBLISHED)
+
+
+def hash_contract(state: ManifestState) -> str:
+    """A short witness of the schema a write was prepared on."""
+    contract = state.contract
+    return sha256(contract.state.encode()).hexdigest() if contract else ""
+
+
+def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
+    """What a pending write left and the decision it calls for; changes nothing.
+
+    Raises:
+        ManifestCorrupt: it is a write to another graph.
+    """
+    ref = find_ref(root.store, intent.branch)
+    if ref is not None and ref.incarnation != intent.incarnation:
+        ref = None
+    manifest = read_newest(root.manifest(ref.incarnation if ref else None))
+    _require_own(root, intent, manifest.state)
+    if ref is None:
+        verdict = decide([], Outlook(is_branch_alive=False))
+        return ExaminedIntent(intent, None, manifest, (), verdict)
+    tables = observe(root, intent, manifest.state)
+    verdict = decide([classify(t) for t in tables], _decide_outlook(intent, ref, manifest))
+    return ExaminedIntent(intent, ref, manifest, tables, verdict)
+
+
+def _require_own(root: GraphRoot, intent: Intent, state: ManifestState) -> None:
+    """Raise unless the write was to this graph, wherever that was then."""
+    if intent.graph:
+        is_own = intent.graph == state.graph_identity
+    else:
+        # The schema names the graph, and stays what it was while a write is pending.
+        is_own = intent.root == root.store.identity or intent.contract_hash == hash_contract(state)
+    if not is_own:
+        path = make_intent_path(intent.operation_id)
+        raise ManifestCorrupt(f"{path} belongs to another graph, which was at {intent.root}")
+
+
+def _decide_outlook(intent: Intent, ref: BranchRef, manifest: ManifestSnapshot) -> Outlook:
+    history = History()
+    head = manifest.state.head_of(ref.name, ref.incarnation)
+    unchanged = (head.commit_id if head else None) == intent.own_head
+    unchanged = unchanged and hash_contract(manifest.state) == intent.contract_hash
+    commits = {commit.commit_id for commit in history.commits(manifest)}
+    is_published = intent.commit_id in commits
+    if not intent.records_commit:
+        is_published = is_showing_targets(manifest.state, intent)
+    rollbacks = (RecoveryKind.ROLLED_BACK, RecoveryKind.ABANDONED)
+    ended = {a.operation_id for a in history.audits(manifest) if a.kind in rollbacks}
+    return Outlook(
+        is_branch_alive=True,
+        is_published=is_published,
+        is_rolled_back=intent.operation_id in ended,
+        is_authority_unchanged=unchanged,
+    )
+
+
+def is_showing_targets(state: ManifestState, intent: Intent) -> bool:
+    """Whether the graph shows every table at exactly the version the write made of it."""
+    pins = [(t, state.by_identity.get(t.identity)) for t in intent.tables]
+    return all(
+        pin is not None and (pin.owner_branch, pin.version) == (t.branch, t.target_version)
+        for t, pin in pins
+    )
+
+
+def settle_all(root: GraphRoot, hold: Hold, branch: BranchRef | None = None) -> list[SettledIntent]:
+    """Settle every pending write, oldest first; gives what was done.
+
+    With `branch`, a write to another branch that cannot be settled is left as it is: its tables
+    are none of ours.
+
+    Raises:
+        RecoveryRequired: one of them cannot be settled without destroying something.
+    """
+    settled = []
+    for intent in list_pending_intents(root.store):
+        try:
+            settled.append(settle(root, hold, intent))
+        except RecoveryRequired:
+            if branch is None or _list_concerns(intent, branch):
+                raise
+    return settled
+
+
+def _list_concerns(intent: Intent, branch: BranchRef) -> bool:
+    is_for_all = intent.writer_kind is WriterKind.SCHEMA_APPLY
+    return is_for_all or intent.incarnation == branch.incarnation
+
+
+def settle(root: GraphRoot, hold: Hold, intent: Intent) -> SettledIntent:
+    found = examine(root, intent)
+    decision = found.verdict.decision
+    commit_id: CommitId | None = None
+    match decision:
+        case Decision.REFUSE:
+            raise RecoveryRequired(intent.operation_id, found.verdict.reason)
+        case Decision.FINISH_PUBLISHED:
+            commit_id = intent.commit_id if intent.records_commit else None
+        case Decision.FINISH_ROLLED_BACK:
+            _drop_forks(root, hold, intent.tables)
+        case Decision.DISCARD_BRANCH:
+            _discard(root, hold, intent)
+        case Decision.ABANDON:
+            _make_record(root, hold, found, RecoveryKind.ABANDONED)
+            _drop_forks(root, hold, intent.tables)
+        case Decision.ROLL_FORWARD:
+            commit_id = _roll_forward(root, hold, found)
+        case Decision.ROLL_BACK:
+            commit_id = _roll_back(root, hold, found)
+        case _:
+            assert_never(decision)
+    hold.check()
+    delete_intent(root.store, intent.operation_id)
+    return SettledIntent(intent.operation_id, decision, commit_id)
+
+
+def _roll_forward(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId | None:
+    """Publish what the write set out to publish, under its own commit id, actor and time."""
+    intent, ref = found.intent, found.ref
+    assert ref is not None, "rolling forward needs the branch"
+    commit = intent.new_commit
+    commit_id = commit.commit_id if commit else None
+    outcomes = tuple(
+        TableOutcome(t.table_key, t.base_version, t.target_version) for t in intent.tables
+    )
+    publication = Publication(
+        changes=(
+            *(make_version_change(root, t, ref, t.target_version) for t in intent.tables),
+            *intent.adopted,
+        ),
+        expected=list_expected_pins(found.manifest.state, (*intent.tables, *intent.adopted)),
+        head=ExactHead(intent.own_head),
+        commit=commit,
+        audits=(_make_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
+        history=intent.history,
+    )
+    publish(root, ref, publication, before_commit=hold.check)
+    return commit_id
+
+
+def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
+    """Undo every effect and publish the undone tables, so that graph and tables agree again.
+
+    Forks are dropped: the graph never showed them. A restore that an earlier attempt made is
+    found again and not repeated.
+    """
+    intent, ref = found.intent, found.ref
+    assert ref is not None, "rolling back needs the branch"
+    undone = [t for t in found.tables if not t.intent.is_fork and _is_ours(t)]
+    changes: list[SetVersion] = []
+    outcomes: list[TableOutcome] = []
+    for table in undone:
+        assert table.pin is not None, "an effect of ours on a table the graph does not show"
+        restored = _restore_table(root, hold, intent, table, table.pin)
+        changes.append(make_version_change(root, table.intent, ref, restored))
+        outcomes.append(
+            TableOutcome(table.intent.table_key, table.intent.target_version, table.pin)
+        )
+    commit = NewCommit(intent.rollback_commit_id, RECOVERY_ACTOR, intent.created_at)
+    audit = _make_audit(root, intent, RecoveryKind.ROLLED_BACK, commit.commit_id, tuple(outcomes))
+    expected = list_expected_pins(found.manifest.state, [t.intent for t in undone])
+    publication = Publication(
+        changes=tuple(changes), expected=expected, commit=commit, audits=(audit,)
+    )
+    publish(root, ref, publication, before_commit=hold.check)
+    _drop_forks(root, hold, intent.tables)
+    return commit.commit_id
+
+
+def _is_ours(table: ObservedTable) -> bool:
+    ours = (TableClass.COMPLETE, TableClass.MISPLACED, TableClass.COMPENSATED)
+    return classify(table) in ours
+
+
+def _restore_table(
+    root: GraphRoot, hold: Hold, intent: Intent, table: ObservedTable, pin: int
+) -> int:
+    assert table.head is not None, "a table of ours has a head"
+    if classify(table) is TableClass.COMPENSATED:
+        return table.head
+    hold.check()
+    return restore(
+        root.location(table.intent.path, table.intent.branch),
+        pin,
+        uuid=str(uuid4()),
+        properties={OPERATION_PROPERTY: intent.operation_id},
+    )
+
+
+def make_version_change(
+    root: GraphRoot, table: TableIntent, ref: BranchRef, version: int
+) -> SetVersion:
+    """The change that shows this version of a table, with its row count read from it."""
+    opened = open_table(root.location(table.path, table.branch), version)
+    return SetVersion(
+        table.identity,
+        table.table_key,
+        version,
+        table.branch,
+        opened.count_rows(),
+        ref.incarnation,
+    )
+
+
+def list_expected_pins(
+    state: ManifestState, tables: Iterable[TableIntent | SetVersion]
+) -> dict[TableIdentity, tuple[TableKey, int]]:
+    entries = [state.by_identity[t.identity] for t in tables if t.identity in state.by_identity]
+    return {entry.identity: (entry.table_key, entry.version) for entry in entries}
+
+
+def _discard(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Note on main that a write of a deleted branch was dropped; its effects are unreachable."""
+    kind = RecoveryKind.ORPHANED_BRANCH_DISCARDED
+    manifest = read_newest(root.manifest())
+    if not _is_recorded(manifest, intent, kind):
+        publication = Publication(audits=(_make_audit(root, intent, kind, None, ()),))
+        publish(root, MAIN_REF, publication, before_commit=hold.check)
+    _drop_forks(root, hold, intent.tables)
+
+
+def _make_record(root: GraphRoot, hold: Hold, found: ExaminedIntent, kind: RecoveryKind) -> None:
+    assert found.ref is not None, "recording needs the branch"
+    publication = Publication(audits=(_make_audit(root, found.intent, kind, None, ()),))
+    publish(root, found.ref, publication, before_commit=hold.check)
+
+
+def _is_recorded(manifest: ManifestSnapshot, intent: Intent, kind: RecoveryKind) -> bool:
+    audits = History().audits(manifest)
+    return any(a.operation_id == intent.operation_id and a.kind is kind for a in audits)
+
+
+def _make_audit(
+    root: GraphRoot,
+    intent: Intent,
+    kind: RecoveryKind,
+    commit_id: CommitId | None,
+    outcomes: tuple[TableOutcome, ...],
+) -> RecoveryAudit:
+    return RecoveryAudit(
+        operation_id=intent.operation_id,
+        kind=kind,
+        writer_kind=intent.writer_kind,
+        commit_id=commit_id,
+        for_actor=intent.actor_id,
+        tables=outcomes,
+        created_at=root.now_us(),
+    )
+
+
+def _drop_forks(root: GraphRoot, hold: Hold, tables: Iterable[TableIntent]) -> None:
+    """Remove the forks of a write that did not happen; what cannot go now is garbage for later."""
+    for table in tables:
+        if table.is_fork and table.branch is not None:
+            hold.check()
+            try:
+                delete_branch(root.location(table.path), table.branch)
+            except ConflictError:
+                continue

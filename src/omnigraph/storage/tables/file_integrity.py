@@ -1,0 +1,234 @@
+"""Looking whether files that were just written are all there.
+
+On a local disk the substrate writes files behind its own back and loses the error of the last
+write: on a full disk a file may be cut short while the call succeeds, and committing it would
+lose rows. So whatever was written is measured before anything refers to it. Object stores take a
+file whole or not at all and are not asked.
+
+Every commit passes here, so places are plain text: path objects cost more than looking.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.blob import BlobType
+from lance.fragment import FragmentMetadata
+
+from omnigraph.errors import ReadSetChanged, StorageFailure, StorageKind
+from omnigraph.storage.objects.small_files import read_small_file
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.probes import name_version_file
+
+STAGED_FILES = "staged_files"
+"""What changed when cleanup took the files of a slow write. No row did: any write may be redone."""
+INLINE_BLOB_BYTES = 1 << 16
+"""Longer values go to files of their own, whose sizes no metadata records."""
+
+_LENGTH = struct.Struct("<I")
+_FOOTER = struct.Struct("<QHH4s")
+_MAGIC = b"LANC"
+_READ_VERSION_TAG, _UUID_TAG = b"\x08", b"\x12"
+
+_PLAIN_BITMAP, _RUN_BITMAP = 12346, 12347
+_OFFSETS_FROM = 4
+_ARRAY_LIMIT, _BITS_BYTES = 4096, 8192
+
+
+def count_long_blob_bytes(rows: pa.Table | pa.RecordBatch) -> int:
+    """How many bytes of these rows go to blob files."""
+    total = 0
+    for column in rows.columns:
+        if not isinstance(column.type, BlobType):
+            continue
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            lengths = pc.binary_length(pc.struct_field(chunk.storage, 0))
+            long = lengths.filter(pc.greater(lengths, INLINE_BLOB_BYTES))
+            total += pc.sum(long).as_py() or 0
+    return total
+
+
+def require_complete_rows(
+    location: TableLocation, written: Iterable[FragmentMetadata], blob_bytes: int | None = None
+) -> None:
+    """Raise unless the data files of these fragments are as long as their metadata says.
+
+    Their blob files must hold `blob_bytes` in all, where that is known.
+    """
+    root = location.local_folder
+    if root is None:
+        return
+    found = 0
+    for fragment in written:
+        for file in fragment.files:
+            if file.base_id is not None:
+                continue  # it belongs to the parent of this branch
+            # `path` of the substrate makes a class at every call.
+            place = f"{root}/data/{file._path}"
+            if file.file_size_bytes is not None:
+                _require_size(place, file.file_size_bytes)
+            found += _measure_blobs(place) if blob_bytes else 0
+    if blob_bytes is not None and found != blob_bytes:
+        raise _raise_truncated(f"{root}/data", f"its new blob files hold {found} bytes", blob_bytes)
+
+
+def require_complete_deletions(
+    location: TableLocation, changed: Iterable[FragmentMetadata]
+) -> None:
+    """Raise unless the deletion files of these fragments can be read to their end."""
+    root = location.local_folder
+    if root is None:
+        return
+    for fragment in changed:
+        file = fragment.deletion_file
+        if file is None or file.base_id is not None:
+            continue
+        place = f"{root}/{file.path(fragment.id)}"
+        found = _count_deletions(place)
+        if found != file.num_deleted_rows:
+            raise _raise_truncated(place, f"it names {found} rows", file.num_deleted_rows)
+
+
+def is_complete_version(
+    location: TableLocation, version: int, uuid: str, read_version: int
+) -> bool:
+    """Whether the file of a version is there to its end and holds this very transaction.
+
+    It costs a fraction of opening the version for that. False says nothing: the file may be on an
+    object store, or laid out in another way.
+    """
+    root = location.local_folder
+    if root is None:
+        return False
+    try:
+        descriptor = os.open(f"{root}/{name_version_file(version)}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return _has_valid_footer(descriptor) and _has_transaction(descriptor, uuid, read_version)
+    except (OSError, struct.error):
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _has_valid_footer(descriptor: int) -> bool:
+    """Whether the last part of the file reaches exactly to the footer that says where it starts."""
+    footer_at = os.fstat(descriptor).st_size - _FOOTER.size
+    if footer_at < 0:
+        return False
+    start, _, _, magic = _FOOTER.unpack(os.pread(descriptor, _FOOTER.size, footer_at))
+    if magic != _MAGIC or start >= footer_at:
+        return False
+    (length,) = _LENGTH.unpack(os.pread(descriptor, _LENGTH.size, start))
+    return bool(start + _LENGTH.size + length == footer_at)
+
+
+def _has_transaction(descriptor: int, uuid: str, read_version: int) -> bool:
+    """Whether the first part of the file is a transaction of this identity."""
+    name = uuid.encode()
+    base = _READ_VERSION_TAG + _encode_varint(read_version) if read_version else b""
+    identity = base + _UUID_TAG + _encode_varint(len(name)) + name
+    return os.pread(descriptor, len(identity), _LENGTH.size) == identity
+
+
+def _encode_varint(number: int) -> bytes:
+    parts = bytearray()
+    while number >= 1 << 7:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
+
+
+def require_complete_indices(location: TableLocation, sizes: Mapping[str, int]) -> None:
+    """Raise unless the files of each index segment, by its uuid, have so many bytes in all."""
+    root = location.local_folder
+    if root is None:
+        return
+    for uuid, expected in sizes.items():
+        place = f"{root}/_indices/{uuid}"
+        found = _measure_folder(place)
+        if found != expected:
+            raise _raise_truncated(place, f"its files have {found} bytes", expected)
+
+
+def _measure_blobs(data_file: str) -> int:
+    """The bytes in blob files of a data file, which lie in a folder of its name."""
+    return _measure_folder(os.path.splitext(data_file)[0], ".blob")
+
+
+def _measure_folder(folder: str, suffix: str = "") -> int:
+    """The bytes in files of a folder whose names end so; 0 where there is no such folder."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        files = [e for e in entries if e.name.endswith(suffix) and e.is_file()]
+        return sum(file.stat().st_size for file in files)
+    return 0
+
+
+def _require_size(place: str, expected: int) -> None:
+    try:
+        size = os.stat(place).st_size
+    except FileNotFoundError as error:
+        raise _make_taken(place) from error
+    if size != expected:
+        raise _raise_truncated(place, f"it has {size} bytes", expected)
+
+
+def _make_taken(place: str) -> ReadSetChanged:
+    """A whole file that is gone was taken by a cleanup, and the write starts over."""
+    return ReadSetChanged(STAGED_FILES, place, None)
+
+
+def _count_deletions(place: str) -> int:
+    """How many rows a deletion file names; 0 for one that ends too early."""
+    try:
+        data = read_small_file(place)
+        if place.endswith(".arrow"):
+            return int(pa.ipc.open_file(pa.py_buffer(data)).read_all().num_rows)
+        return _count_bitmap(data)
+    except FileNotFoundError as error:
+        raise _make_taken(place) from error
+    except (OSError, pa.ArrowInvalid, IndexError):
+        return 0
+
+
+def _count_bitmap(data: bytes) -> int:
+    """The members of a serialized roaring bitmap that is exactly as long as its header says."""
+    cookie = _decode_number(data, 0, 4)
+    has_runs = cookie & 0xFFFF == _RUN_BITMAP
+    if not has_runs and cookie != _PLAIN_BITMAP:
+        return 0
+    containers = (cookie >> 16) + 1 if has_runs else _decode_number(data, 4, 4)
+    run_bytes = (containers + 7) // 8 if has_runs else 0
+    header = 4 + run_bytes if has_runs else 8
+    at = header + 4 * containers
+    at += 4 * containers if not has_runs or containers >= _OFFSETS_FROM else 0
+    members = 0
+    for container in range(containers):
+        cardinality = _decode_number(data, header + 4 * container + 2, 2) + 1
+        members += cardinality
+        if has_runs and data[4 + container // 8] >> container % 8 & 1:
+            at += 2 + 4 * _decode_number(data, at, 2)
+        else:
+            at += 2 * cardinality if cardinality <= _ARRAY_LIMIT else _BITS_BYTES
+    return members if at == len(data) else 0
+
+
+def _decode_number(data: bytes, at: int, size: int) -> int:
+    if at + size > len(data):
+        raise IndexError(at)
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def _raise_truncated(place: str, found: str, expected: int) -> StorageFailure:
+    return StorageFailure(
+        StorageKind.CONFIGURATION,
+        f"{place} was cut short while it was written: {found} instead of {expected}; "
+        "no space left on the device?",
+    )

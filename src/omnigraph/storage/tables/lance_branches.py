@@ -1,0 +1,143 @@
+"""Branches of one table: a folder of its own below the root, sharing the parent's files.
+
+A branch exists when its ref does. Creating and deleting touch ref and folder one after the
+other, so a crash may leave a folder without a ref: not listed, not deletable, and in the way of
+the same name. Names are fresh ULIDs, hence such leftovers are mere garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lance import LanceDataset
+
+from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, StorageFailure
+from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.lance_errors import is_not_found, translate, translate_errors
+from omnigraph.storage.tables.location import TableLocation, assert_flat_name
+from omnigraph.storage.tables.table import Table, find_latest_version, open_newest, open_table
+
+MAIN_IDENTIFIER = "main"
+_LOOKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LanceBranch:
+    """A branch as its table knows it."""
+
+    name: str
+    parent_branch: str | None
+    parent_version: int
+    identifier: str
+    """Differs between two branches that had the same name one after the other."""
+
+
+def create_branch(
+    location: TableLocation, name: str, source_branch: str | None, version: int
+) -> Table:
+    """A branch starting at this version of the source, opened at it.
+
+    `AlreadyExists` if the name is taken, which is decided by looking, before and after.
+    """
+    assert_flat_name(name)
+    if probes.is_lance_branch(location, name):
+        raise AlreadyExists(f"{location.uri} already has a branch {name}")
+    drop_zombie_tree(location, name)
+    source = open_table(location.on_branch(source_branch), version)
+    try:
+        with report_native_write("create_branch", location.on_branch(name)):
+            source.native.create_branch(name, version, location.native_options)
+    except Exception as error:
+        if probes.is_lance_branch(location, name):
+            raise AlreadyExists(f"{location.uri} already has a branch {name}") from error
+        raise translate(error, f"creating branch {name} of {location.uri}") from error
+    return open_table(location.on_branch(name), version)
+
+
+def list_branches(location: TableLocation) -> Mapping[str, LanceBranch]:
+    """Every branch of the table except main, by name."""
+    found = _list_branches(location)
+    return {
+        name: LanceBranch(
+            name=name,
+            parent_branch=record["parent_branch"],
+            parent_version=int(record["parent_version"]),
+            identifier="/".join(f"{at}:{mark}" for at, mark in record["branch_identifier"]),
+        )
+        for name, record in found.items()
+    }
+
+
+def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
+    """The substrate lists names and then reads each; one deleted in between makes it fail."""
+    main = open_newest(location.on_branch(None))
+    for attempt in range(_LOOKS):
+        try:
+            with translate_errors(f"listing branches of {location.uri}"):
+                return main.native.branches.list()
+        except StorageFailure as failure:
+            if not is_not_found(failure) or attempt + 1 == _LOOKS:
+                raise
+    raise AssertionError("the last look returns or raises")
+
+
+def has_own_versions(location: TableLocation) -> bool:
+    """Whether anything was committed to a branch since it was made."""
+    branch = list_branches(location).get(location.branch or "")
+    return branch is not None and find_latest_version(location) > branch.parent_version
+
+
+def delete_branch(location: TableLocation, name: str) -> None:
+    """Remove the branch and its folder; one that is gone already is fine."""
+    assert_flat_name(name)
+    if probes.is_lance_branch(location, name):
+        _refuse_parent(location, name)
+        main = open_newest(location.on_branch(None))
+        try:
+            with report_native_write("delete_branch", location.on_branch(name)):
+                main.native.branches.delete(name)
+        except Exception as error:
+            if probes.is_lance_branch(location, name):
+                _refuse_parent(location, name)
+                raise translate(error, f"deleting branch {name} of {location.uri}") from error
+    drop_zombie_tree(location, name)
+
+
+def read_branch_identifier(location: TableLocation) -> str:
+    """What this branch is, whatever it is called: a re-created name gives another answer."""
+    if location.branch is None:
+        return MAIN_IDENTIFIER
+    branch = list_branches(location).get(location.branch)
+    if branch is None:
+        raise BranchNotFound(location.branch)
+    return branch.identifier
+
+
+def drop_zombie_tree(location: TableLocation, name: str) -> bool:
+    """Remove the folder of a branch that has no ref; tells whether there was one."""
+    assert_flat_name(name)
+    if not probes.list_branch_files(location, name):
+        return False
+    if probes.is_lance_branch(location, name):
+        raise ConflictError(f"branch {name} of {location.uri} is alive")
+    _refuse_parent(location, name)
+    tree = location.on_branch(name)
+    with translate_errors(f"removing {tree}"):
+        if probes.has_versions(tree):
+            with report_native_write("drop_tree", tree):
+                LanceDataset.drop(tree.native_uri, tree.native_options, ignore_not_found=True)
+    # What a crash left before the first version was written is no table for `drop`.
+    probes.remove_files(location, probes.list_branch_files(location, name))
+    return True
+
+
+def _refuse_parent(location: TableLocation, name: str) -> None:
+    """Branches made from this one read its files."""
+    children = sorted(b.name for b in list_branches(location).values() if b.parent_branch == name)
+    if children:
+        raise ConflictError(
+            f"branch {name} of {location.uri} has branches of its own: {', '.join(children)}"
+        )

@@ -1,0 +1,135 @@
+"""The one place where errors of the substrate become ours.
+
+Whether something is *absent* is never read from a message; `probes` looks. Messages only sort
+what is left by who can help: nobody needed (transient), the operator (configuration), a retry on
+fresh state (precondition), a backup (permanent).
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+from lance.commit import CommitConflictError
+
+from omnigraph.errors import (
+    OmniError,
+    RetryableCommitConflict,
+    StorageFailure,
+    StorageKind,
+)
+from omnigraph.storage.objects.object_errors import Translating
+
+_CONFLICT = re.compile(
+    "retryable commit conflict|commit conflict for version|incompatible transaction"
+    "|too many concurrent writers",
+    re.IGNORECASE,
+)
+_HINTS: tuple[tuple[StorageKind, re.Pattern[str]], ...] = (
+    (
+        StorageKind.TRANSIENT,
+        re.compile(
+            "timed? ?out|connection (reset|refused|closed|error)|broken pipe|slow ?down"
+            "|temporarily unavailable|error sending request|server error|too many requests",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        StorageKind.CONFIGURATION,
+        re.compile(
+            r"permission denied|access ?denied|forbidden|unauthori[sz]ed|credential"
+            r"|read-only file ?system|no space left|not supported|unsupported|not yet implemented"
+            r"|no object store provider|invalid (url|uri)|no such bucket|operation not permitted"
+            r"|not a directory|os error (1|13|20|28|30)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        StorageKind.PRECONDITION,
+        re.compile("already exists|ref conflict|precondition", re.IGNORECASE),
+    ),
+    (
+        StorageKind.PERMANENT,
+        re.compile(
+            "corrupt|bad magic|magic number|checksum|failed to decode|unexpected (eof|end)"
+            "|end of file|invalid protobuf|not found",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_KIND_OF_TYPE: tuple[tuple[StorageKind, tuple[type[BaseException], ...]], ...] = (
+    (StorageKind.TRANSIENT, (TimeoutError, ConnectionError)),
+    (StorageKind.CONFIGURATION, (PermissionError, NotImplementedError)),
+    (StorageKind.PRECONDITION, (CommitConflictError, FileExistsError)),
+    (StorageKind.PERMANENT, (pa.ArrowInvalid, UnicodeError)),
+)
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Another writer was first. Compaction says so in a plain OSError with the same words."""
+    return isinstance(error, CommitConflictError) or (
+        isinstance(error, OSError) and bool(_CONFLICT.search(str(error)))
+    )
+
+
+def is_not_found(failure: StorageFailure) -> bool:
+    """Whether the substrate missed something; it has no other way to tell than its words."""
+    return "not found" in failure.message.lower()
+
+
+def is_unreadable_rewrite(error: TypeError) -> bool:
+    """Whether the record of a compaction cannot be made into objects of the substrate's own."""
+    return "RewrittenIndex" in str(error)
+
+
+def classify_storage_error(error: BaseException) -> StorageKind:
+    for kind, types in _KIND_OF_TYPE:
+        if isinstance(error, types):
+            return kind
+    text = str(error)
+    for kind, pattern in _HINTS:
+        if pattern.search(text):
+            return kind
+    return StorageKind.UNKNOWN
+
+
+def translate(error: BaseException, doing: str) -> OmniError:
+    """The error of ours for an error of the substrate met while `doing` something."""
+    if is_conflict(error):
+        return RetryableCommitConflict(
+            f"{doing}: another writer was first ({_get_first_line(error)})"
+        )
+    return StorageFailure(classify_storage_error(error), f"{doing}: {_get_first_line(error)}")
+
+
+def translate_errors(doing: str) -> _LanceErrorTranslation:
+    """Whatever the substrate raises inside becomes one of our errors."""
+    return _LanceErrorTranslation(doing)
+
+
+class _LanceErrorTranslation(Translating):
+    __slots__ = ("_doing",)
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def translation(self, error: BaseException) -> BaseException | None:
+        return find_translation(error, self._doing)
+
+
+def find_translation(error: BaseException, doing: str) -> OmniError | None:
+    """The error of ours for whatever was raised; None if it is to be raised as it is."""
+    if isinstance(error, OmniError):
+        return None
+    if isinstance(error, Exception):
+        return translate(error, doing)
+    # A Rust panic arrives as a BaseException of a module that cannot be imported.
+    if type(error).__name__ != "PanicException":
+        return None
+    return StorageFailure(StorageKind.PERMANENT, f"{doing}: {_get_first_line(error)}")
+
+
+def _get_first_line(error: BaseException) -> str:
+    """What happened, without the places in the substrate's own source that it appends."""
+    text = str(error).strip().split("\n", 1)[0]
+    return re.sub(r", /[^,\s]+\.rs:\d+:\d+", "", text) or type(error).__name__

@@ -1,0 +1,210 @@
+"""Removing versions and files of a table that nothing needs any more.
+
+Which those are is for the caller to know. The substrate spares on its own what it can see to be
+needed: the newest version, the versions branches start at, and tagged ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lance.file import LanceFileSession
+
+from omnigraph.errors import StorageFailure
+from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.lance_branches import list_branches
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.location import TableLocation, is_flat_name
+from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
+
+_EVERY_FILE = 1 << 30
+_DELETIONS = "_deletions"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How much went, or would go."""
+
+    versions: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(self.versions + other.versions, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreferencedFile:
+    """A file in the folder of a table that no version of it names."""
+
+    path: str
+    """Relative to the root of the table, whatever branch the file belongs to."""
+    size_bytes: int
+
+
+def list_versions(location: TableLocation) -> list[int]:
+    """The numbers of every version that is there, rising."""
+    table = open_newest(location)
+    with translate_errors(f"listing the versions of {location}"):
+        return sorted(int(ref["version"]) for ref in table.native.version_refs())
+
+
+def list_table_tags(location: TableLocation) -> list[tuple[str, str | None, int]]:
+    """The tags somebody put on versions: their names, each with a branch and a version."""
+    table = open_newest(location.on_branch(None))
+    with translate_errors(f"listing the tags of {location.uri}"):
+        found = table.native.tags.list()
+    return [(name, tag["branch"], int(tag["version"])) for name, tag in found.items()]
+
+
+def list_tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]:
+    """The versions somebody put a tag on, each with its branch."""
+    return {(branch, version) for _, branch, version in list_table_tags(location)}
+
+
+def preview_removal(location: TableLocation, versions: Sequence[int]) -> Removed:
+    """What `remove_versions` would remove."""
+    if not versions:
+        return Removed()
+    table = open_newest(location)
+    with translate_errors(f"looking for what {location} could do without"):
+        found = table.native.explain_cleanup_old_versions(
+            versions=list(versions), error_if_tagged_old_versions=False
+        )
+    return Removed(int(found.stats.old_versions), int(found.stats.bytes_removed))
+
+
+def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed:
+    """Remove these versions and every file that only they name."""
+    if not versions:
+        return Removed()
+    table = open_newest(location)
+    _drop_outdated_note(table)
+    with (
+        translate_errors(f"removing versions of {location}"),
+        report_native_write("remove_versions", location),
+    ):
+        done = table.native.cleanup_old_versions(
+            versions=list(versions), error_if_tagged_old_versions=False
+        )
+    return Removed(int(done.old_versions), int(done.bytes_removed))
+
+
+def _drop_outdated_note(table: Table) -> None:
+    """Remove the note of the newest version if it names another one.
+
+    Who died right after a commit left it outdated. A handle of the version it names would take
+    itself for the newest, once the versions after that one are gone.
+    """
+    folder = table.location.local_folder
+    if folder is None:
+        return
+    note = Path(folder) / probes.NEWEST_NOTE
+    with translate_errors(f"reading {note}"), suppress(FileNotFoundError):
+        if note.read_bytes() != b'{"version":%d}' % table.version:
+            note.unlink()
+
+
+def list_unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
+    """Files of this branch that no version names, whoever wrote them and whenever.
+
+    A writer that is still preparing has such files as well.
+    """
+    table = open_newest(location)
+    with translate_errors(f"looking for files of {location} that nothing names"):
+        found = table.native.explain_cleanup_old_versions(
+            versions=[table.version],
+            delete_unverified=True,
+            error_if_tagged_old_versions=False,
+            include_files=True,
+            max_files=_EVERY_FILE,
+        )
+    files = [
+        UnreferencedFile(_strip_root(table, file.path), int(file.size_bytes))
+        for file in found.candidate_files
+        if file.unverified
+    ]
+    known = {file.path for file in files}
+    return [*files, *(file for file in _list_stray_deletions(location) if file.path not in known)]
+
+
+def _list_stray_deletions(location: TableLocation) -> list[UnreferencedFile]:
+    """Lists of deleted rows that no version names.
+
+    The substrate leaves those alone that may be younger than its oldest version. Their names are
+    unique, so it does not matter which branch of the table names one.
+    """
+    session = LanceFileSession(location.native_uri, storage_options=location.native_options)
+    with translate_errors(f"listing the deletions of {location}"):
+        listed = [str(path) for path in session.list(_DELETIONS)]
+    if not listed:
+        return []
+    named: set[str] = set()
+    for branch in (None, *list_branches(location)):
+        try:
+            named |= _list_branch_deletions(location.on_branch(branch))
+        except StorageFailure:
+            if branch is None or is_table(location.on_branch(branch)):
+                raise
+            continue  # deleted while we looked, and its names with it
+    home = "" if location.branch is None else f"tree/{location.branch}/"
+    strays = [path for path in listed if path.rpartition("/")[2] not in named]
+    return [
+        UnreferencedFile(f"{home}{path}", _measure_local_size(location, path)) for path in strays
+    ]
+
+
+def _list_branch_deletions(location: TableLocation) -> set[str]:
+    versions = (open_table(location, version) for version in list_versions(location))
+    return {name for table in versions for name in _list_named_deletions(table)}
+
+
+def _list_named_deletions(table: Table) -> set[str]:
+    with translate_errors(f"listing the fragments of {table!r}"):
+        fragments = [fragment.metadata for fragment in table.native.get_fragments()]
+    return {f.deletion_file.path(f.id).rpartition("/")[2] for f in fragments if f.deletion_file}
+
+
+def _measure_local_size(location: TableLocation, path: str) -> int:
+    """How long a file is, where that costs nothing to know."""
+    folder = location.local_folder
+    if folder is None:
+        return 0
+    with suppress(FileNotFoundError):
+        return (Path(folder) / path).stat().st_size
+    return 0
+
+
+def remove_unreferenced(
+    location: TableLocation, files: Iterable[UnreferencedFile], check: Callable[[], None]
+) -> int:
+    """Delete these files if no version has come to name them meanwhile; gives their bytes.
+
+    To be called under the fence; `check` raises if it was lost while the table was looked at.
+    """
+    wanted = {file.path: file for file in files}
+    still = [file for file in list_unreferenced_files(location) if file.path in wanted]
+    check()
+    probes.remove_files(location, [file.path for file in still])
+    return sum(file.size_bytes for file in still)
+
+
+def list_tree_names(location: TableLocation) -> tuple[str, ...]:
+    """The branches that have a folder, whether the table knows them or not."""
+    root = location.on_branch(None)
+    with translate_errors(f"listing the branch folders of {root}"):
+        files = LanceFileSession(root.native_uri, storage_options=root.native_options)
+        found = files.list_with_delimiter("tree").common_prefixes
+    names = (str(prefix).rstrip("/").rpartition("/")[2] for prefix in found)
+    return tuple(sorted(name for name in names if is_flat_name(name)))
+
+
+def _strip_root(table: Table, path: str) -> str:
+    """A path as the substrate gives it, without what leads to the root of the table."""
+    location = table.location
+    own_root = location.native_uri.rpartition("/")[2]
+    below = path[path.rindex(f"{own_root}/") + len(own_root) + 1 :]
+    return below if location.branch is None else f"tree/{location.branch}/{below}"

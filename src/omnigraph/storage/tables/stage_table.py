@@ -1,0 +1,453 @@
+"""Preparing the next version of a table: files are written, nothing becomes visible.
+
+Every change of rows is one transaction that carries inserts, updates and deletes together. Lance
+rebases most transactions silently over newer versions; ours must collide instead. Hence every
+one of them lists the smallest fragment of its base, changed or not: two writers of one base
+always touch a common fragment. A table without fragments is overwritten, which never rebases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import LanceOperation
+from lance.dataset import Transaction
+from lance.fragment import FragmentMetadata
+
+from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict
+from omnigraph.identity import ID_COLUMN
+from omnigraph.storage.tables.directory import MOST_KEYS
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.file_integrity import require_complete_deletions
+from omnigraph.storage.tables.fragments import (
+    Rows,
+    count_carried_rows,
+    parse_fragments,
+    write_uncommitted,
+)
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, is_table
+
+_SMALL_FRAGMENT_ROWS = 1024
+_OFFSET_BITS = 32
+_OFFSET_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTransaction:
+    """One version of one table, durable and not yet visible. `commit_exact` makes it real.
+
+    `uuid` is minted by the caller before anything is written, so that after a lost answer the
+    outcome can be found out by looking for it.
+    """
+
+    location: TableLocation
+    read_version: int
+    uuid: str
+    properties: Mapping[str, str]
+    operation: str
+    inserted: int
+    updated: int
+    deleted: int
+    native: Transaction = field(repr=False, compare=False)
+    base: Table | None = field(repr=False, compare=False)
+    """The table it was staged on; None when it creates the table."""
+    added_keys: pa.Array | None = field(default=None, repr=False, compare=False)
+    removed_keys: pa.Array | None = field(default=None, repr=False, compare=False)
+    """The ids of the rows added, in the order written, and of those removed; None if many."""
+
+    @property
+    def changes_only_rows(self) -> bool:
+        """Whether the table has the same columns before and after."""
+        return isinstance(self.native.operation, LanceOperation.Update)
+
+    @property
+    def target_version(self) -> int:
+        """The only version at which it may be committed."""
+        return self.read_version + 1
+
+
+def stage_changes(
+    table: Table,
+    upserts: pa.Table | None,
+    delete_ids: pa.Array | pa.ChunkedArray | None = None,
+    *,
+    key: str = "id",
+    uuid: str,
+    properties: Mapping[str, str],
+    table_key: str = "",
+) -> StagedTransaction | None:
+    """Insert, replace and delete rows by key in one version; None if nothing would change.
+
+    Rows that replace others keep their row id. Upserts are whole rows: every column, and no id
+    twice. Ids to delete that are not there are ignored.
+    """
+    rows = _read_whole_rows(table, upserts)
+    keys = _check_ids(rows, key, table_key)
+    doomed = _list_deleted_ids(table, delete_ids, key, keys)
+    found = table.lookup(key, pa.concat_arrays([keys, doomed]), [key, ROW_ID, ROW_ADDRESS])
+    if rows.num_rows == 0 and found.num_rows == 0:
+        return None
+    rows, carried = _sort_replacing_first(rows, keys, found, key)
+    written = write_uncommitted(table, rows, carried_row_ids=carried) if len(keys) else []
+    staged = _stage_rows(table, written, found.column(ROW_ADDRESS), uuid, properties)
+    return _add_key_columns(staged, rows.column(key), found.column(key))
+
+
+def stage_insert(
+    table: Table,
+    rows: pa.Table,
+    *,
+    key: str = "id",
+    uuid: str,
+    properties: Mapping[str, str],
+    table_key: str = "",
+) -> StagedTransaction | None:
+    """Add rows whose ids must all be new: `KeyConflict` names the first that is not."""
+    rows = _read_whole_rows(table, rows)
+    keys = _check_ids(rows, key, table_key)
+    if not len(keys):
+        return None
+    existing = table.lookup(key, keys, [key]).column(key)
+    if len(existing):
+        taken = pc.is_in(keys, value_set=existing.combine_chunks())
+        raise KeyConflict(table_key, keys[pc.index(taken, True).as_py()].as_py())
+    staged = _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
+    return _add_key_columns(staged, rows.column(key), existing)
+
+
+def stage_fresh(
+    table: Table, rows: pa.Table, *, uuid: str, properties: Mapping[str, str]
+) -> StagedTransaction | None:
+    """Add rows under ids that were minted for them, so that none of them can be there."""
+    if not rows.num_rows:
+        return None
+    rows = _read_whole_rows(table, rows)
+    staged = _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
+    return _add_key_columns(staged, rows.column(ID_COLUMN), rows.column(ID_COLUMN).slice(0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """Rows marked as deleted in files nothing refers to yet: plain data, made on any machine."""
+
+    kept: tuple[str, ...]
+    """The fragments that have rows left, as JSON."""
+    emptied: tuple[int, ...]
+    rows: int
+
+    def __add__(self, other: Deletions) -> Deletions:
+        """Both; they must be about different fragments."""
+        return Deletions(
+            self.kept + other.kept, self.emptied + other.emptied, self.rows + other.rows
+        )
+
+
+NO_DELETIONS = Deletions((), (), 0)
+
+
+def delete_addresses(table: Table, addresses: pa.Array | pa.ChunkedArray) -> Deletions:
+    """Mark the rows at these addresses of this version as deleted, for `stage_fragments`.
+
+    Every fragment must be dealt with in one call: its marks are one file.
+    """
+    kept, emptied = _drop_rows(table, addresses)
+    texts = tuple(json.dumps(fragment.to_json()) for fragment in kept)
+    return Deletions(texts, tuple(emptied), len(addresses))
+
+
+def stage_fragments(
+    table: Table,
+    fragments: Sequence[str],
+    *,
+    removed_addresses: pa.Array | pa.ChunkedArray | None = None,
+    deletions: Deletions = NO_DELETIONS,
+    replace_all: bool = False,
+    uuid: str,
+    properties: Mapping[str, str],
+) -> StagedTransaction | None:
+    """The same transaction from fragments written elsewhere by `write_fragments`.
+
+    `removed_addresses` are the row addresses of every row that is deleted or replaced, as
+    `lookup` gives them at this version; `deletions` are such rows marked already. With
+    `replace_all` the fragments become the whole table.
+    """
+    written = parse_fragments(fragments)
+    if replace_all:
+        return _stage_overwrite(table, written, uuid, properties)
+    if deletions.rows:
+        assert removed_addresses is None, "rows are either marked already or not"
+        return _stage_rows(table, written, None, uuid, properties, deletions)
+    if not written and (removed_addresses is None or not len(removed_addresses)):
+        return None
+    return _stage_rows(table, written, removed_addresses, uuid, properties)
+
+
+def stage_overwrite(
+    table: Table,
+    rows: Rows,
+    *,
+    schema: pa.Schema | None = None,
+    uuid: str,
+    properties: Mapping[str, str],
+) -> StagedTransaction:
+    """Replace every row; none at all is fine. Key mark and schema metadata stay.
+
+    Row ids start afresh and indices are gone. With `schema` the table also changes its columns.
+    """
+    if schema is None:
+        written = write_uncommitted(table, rows)
+        return _stage_overwrite(table, written, uuid, properties)
+    written = write_uncommitted(table, rows, mode="overwrite")
+    return _stage_overwrite(table, written, uuid, properties, schema)
+
+
+def stage_create(
+    location: TableLocation,
+    schema: pa.Schema,
+    rows: Rows | None = None,
+    *,
+    uuid: str,
+    properties: Mapping[str, str],
+) -> StagedTransaction:
+    """A new table, of which exactly one creator wins; the others get `AlreadyExists`."""
+    if is_table(location):
+        raise AlreadyExists(f"there is already a table at {location}")
+    written = [] if rows is None else write_uncommitted(location, rows)
+    return stage_first_version(location, schema, written, uuid=uuid, properties=properties)
+
+
+def stage_first_version(
+    location: TableLocation,
+    schema: pa.Schema,
+    written: list[FragmentMetadata],
+    *,
+    uuid: str,
+    properties: Mapping[str, str],
+) -> StagedTransaction:
+    """The creation of a table from fragments written for it."""
+    assert location.branch is None, "a branch is made from a table, not created"
+    return StagedTransaction(
+        location=location,
+        read_version=0,
+        uuid=uuid,
+        properties=dict(properties),
+        operation="Overwrite",
+        inserted=sum(fragment.physical_rows for fragment in written),
+        updated=0,
+        deleted=0,
+        native=Transaction(0, LanceOperation.Overwrite(schema, written), uuid, {**properties}),
+        base=None,
+    )
+
+
+def stage_operation(
+    table: Table,
+    operation: LanceOperation.BaseOperation,
+    *,
+    uuid: str,
+    properties: Mapping[str, str],
+    inserted: int = 0,
+    updated: int = 0,
+    deleted: int = 0,
+) -> StagedTransaction:
+    """Any operation on this version of the table, under an identity of the caller's choice."""
+    return StagedTransaction(
+        location=table.location,
+        read_version=table.version,
+        uuid=uuid,
+        properties=dict(properties),
+        operation=type(operation).__name__,
+        inserted=inserted,
+        updated=updated,
+        deleted=deleted,
+        native=Transaction(table.version, operation, uuid, {**properties}),
+        base=table,
+    )
+
+
+def make_strict_update(
+    table: Table,
+    *,
+    removed_ids: list[int],
+    updated: list[FragmentMetadata],
+    added: list[FragmentMetadata],
+    sentinel: FragmentMetadata,
+) -> LanceOperation.Update:
+    """An update that collides with every other one that names the same sentinel."""
+    if sentinel.id not in removed_ids and all(f.id != sentinel.id for f in updated):
+        updated = [*updated, sentinel]
+    return LanceOperation.Update(
+        removed_fragment_ids=removed_ids,
+        updated_fragments=updated,
+        new_fragments=added,
+        fields_modified=[],
+        update_mode="rewrite_rows",
+        # Every field counts as changed, else an index would claim to cover the added fragments.
+        fields_for_preserving_frag_bitmap=list(table.columns.all_ids),
+    )
+
+
+def _sort_replacing_first(
+    rows: pa.Table, keys: pa.Array, found: pa.Table, key: str
+) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The rows with those first that replace a row, and the row ids of what they replace."""
+    if not found.num_rows:
+        return rows, found.column(ROW_ID)
+    position = pc.index_in(keys, value_set=found.column(key).combine_chunks())
+    carried = found.column(ROW_ID).take(position.drop_null())
+    if 0 < len(carried) < len(keys):
+        is_known = pc.is_valid(position)
+        rows = pa.concat_tables([rows.filter(is_known), rows.filter(pc.invert(is_known))])
+    return rows, carried
+
+
+def _add_key_columns(
+    staged: StagedTransaction, added: pa.ChunkedArray, removed: pa.ChunkedArray
+) -> StagedTransaction:
+    if max(len(added), len(removed)) > MOST_KEYS:
+        return staged
+    return replace(staged, added_keys=added.combine_chunks(), removed_keys=removed.combine_chunks())
+
+
+def _stage_rows(
+    table: Table,
+    written: list[FragmentMetadata],
+    removed_addresses: pa.Array | pa.ChunkedArray | None,
+    uuid: str,
+    properties: Mapping[str, str],
+    deletions: Deletions = NO_DELETIONS,
+) -> StagedTransaction:
+    added = sum(fragment.physical_rows for fragment in written)
+    carried = count_carried_rows(written)
+    gone = deletions.rows if removed_addresses is None else len(removed_addresses)
+    assert carried <= gone, "a carried row id must belong to a row that is replaced"
+    sentinel = _find_sentinel(table)
+    operation: LanceOperation.BaseOperation
+    if sentinel is not None:
+        kept, emptied = _drop_rows(table, removed_addresses)
+        kept, emptied = kept + parse_fragments(deletions.kept), [*emptied, *deletions.emptied]
+        operation = make_strict_update(
+            table, removed_ids=emptied, updated=kept, added=written, sentinel=sentinel
+        )
+    else:
+        operation = LanceOperation.Overwrite(table.native.lance_schema, written)
+    return stage_operation(
+        table,
+        operation,
+        uuid=uuid,
+        properties=properties,
+        inserted=added - carried,
+        updated=carried,
+        deleted=gone - carried,
+    )
+
+
+def _find_sentinel(table: Table) -> FragmentMetadata | None:
+    """The fragment every writer of this version names; None where there is none.
+
+    A small one, because a commit that carries row ids looks through every fragment it names. The
+    newest mostly is; only if not, all of them are looked at for the smallest.
+    """
+    newest = table.newest_fragment()
+    if newest is None or newest.physical_rows <= _SMALL_FRAGMENT_ROWS:
+        return newest
+    every = (fragment.metadata for fragment in table.native.get_fragments())
+    return min(every, key=lambda one: (one.physical_rows, one.id))
+
+
+def _stage_overwrite(
+    table: Table,
+    written: list[FragmentMetadata],
+    uuid: str,
+    properties: Mapping[str, str],
+    schema: pa.Schema | None = None,
+) -> StagedTransaction:
+    new_schema = table.native.lance_schema if schema is None else schema
+    return stage_operation(
+        table,
+        LanceOperation.Overwrite(new_schema, written),
+        uuid=uuid,
+        properties=properties,
+        inserted=sum(fragment.physical_rows for fragment in written),
+        deleted=table.count_rows(),
+    )
+
+
+def _drop_rows(
+    table: Table, addresses: pa.Array | pa.ChunkedArray | None
+) -> tuple[list[FragmentMetadata], list[int]]:
+    """Fragments with the rows marked deleted, and the ids of those that have none left."""
+    if addresses is None or not len(addresses):
+        return [], []
+    raw = np.sort(np.asarray(addresses.to_numpy(zero_copy_only=False), dtype=np.uint64))
+    fragment_ids, starts = np.unique(raw >> np.uint64(_OFFSET_BITS), return_index=True)
+    kept, emptied = [], []
+    with (
+        translate_errors(f"staging deletions of {table!r}"),
+        report_native_write("write_deletions", table.location),
+    ):
+        for id, offsets in zip(
+            fragment_ids.tolist(), np.split(raw & _OFFSET_MASK, starts[1:]), strict=True
+        ):
+            fragment = table.native.get_fragment(id)
+            assert fragment is not None, f"no fragment {id} in {table!r}"
+            left = fragment.delete_rows(offsets.tolist())
+            if left is None:
+                emptied.append(id)
+            else:
+                kept.append(left)
+    require_complete_deletions(table.location, kept)
+    return kept, emptied
+
+
+def _read_whole_rows(table: Table, rows: pa.Table | None) -> pa.Table:
+    """The rows with the table's columns in the table's order; none may be missing."""
+    names = table.schema.names
+    if rows is None:
+        return table.schema.empty_table()
+    if rows.schema.names == names:
+        return rows
+    if set(rows.schema.names) != set(names):
+        raise BadRequest(
+            f"rows for {table.location} have the columns {sorted(rows.schema.names)}, "
+            f"not {sorted(names)}"
+        )
+    return rows.select(names)
+
+
+def _check_ids(rows: pa.Table, key: str, table_key: str) -> pa.Array:
+    """The keys of the rows, none null and none twice."""
+    keys = rows.column(key).combine_chunks()
+    if keys.null_count:
+        raise BadRequest(f"{table_key or 'a row'} has no {key}")
+    if len(keys) > 1 and pc.count_distinct(keys).as_py() != len(keys):
+        counts = pc.value_counts(keys)
+        repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+        raise KeyConflict(table_key, repeated.field("values")[0].as_py())
+    return keys
+
+
+def _list_deleted_ids(
+    table: Table,
+    ids: pa.Array | pa.ChunkedArray | None,
+    key: str,
+    kept: pa.Array,
+) -> pa.Array:
+    """The keys to delete, each once, none of which may be written as well."""
+    kind = table.schema.field(key).type
+    if ids is None:
+        return pa.array([], kind)
+    doomed = pc.unique(ids.cast(kind)).drop_null()
+    if isinstance(doomed, pa.ChunkedArray):
+        doomed = doomed.combine_chunks()
+    both = pc.is_in(doomed, value_set=kept)
+    if pc.any(both).as_py():
+        raise BadRequest(f"id {doomed.filter(both)[0].as_py()!r} is both written and deleted")
+    return doomed

@@ -1,0 +1,478 @@
+"""A table pinned at one version, and the ways to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.dataset import ColumnOrdering
+
+from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
+from omnigraph.identity import ID_COLUMN
+from omnigraph.storage.objects.object_errors import Translating
+from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.base_paths import open_at_home
+from omnigraph.storage.tables.directory import RowDirectory
+from omnigraph.storage.tables.lance_errors import (
+    find_translation,
+    is_not_found,
+    translate,
+    translate_errors,
+)
+from omnigraph.storage.tables.lance_session import open_shared_session
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.quoting import build_in_list, can_be_listed
+from omnigraph.storage.tables.schemas import Columns, read_columns
+
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+CREATED_AT = "_row_created_at_version"
+UPDATED_AT = "_row_last_updated_at_version"
+
+KEYS_PER_LIST = 5_000
+"""Longer lists cost more to plan than the index saves."""
+_ROWS_PER_TAKE = 100_000
+_ROWS_PER_SLAB = 1 << 20
+_ROWS_PER_KEY = 8
+"""So many rows to a key are worth a table of hashes of the keys."""
+_LIST_SHARE = 0.01
+"""Above this share of the rows, one scan of the key column beats the index."""
+_FEW_KEYS = 10
+"""So few are listed however small the table is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOrder:
+    """One column to sort a scan by."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One piece of a table: its rows share files, a deletion list and index coverage."""
+
+    id: int
+    physical_rows: int
+    deleted_rows: int
+    size_bytes: int | None
+    is_inherited: bool
+    """Its files belong to the parent of this branch."""
+
+    @property
+    def rows(self) -> int:
+        return self.physical_rows - self.deleted_rows
+
+
+class Table:
+    """One version of one table, read only. Safe to share between threads, and to pickle.
+
+    Rows carry a stable row id. The same id on two branches means two different rows.
+    """
+
+    __slots__ = ("_columns", "_newest_fragment", "directory", "location", "native", "version")
+
+    def __init__(
+        self, location: TableLocation, native: lance.LanceDataset, columns: Columns | None = None
+    ) -> None:
+        self.location = location
+        self.native = native
+        """The handle of the substrate, for this package only."""
+        self.version = int(native.version)
+        self._columns = columns
+        self._newest_fragment: lance.FragmentMetadata | None = None
+        self.directory: RowDirectory | None = None
+        """Knows where rows of small fragments are, for tables that are written here."""
+
+    def __repr__(self) -> str:
+        return f"Table({self.location.native_uri!r}, version={self.version})"
+
+    def __reduce__(self) -> tuple[object, tuple[TableLocation, int]]:
+        return open_table, (self.location, self.version)
+
+    @property
+    def columns(self) -> Columns:
+        if self._columns is None:
+            with self._translate_read_errors("reading the schema"):
+                self._columns = read_columns(self.native)
+        return self._columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.columns.schema
+
+    @property
+    def schema_metadata(self) -> Mapping[str, str]:
+        with self._translate_read_errors("reading the schema"):
+            return dict(self.native.schema_metadata)
+
+    def is_there(self) -> bool:
+        """Whether the version this handle shows still exists."""
+        return probes.is_version(self.location, self.version)
+
+    def newest_version(self) -> int:
+        """The newest version there is now, on this table's branch."""
+        if probes.is_known_newest(self.location, self.version):
+            return self.version
+        with translate_errors(f"looking for the newest version of {self.location}"):
+            return int(self.native.latest_version)
+
+    def count_rows(self, filter: str | pc.Expression | None = None) -> int:
+        with self._translate_read_errors("counting rows"):
+            return int(self.native.count_rows(filter=filter))
+
+    def fragments(self) -> tuple[Fragment, ...]:
+        """What the table is made of, from metadata alone."""
+        with self._translate_read_errors("listing fragments"):
+            return tuple(_describe_fragment(f.metadata) for f in self.native.get_fragments())
+
+    def fragment_sizes(self) -> Mapping[int, int]:
+        """How many rows each fragment was written with, by its number."""
+        return {fragment.id: fragment.physical_rows for fragment in self.fragments()}
+
+    def fragment_ids(self) -> Collection[int]:
+        """The numbers of its fragments, which are given in the order they come."""
+        with self._translate_read_errors("listing fragments"):
+            return self.native._ds.fragment_ids()
+
+    def newest_fragment(self) -> lance.FragmentMetadata | None:
+        """The fragment that was added last; None in a table without rows."""
+        if self._newest_fragment is None:
+            with self._translate_read_errors("listing fragments"):
+                # Listing all fragments would make an object of each.
+                ids = self.fragment_ids()
+                fragment = self.native.get_fragment(max(ids)) if len(ids) else None
+                self._newest_fragment = None if fragment is None else fragment.metadata
+        return self._newest_fragment
+
+    def made_at_ns(self) -> int:
+        """When this version was made, as it says itself, in nanoseconds since 1970.
+
+        Where another table was put in the place of this one, its version of this number has
+        another time.
+        """
+        with self._translate_read_errors("reading the version"):
+            # The public form of it is in whatever time zone the machine has.
+            return cast("int", self.native._ds.current_version()["timestamp"])
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        limit: int | None = None,
+        offset: int | None = None,
+        order_by: Sequence[ScanOrder] = (),
+        batch_size: int | None = None,
+        fragments: Sequence[int] | None = None,
+        blob_bytes: bool = False,
+        use_index: bool = True,
+    ) -> pa.Table:
+        """The rows that pass `filter`, in memory.
+
+        A filter is text; write names and values with `quoting`. An expression works only where
+        every column of the table has a type that can be handed over. Blob columns come as
+        descriptors unless `blob_bytes` is set.
+        """
+        # Sorting by a column that is not asked for fails unless the row id is.
+        needs_row_id = columns is not None and any(o.column not in columns for o in order_by)
+        with self._translate_read_errors("scanning"):
+            found = self._make_scanner(
+                columns,
+                filter,
+                with_row_id=with_row_id or needs_row_id,
+                with_row_address=with_row_address,
+                limit=limit,
+                offset=offset,
+                order_by=order_by,
+                batch_size=batch_size,
+                fragments=fragments,
+                blob_bytes=blob_bytes,
+                use_index=use_index,
+            ).to_table()
+        if needs_row_id and not with_row_id and ROW_ID not in (columns or ()):
+            return found.drop_columns([ROW_ID])
+        return found
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_size: int | None = None,
+        fragments: Sequence[int] | None = None,
+        blob_bytes: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that pass `filter`, a batch at a time, in the order they are stored."""
+        with self._translate_read_errors("scanning"):
+            yield from self._make_scanner(
+                columns,
+                filter,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                batch_size=batch_size,
+                fragments=fragments,
+                blob_bytes=blob_bytes,
+            ).to_batches()
+
+    def take_row_ids(
+        self,
+        row_ids: pa.Array | pa.ChunkedArray | Sequence[int],
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The rows with these row ids, in that order; ids that are gone are left out.
+
+        List `_rowid` among the columns to know which ones were found.
+        """
+        ids = row_ids.combine_chunks() if isinstance(row_ids, pa.ChunkedArray) else row_ids
+        with self._translate_read_errors("taking rows"):
+            return self.native._take_rows(
+                ids, list(self.schema.names if columns is None else columns)
+            )
+
+    def take_ranks(self, fragment: int, ranks: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Rows of one fragment by their position among the rows it still has, in that order.
+
+        Positions must rise.
+        """
+        (native,) = self._list_native_fragments([fragment])
+        with self._translate_read_errors("taking rows"):
+            return native.take(list(ranks), columns=list(columns))
+
+    def lookup(
+        self,
+        column: str,
+        keys: pa.Array | pa.ChunkedArray,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The rows whose `column` is one of `keys`, in no particular order.
+
+        Few keys go through the index, many through one scan of the column. Null keys match
+        nothing. For row id and address list `_rowid` and `_rowaddr` among the columns.
+        """
+        kind = self.schema.field(column).type
+        wanted = _drop_duplicates(keys, kind)
+        names = list(self.schema.names if columns is None else columns)
+        if self.directory is not None and column == ID_COLUMN:
+            found = self.directory.find(self, wanted, names)
+            if found is not None:
+                return found
+        most = max(_FEW_KEYS, int(self.count_rows() * _LIST_SHARE))
+        if not can_be_listed(kind) or len(wanted) > most:
+            return self._find_by_scan(column, wanted, names)
+        lists = [
+            wanted.slice(start, KEYS_PER_LIST)
+            for start in range(0, max(len(wanted), 1), KEYS_PER_LIST)
+        ]
+        return pa.concat_tables([self.scan(names, build_in_list(column, part)) for part in lists])
+
+    def _find_by_scan(self, column: str, keys: pa.Array, names: list[str]) -> pa.Table:
+        """Find the rows by their key column alone, then fetch the other columns of those."""
+        read = [column, ROW_ID, ROW_ADDRESS]
+        slabs = _split_slabs(self.batches(read), at_least=_ROWS_PER_KEY * len(keys))
+        hits = [_add_key_columns(slab, column, keys) for slab in slabs]
+        if not hits:
+            return self.scan(names, limit=0)
+        found = pa.concat_tables(hits)
+        if set(names) <= set(read):
+            return found.select(names)
+        parts = [
+            self.take_row_ids(found.column(ROW_ID).slice(start, _ROWS_PER_TAKE), names)
+            for start in range(0, max(found.num_rows, 1), _ROWS_PER_TAKE)
+        ]
+        return pa.concat_tables(parts)
+
+    def _make_scanner(
+        self,
+        columns: Sequence[str] | None,
+        filter: str | pc.Expression | None,
+        *,
+        with_row_id: bool,
+        with_row_address: bool,
+        limit: int | None = None,
+        offset: int | None = None,
+        order_by: Sequence[ScanOrder] = (),
+        batch_size: int | None = None,
+        fragments: Sequence[int] | None = None,
+        blob_bytes: bool = False,
+        use_index: bool = True,
+    ) -> lance.LanceScanner:
+        orderings: list[ColumnOrdering | str] = [
+            ColumnOrdering(o.column, ascending=not o.descending, nulls_first=o.nulls_first)
+            for o in order_by
+        ]
+        return self.native.scanner(
+            columns=None if columns is None else list(columns),
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            limit=limit,
+            offset=offset,
+            order_by=orderings or None,
+            batch_size=batch_size,
+            fragments=None if fragments is None else self._list_native_fragments(fragments),
+            blob_handling="all_binary" if blob_bytes else None,
+            use_scalar_index=None if use_index else False,
+            scan_in_order=True,
+        )
+
+    def _list_native_fragments(self, ids: Sequence[int]) -> list[lance.LanceFragment]:
+        found = [self.native.get_fragment(id) for id in ids]
+        assert all(f is not None for f in found), f"no such fragment among {ids} in {self!r}"
+        return [f for f in found if f is not None]
+
+    def _translate_read_errors(self, doing: str) -> _ReadErrors:
+        return _ReadErrors(self, doing)
+
+    def is_reclaimed(self, failure: BaseException) -> bool:
+        """Whether this version was cleaned away; one that a branch starts at loses its files only.
+
+        A file that the newest version misses is a loss, and no cleanup explains it.
+        """
+        if not isinstance(failure, StorageFailure) or failure.kind is not StorageKind.PERMANENT:
+            return False
+        if not probes.is_version(self.location, self.version):
+            return True
+        return is_not_found(failure) and self.version < self.newest_version()
+
+
+class _ReadErrors(Translating):
+    """Translates errors; a file that is gone may mean that the whole version is."""
+
+    __slots__ = ("_doing", "_table")
+
+    def __init__(self, table: Table, doing: str) -> None:
+        self._table, self._doing = table, doing
+
+    def translation(self, error: BaseException) -> BaseException | None:
+        table = self._table
+        failure = find_translation(error, f"{self._doing} of {table!r}")
+        if not table.is_reclaimed(failure or error):
+            return failure
+        reclaimed = HistoricalVersionReclaimed(table.version, table.location.native_uri)
+        reclaimed.__cause__ = failure
+        return reclaimed
+
+
+def _drop_duplicates(keys: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """The keys as the column has them, each once and none of them null."""
+    if len(keys) == 1 and keys.type == kind and not keys.null_count:
+        # What a small write asks for; each step below would cost more than finding it.
+        return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    return pc.unique(keys.cast(kind)).drop_null()
+
+
+def _add_key_columns(rows: pa.Table, column: str, keys: pa.Array) -> pa.Table:
+    """The rows whose `column` is one of `keys`."""
+    if not pa.types.is_string(keys.type):
+        return rows.filter(pc.is_in(rows.column(column), value_set=keys))
+    # The same by another table of hashes, which for texts is five times as fast.
+    return rows.join(pa.table({column: keys}), column, join_type="left semi", use_threads=False)
+
+
+def _split_slabs(batches: Iterator[pa.RecordBatch], *, at_least: int) -> Iterator[pa.Table]:
+    """The batches in tables of a million rows, or up to four if so many are asked for.
+
+    Looking for keys builds a hash table of them for every call, which must not be every batch.
+    """
+    wanted = max(_ROWS_PER_SLAB, min(at_least, 4 * _ROWS_PER_SLAB))
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= wanted:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def open_table(location: TableLocation, version: int) -> Table:
+    """The table at exactly this version. Costs no listing of the store."""
+    try:
+        native = lance.dataset(
+            location.native_uri,
+            version=version,
+            storage_options=location.native_options,
+            session=open_shared_session(location),
+        )
+    except Exception as error:
+        raise _explain_open_failure(location, version, error) from error
+    return Table(location, open_at_home(location, native))
+
+
+def open_newest(location: TableLocation) -> Table:
+    """The table at its newest version: one listing of the store."""
+    try:
+        native = lance.dataset(
+            location.native_uri,
+            storage_options=location.native_options,
+            session=open_shared_session(location),
+        )
+    except Exception as error:
+        if not probes.has_versions(location):
+            raise _raise_no_table(location) from error
+        raise translate(error, f"opening {location}") from error
+    return Table(location, open_at_home(location, native))
+
+
+def find_latest_version(location: TableLocation) -> int:
+    return open_newest(location).version
+
+
+def is_table(location: TableLocation) -> bool:
+    """Whether there is a table, or the branch of it that the location names."""
+    if location.branch is not None and not probes.is_lance_branch(location, location.branch):
+        return False
+    return probes.has_versions(location)
+
+
+def _explain_open_failure(location: TableLocation, version: int, error: Exception) -> OmniError:
+    """What is missing, found out by looking: the table, the version, or neither."""
+    if probes.is_version(location, version):
+        return translate(error, f"opening version {version} of {location}")
+    if not probes.has_versions(location):
+        return _raise_no_table(location)
+    newest = open_newest(location)
+    if version > newest.version or version < _find_first_version(newest):
+        return StorageFailure(
+            StorageKind.NOT_FOUND,
+            f"{location} never had a version {version}; its newest is {newest.version}",
+        )
+    return HistoricalVersionReclaimed(version, location.native_uri)
+
+
+def _find_first_version(table: Table) -> int:
+    """The number a table starts at: 1, or on a branch the version it was made from."""
+    branch = table.location.branch
+    if branch is None:
+        return 1
+    with translate_errors(f"reading the branches of {table.location.uri}"):
+        record = table.native.branches.list().get(branch)
+    return int(record["parent_version"]) if record else 1
+
+
+def _raise_no_table(location: TableLocation) -> StorageFailure:
+    return StorageFailure(StorageKind.NOT_FOUND, f"there is no table at {location}")
+
+
+def _describe_fragment(metadata: lance.FragmentMetadata) -> Fragment:
+    sizes = [file.file_size_bytes for file in metadata.files]
+    return Fragment(
+        id=metadata.id,
+        physical_rows=metadata.physical_rows,
+        deleted_rows=metadata.num_deletions,
+        size_bytes=None if any(size is None for size in sizes) else sum(s or 0 for s in sizes),
+        is_inherited=any(file.base_id is not None for file in metadata.files),
+    )

@@ -1,0 +1,23 @@
+"""Where crash tests break graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from store_places import Place
+
+FOLDER, BUCKET = "folder", "bucket"
+GROUNDS = pytest.mark.parametrize(
+    "ground", [FOLDER, pytest.param(BUCKET, marks=pytest.mark.object_store)], indirect=True
+)
+"""On a test that is to run in a folder and, if asked for, in a bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A graph to copy, and where to put the copies."""
+
+    template: Place
+    folder: Place

@@ -1,0 +1,84 @@
+"""Does jobs, each in a child that is killed, and says what became of it.
+
+Importing takes far longer than a job, so the next child is always started ahead. It is forked
+from a process that has imported what is slow and harmless, and never Lance, whose threads a fork
+would lose; the child imports the rest while it waits. One line of JSON in, one out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from contextlib import suppress
+from importlib import import_module
+from socket import SHUT_WR, recv_fds, socket, socketpair
+from typing import Any
+
+from crash.tracer import supervise
+
+for slow in ("pyarrow.compute", "pyarrow.dataset", "omnigraph.plan.compile"):
+    import_module(slow)
+assert not {"lance", "polars"} & sys.modules.keys(), "these start threads of their own"
+
+
+class Child:
+    """A process that has imported everything, or is about to, and waits for its job."""
+
+    def __init__(self) -> None:
+        self._channel, theirs = socketpair()
+        self._job: dict[str, Any] = {}
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._channel.close()
+            _wait_and_work(theirs)
+        theirs.close()
+
+    def start(self, job: bytes) -> None:
+        self._job = json.loads(job or b"{}")
+        with suppress(BrokenPipeError):  # it could not even import; `end` tells why
+            self._channel.sendall(job)
+            self._channel.shutdown(SHUT_WR)
+
+    def end(self) -> bytes:
+        """How it ended: the signal that killed it, and what it said before."""
+        files = []
+        if self._job["by_file"]:
+            _, (listener, *_), *_ = recv_fds(self._channel, len(b"listener"), 1)
+            files = supervise(listener, self._job["place"], self._job["after"])
+            os.close(listener)
+        said = b"".join(iter(lambda: self._channel.recv(65536), b""))
+        self._channel.close()
+        _, status = os.waitpid(self._pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        return json.dumps({"code": code, "said": said.decode(), "files": files}).encode()
+
+
+def _wait_and_work(channel: socket) -> None:
+    os.close(0)
+    try:
+        from crash.single_operation import do
+
+        line = b"".join(iter(lambda: channel.recv(65536), b""))
+        if line:
+            do(json.loads(line), channel)
+    except BaseException:  # noqa: BLE001 - whatever it was, the test wants to know
+        channel.sendall(traceback.format_exc().encode())
+        os._exit(1)
+    os._exit(0)
+
+
+def main() -> None:
+    waiting = Child()
+    for line in sys.stdin.buffer:
+        working, waiting = waiting, None
+        working.start(line)
+        waiting = Child()
+        sys.stdout.buffer.write(working.end() + b"\n")
+        sys.stdout.buffer.flush()
+    waiting.start(b"")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""One text that says where to read: branch, tag, commit, version, time or snapshot."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from graph.music_graph import contents, refusal, run
+from omnigraph.errors import BadRequest, CommitNotFound, NotFoundError
+
+
+def add(graph, slug, branch="main"):
+    return run(graph, f'insert Artist {{slug: "{slug}", name: "N"}}', branch=branch).commit
+
+
+def at_time(commit) -> str:
+    moment = datetime.datetime.fromtimestamp(commit.created_at / 1e6, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@pytest.fixture
+def story(music):
+    """Three commits on main, each with what the graph held then, and a branch with one more."""
+    held = {}
+    for slug in ("a1", "a2", "a3"):
+        commit = add(music, slug)
+        held[commit] = contents(music)
+    music.create_branch("dev")
+    commit = add(music, "d1", "dev")
+    held[commit] = contents(music, branch="dev")
+    return held
+
+
+def test_every_spelling_of_a_commit_leads_to_it(music, story):
+    for commit, expected in story.items():
+        for place in (
+            commit.commit_id,
+            f" {commit.commit_id} ",
+            f"commit:{commit.commit_id}",
+            f"snapshot:{commit.commit_id}",
+            f"manifest:{commit.branch}:v{commit.manifest_version}",
+            f"snapshot:manifest:{commit.branch}:v{commit.manifest_version}",
+        ):
+            assert list(music.at(place).export()) == expected, place
+        for place in (
+            str(commit.manifest_version),
+            f"version:{commit.manifest_version}",
+            at_time(commit),
+            f"time:{at_time(commit)}",
+        ):
+            view = music.at(place, branch=commit.branch)
+            assert list(view.export()) == expected, place
+            assert list(music.branch(commit.branch).at(place).export()) == expected
+
+
+def test_the_beginning_of_an_id_is_enough_where_it_fits_one_commit(music, story):
+    commits = [c.commit_id for c in music.commits("dev")]
+    for commit, expected in story.items():
+        shortest = next(
+            n
+            for n in range(6, 27)
+            if sum(one.startswith(commit.commit_id[:n]) for one in commits) == 1
+        )
+        for place in (commit.commit_id[:shortest], commit.commit_id[:shortest].lower()):
+            assert list(music.at(place).export()) == expected, place
+
+
+def test_a_beginning_of_several_ids_is_refused(music, story):
+    first = next(iter(story)).commit_id
+    with refusal(BadRequest, "commits, such as"):
+        music.at(first[:6])
+
+
+def test_a_branch_is_read_as_it_is_now(music, story):
+    assert list(music.at("dev").export()) == contents(music, branch="dev")
+    assert list(music.at("branch:dev").export()) == contents(music, branch="dev")
+    assert list(music.at("main").export()) == contents(music)
+
+
+def test_a_time_between_two_commits_shows_the_earlier_one(music, story):
+    commits = list(story)
+    day = datetime.datetime.fromtimestamp(commits[0].created_at / 1e6, datetime.UTC).date()
+    later = (day + datetime.timedelta(days=2)).isoformat()
+    assert list(music.at(later).export()) == contents(music)
+    with refusal(BadRequest, "no commit as early as 2001-01-01"):
+        music.at("2001-01-01")
+
+
+def test_an_ambiguous_name_is_refused_and_says_how_to_write_it(music):
+    music.create_branch("2026-11-16")
+    with refusal(BadRequest, "is a branch and a time; write branch:2026-11-16 or time:2026-11-16"):
+        music.at("2026-11-16")
+    assert music.at("branch:2026-11-16").info().graph_branch == "2026-11-16"
+    music.create_branch("same")
+    music.tag("same")
+    with refusal(BadRequest, "write branch:same or tag:same"):
+        music.at("same")
+    music.create_branch("2")
+    with refusal(BadRequest, "write branch:2 or version:2"):
+        music.at("2")
+    assert music.at("version:2").info().graph_manifest_version == 2
+
+
+@pytest.mark.parametrize("place", ["nowhere", "", "no/such", "branch", "999999999999999999999"])
+def test_a_name_of_nothing_is_not_found(music, place):
+    with refusal(NotFoundError, f"'{place}'"):
+        music.at(place)
+
+
+def test_explicit_names_of_nothing(music):
+    with refusal(CommitNotFound, "ZZZZZZ"):
+        music.at("commit:ZZZZZZ")
+    with refusal(BadRequest, "is not a version"):
+        music.at("version:two")
+    with refusal(BadRequest, "is not a time"):
+        music.at("time:yesterday")
+    with refusal(BadRequest, "up to 2, not 3"):
+        music.at("3")
+    with refusal(BadRequest, "give one of"):
+        music.at("main", version=1)
+
+
+def test_a_query_says_which_snapshot_a_place_was(music, story):
+    commit = next(iter(story))
+    music.tag("v1", commit.commit_id)
+    count = "query q() { match { $a: Artist } return { count($a) as n } }"
+    assert music.at("v1").query(count).wire()["target"] == {
+        "branch": None,
+        "snapshot": commit.commit_id,
+    }
+    assert music.at("dev").query(count).wire()["target"] == {"branch": "dev", "snapshot": None}

@@ -1,0 +1,82 @@
+"""A writer that falls asleep at one of its durable writes, as if stopped by an operator.
+
+Run as `python sleeper.py PLACE JOB MOMENT PATH`, where MOMENT is such as `after compact` and PATH a
+pattern. Prints "done", or the code of the error. What the writer takes for the time is shifted by
+the seconds in a file beside the graph.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pyarrow as pa
+
+from omnigraph.errors import OmniError
+from omnigraph.graph.graph import Graph
+from omnigraph.settings import Settings
+from omnigraph.storage.objects.write_observer import install_observer
+from omnigraph.storage.root import GraphRoot, read_clock_us
+
+
+def shift_of(place: Path) -> Path:
+    return place.with_suffix(".shift")
+
+
+def opened(place: Path, settings: Settings | None = None) -> Graph:
+    """The graph, living in shifted time."""
+    shift = shift_of(place)
+
+    def now_us() -> int:
+        seconds = int(shift.read_text()) if shift.exists() else 0
+        return read_clock_us() + seconds * 1_000_000
+
+    return Graph(replace(GraphRoot.at(str(place), settings), now_us=now_us))
+
+
+class Asleep:
+    """Stops the process at the first write of this kind at such a place."""
+
+    def __init__(self, moment: str, path: str) -> None:
+        self._moment, self._path = moment, path
+        self._has_slept = False
+
+    def before(self, action: str, path: str) -> None:
+        self._reached(f"before {action}", path)
+
+    def after(self, action: str, path: str) -> None:
+        self._reached(f"after {action}", path)
+
+    def _reached(self, moment: str, path: str) -> None:
+        if moment == self._moment and fnmatch(path, self._path) and not self._has_slept:
+            self._has_slept = True
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def load(graph: Graph, branch: str = "main") -> None:
+    rows = pa.table({"slug": [f"s{n}" for n in range(50)], "name": ["sleepy"] * 50})
+    graph.load(rows, "append", branch=branch, type="Reader")
+
+
+JOBS: dict[str, Callable[[Graph], object]] = {
+    "load": load,
+    "load a branch": lambda graph: load(graph, "dev"),
+    "optimize": lambda graph: graph.optimize(),
+    "mutate": lambda graph: graph.mutate(
+        'query q() { insert Reader {slug: "s", name: "S"} insert Reads {from: "s", to: "a"} }'
+    ),
+}
+
+if __name__ == "__main__":
+    place, job, moment, path = sys.argv[1:]
+    install_observer(Asleep(moment, path))
+    try:
+        JOBS[job](opened(Path(place)))
+        print("done")
+    except OmniError as error:
+        print(error.code, error.message)

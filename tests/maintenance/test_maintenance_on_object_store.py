@@ -1,0 +1,150 @@
+"""Looking after a graph in a bucket, where writers are kept apart by a lease."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from crash.windows import parked
+from maintenance.library_graph import (
+    BOOK,
+    READER,
+    SCHEMA,
+    book,
+    by_key,
+    entry,
+    fragments,
+    reader,
+    rows_of,
+    run,
+    table,
+    unindexed,
+    write_a_little,
+)
+from omnigraph.errors import ConflictError, HistoricalVersionReclaimed, StorageFailure
+from omnigraph.graph.graph import Graph
+from omnigraph.storage.root import GraphRoot, read_clock_us
+from omnigraph.storage.tables.fragments import write_uncommitted
+from omnigraph.storage.tables.remove_versions import list_versions
+from omnigraph.storage.write_notes import list_notes
+from s3_server import running_s3_server
+
+pytestmark = pytest.mark.object_store
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running_s3_server() as running:
+        yield running
+
+
+@pytest.fixture
+def graph(server):
+    graph = omnigraph.init(server.new_root(), SCHEMA, settings=server.settings)
+    graph.load([book("a", cover="base64:aGk="), book("b"), reader("ann")], "append")
+    return graph
+
+
+def later(graph, server, minutes):
+    """The same graph, opened after a while."""
+    settings = replace(server.settings, cleanup_grace_s=0)
+    root = replace(
+        GraphRoot.at(graph.uri, settings), now_us=lambda: read_clock_us() + minutes * 60_000_000
+    )
+    return Graph(root)
+
+
+def versions(graph, key):
+    one = entry(graph, key)
+    return list_versions(graph._open.views.root.location(one.path, one.owner_branch))
+
+
+def test_a_graph_in_a_bucket_is_optimized_cleaned_and_verified(graph, server):
+    graph.create_branch("dev")
+    write_a_little(graph)
+    write_a_little(graph, branch="dev", mark="d")
+    before, dev = rows_of(graph), rows_of(graph, "dev")
+    done = by_key(graph.optimize().tables)
+    assert done[BOOK].fragments_removed == 5
+    assert fragments(graph, BOOK) == [6]
+    assert not any(unindexed(graph, BOOK).values())
+    graph.optimize(branch="dev")
+    old = graph.commits()[3].commit_id
+    late = later(graph, server, 10)
+    removed = by_key(late.cleanup(keep=1, confirm=True).tables)
+    assert removed[BOOK].old_versions_removed > 0
+    assert removed["__manifest"].old_versions_removed > 0
+    assert (rows_of(late), rows_of(late, "dev")) == (before, dev)
+    with pytest.raises(HistoricalVersionReclaimed):
+        late.at(commit=old)
+    assert late.verify(deep=True).findings == ()
+    run(late, 'update Book set {year: 3} where slug = "a"')
+
+
+def test_what_a_sleeper_may_still_act_on_stays(graph):
+    write_a_little(graph)
+    before = versions(graph, READER)
+    graph.cleanup(keep=1, confirm=True)
+    assert versions(graph, READER) == before
+
+
+def test_leftovers_in_a_bucket_go(graph, server):
+    graph.create_branch("dev")
+    write_a_little(graph, branch="dev")
+    fork = entry(graph, BOOK, "dev")
+    graph.delete_branch("dev")
+    opened = table(graph, READER)
+    stray = write_uncommitted(opened, opened.scan().slice(0, 1))[0].files[0].path
+    first = later(graph, server, 10).cleanup(keep=1, confirm=True)
+    assert f"{fork.path}/tree/{fork.owner_branch}" in first.reclaimed
+    second = later(graph, server, 20).cleanup(keep=1, confirm=True)
+    assert f"{entry(graph, READER).path}/data/{stray}" in second.reclaimed
+    assert later(graph, server, 30).verify(deep=True).findings == ()
+
+
+def loading(graph, server):
+    """A bulk load that is parked when it has written rows."""
+    slugs = [f"bulk{number}" for number in range(20)]
+    rows = pa.table({"slug": slugs, "name": slugs})
+
+    def work():
+        loader = omnigraph.open(graph.uri, settings=server.settings)
+        return lambda: loader.load(rows, "append", type="Reader")
+
+    return parked("after", "write_fragments", "*/nodes/*", work)
+
+
+def note_of(graph):
+    (note,) = list_notes(graph._open.views.root.store)
+    return note
+
+
+def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, server, monkeypatch):
+    monkeypatch.setattr("omnigraph.storage.write_notes.BEAT_S", 0.05)
+    with loading(graph, server) as load:
+        for minutes in (10, 20, 30):
+            before = note_of(graph)
+            later(graph, server, minutes).cleanup(keep=1, confirm=True)
+            while note_of(graph) == before:
+                time.sleep(0.05)
+        load.finish()
+    assert len(rows_of(graph)) == 3 + 20
+    assert list_notes(graph._open.views.root.store) == []
+    assert graph.verify(deep=True).findings == ()
+
+
+def test_a_load_that_seemed_dead_is_refused(graph, server):
+    before = rows_of(graph)
+    with loading(graph, server) as load:
+        for minutes in (10, 20, 30):
+            later(graph, server, minutes).cleanup(keep=1, confirm=True)
+        assert list_notes(graph._open.views.root.store) == []
+        # Which of them is told depends on what the load was about to do with its files.
+        with pytest.raises((ConflictError, StorageFailure)):
+            load.finish()
+    assert rows_of(graph) == before
+    assert graph.verify(deep=True).findings == ()

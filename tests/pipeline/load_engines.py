@@ -1,0 +1,91 @@
+"""The same load through each engine, and how it ended."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import omnigraph
+from omnigraph.errors import (
+    ConstraintViolated,
+    KeyConflict,
+    OmniError,
+    RowsRejected,
+)
+from omnigraph.execution.load_input import LoadMode
+from omnigraph.execution.load_options import LoadOptions
+from omnigraph.graph import bulk_loading
+from omnigraph.graph.loading import LoadRequest, RunsOn
+from omnigraph.storage.tables.location import is_flat_name
+from pipeline.random_loads import normal
+
+ENGINES = ("small", "inline", "spark")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Either what the graph holds and what was counted, or what was wrong and where."""
+
+    contents: tuple[str, ...]
+    counts: object = None
+    error: object = None
+
+
+def load(graph, data, mode: str, engine: str, **options):
+    """A load; `small` is the path for input in one piece, the others are the pipeline."""
+    match engine:
+        case "small":
+            return graph.load(data, mode, **options)
+        case "spark":
+            return graph.load(data, mode, engine="spark", **options)
+        case "inline":
+            branch, base = options.pop("branch", "main"), options.pop("base", None)
+            head = options.pop("expected_head", None)
+            runs_on = RunsOn(spark_conf=options.pop("spark_conf", {}))
+            request = LoadRequest(
+                options=LoadOptions(mode=LoadMode(mode), **options),
+                branch=branch,
+                base=base,
+                expected_head=head,
+            )
+            return bulk_loading.bulk_load(graph._open.writer, data, request, runs_on)
+
+
+def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: str) -> Ended:
+    """What a load into a copy of a graph leads to."""
+    shutil.copytree(template, place)
+    graph = omnigraph.open(place)
+    before = len(graph.commits())
+    counts, error = None, None
+    try:
+        result = load(graph, data, mode, engine)
+        counts = (dict(result.nodes), dict(result.edges))
+    except OmniError as raised:
+        error = described(raised)
+    graph = omnigraph.open(place)
+    assert graph.recovery_pending() == []
+    assert len(graph.commits()) == before + (error is None)
+    contents = tuple(normal(graph.export()))
+    assert not list((place / "__staging").glob("*/*")), "staged rows are left behind"
+    shutil.rmtree(place)
+    return Ended(contents, counts, error)
+
+
+def described(error: OmniError) -> tuple:
+    """An error with everything it says about places."""
+    match error:
+        case RowsRejected():
+            return "rows", error.total, error.problems
+        case ConstraintViolated():
+            return "rules", error.total, tuple(map(_without_minted, error.violations))
+        case KeyConflict():
+            return "key", error.table_key, error.id, error.line
+        case _:
+            return type(error).__name__, str(error)
+
+
+def _without_minted(violation):
+    """The violation without an id that was made by the load, and differs with every load."""
+    is_minted = violation.id is not None and is_flat_name(violation.id)
+    return replace(violation, id=None) if is_minted else violation

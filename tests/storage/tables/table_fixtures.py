@@ -1,0 +1,76 @@
+"""Small tables to test with, and short ways to change them."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pyarrow as pa
+
+from omnigraph.identity import UlidSource
+from omnigraph.storage.tables.commit import CommittedVersion, commit_exact
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.schemas import mark_primary_key
+from omnigraph.storage.tables.stage_table import stage_changes, stage_create
+from omnigraph.storage.tables.table import CREATED_AT, ROW_ID, UPDATED_AT, Table
+
+SCHEMA = mark_primary_key(
+    pa.schema(
+        [
+            pa.field("id", pa.string()),
+            pa.field("value", pa.int64(), metadata={"property": "7"}),
+        ],
+        metadata={"stamp": "1"},
+    ),
+    "id",
+)
+PROPERTIES = {"operation": "test"}
+
+ulids = UlidSource()
+
+
+def mint() -> str:
+    return str(uuid4())
+
+
+def identity() -> dict:
+    """The arguments every staging function wants: who is asking."""
+    return {"uuid": mint(), "properties": PROPERTIES}
+
+
+def rows(values: dict[str, int | None]) -> pa.Table:
+    return pa.table({"id": list(values), "value": list(values.values())}, schema=SCHEMA)
+
+
+def create(
+    location: TableLocation, values: dict[str, int | None] | None = None, schema: pa.Schema = SCHEMA
+) -> Table:
+    """A table with one row per entry, or an empty one."""
+    first = rows(values) if values else None
+    return commit_exact(stage_create(location, schema, first, **identity())).table
+
+
+def change(
+    table: Table, upserts: dict[str, int | None] | None = None, deletes: tuple[str, ...] = ()
+) -> Table:
+    """The table after one commit."""
+    doomed = pa.array(deletes, pa.string())
+    return commit(stage_changes(table, rows(upserts or {}), doomed, **identity())).table
+
+
+def commit(staged) -> CommittedVersion:
+    assert staged is not None
+    return commit_exact(staged)
+
+
+def content(table: Table) -> dict[str, int | None]:
+    found = table.scan(["id", "value"]).to_pydict()
+    assert len(set(found["id"])) == len(found["id"]), "an id twice"
+    return dict(zip(found["id"], found["value"], strict=True))
+
+
+def row_facts(table: Table) -> dict[str, tuple[int, int, int]]:
+    """For each id: row id, version that made the row, version that last changed it."""
+    columns = ["id", ROW_ID, CREATED_AT, UPDATED_AT]
+    found = table.scan(columns).to_pydict()
+    facts = zip(*(found[name] for name in columns[1:]), strict=True)
+    return dict(zip(found["id"], facts, strict=True))

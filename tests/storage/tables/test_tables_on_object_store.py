@@ -1,0 +1,145 @@
+"""The same door on an object store, where absence, listing and races work differently."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+
+import pytest
+
+from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
+from omnigraph.storage.tables.commit import commit_exact, restore
+from omnigraph.storage.tables.history import read_history
+from omnigraph.storage.tables.lance_branches import (
+    create_branch,
+    delete_branch,
+    list_branches,
+    read_branch_identifier,
+)
+from omnigraph.storage.tables.ledger import (
+    compact_lineage,
+    read_lineage,
+    read_state,
+    stage_ledger,
+    stage_manifest,
+)
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.probes import name_branch_file, remove_files
+from omnigraph.storage.tables.stage_table import stage_changes, stage_create
+from omnigraph.storage.tables.table import is_table, open_newest, open_table
+from s3_server import running_s3_server
+from storage.tables.table_fixtures import SCHEMA, change, content, create, identity, rows, ulids
+
+pytestmark = [
+    pytest.mark.object_store,
+    pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running_s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def location(server) -> TableLocation:
+    options = {
+        "aws_endpoint": server.endpoint,
+        "aws_access_key_id": "test-key",
+        "aws_secret_access_key": "test-secret",
+        "aws_region": "us-east-1",
+        "allow_http": "true",
+    }
+    return TableLocation(f"{server.new_root()}/table", storage_options=options)
+
+
+def outcome(staged) -> str:
+    try:
+        commit_exact(staged)
+    except OmniError as error:
+        return type(error).__name__
+    return "won"
+
+
+def race(*staged) -> Counter:
+    with ThreadPoolExecutor(len(staged)) as pool:
+        return Counter(pool.map(outcome, staged))
+
+
+def test_a_table_lives_there_as_on_a_disk(location):
+    assert not is_table(location)
+    table = change(change(create(location), {"a": 1, "b": 2}), {"a": 3}, deletes=("b",))
+    assert is_table(location)
+    assert content(pickle.loads(pickle.dumps(table))) == {"a": 3}
+    assert restore(location, 2, **identity()) == 4
+    assert content(open_newest(location)) == {"a": 1, "b": 2}
+    assert [r.operation for r in read_history(location, 1)] == [
+        "Overwrite", "Overwrite", "Update", "Restore",
+    ]  # fmt: skip
+
+
+def test_absence_is_told_by_looking(location):
+    with pytest.raises(StorageFailure, match="no table at") as failure:
+        open_table(location, 1)
+    assert failure.value.kind is StorageKind.NOT_FOUND
+    table = change(change(create(location, {"a": 1}), {"b": 2}), {"c": 3})
+    with pytest.raises(StorageFailure, match="never had a version 9"):
+        open_table(location, 9)
+    table.native.cleanup_old_versions(versions=[1])
+    with pytest.raises(HistoricalVersionReclaimed):
+        open_table(location, 1)
+
+
+def test_branches_come_and_go(location):
+    create(location, {"a": 1})
+    name = ulids.next()
+    branch = change(create_branch(location, name, None, 1), {"b": 2})
+    before = read_branch_identifier(branch.location)
+    assert content(open_newest(branch.location)) == {"a": 1, "b": 2}
+    remove_files(location, [name_branch_file(name)])
+    assert not is_table(branch.location)
+    assert content(create_branch(location, name, None, 1)) == {"a": 1}
+    assert read_branch_identifier(branch.location) != before
+    delete_branch(location, name)
+    delete_branch(location, name)
+    assert list_branches(location) == {}
+
+
+def test_races_have_one_winner(location):
+    first = [stage_create(location, SCHEMA, rows({"a": n}), **identity()) for n in range(4)]
+    assert race(*first) == {"won": 1, "AlreadyExists": 3}
+    table = open_newest(location)
+    changes = [stage_changes(table, rows({f"k{n}": n}), **identity()) for n in range(4)]
+    assert race(*changes) == {"won": 1, "RetryableCommitConflict": 3}
+    assert open_newest(location).version == 2
+
+
+def test_a_ledger_publishes_and_merges(location):
+    first = stage_ledger(location, SCHEMA, rows({"s": 0}), rows({"c0": 0}), **identity())
+    table = commit_exact(first).table
+    for n in range(1, 5):
+        base = read_state(table)
+        staged = [
+            stage_manifest(
+                base, rows({"s": n}), rows({f"c{n}-{r}": n}), recent_lineage=0, **identity()
+            )
+            for r in range(3)
+        ]
+        assert race(*staged) == {"won": 1, "RetryableCommitConflict": 2}
+        table = open_newest(location)
+    table = compact_lineage(table, small_fragments=2, **identity()).table
+    assert read_state(table).rows.column("value").to_pylist() == [4]
+    assert sorted(read_lineage(table, ["value"]).column("value").to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_wrong_credentials_or_endpoint_are_told_apart_from_absence(location):
+    unreachable = dict(location.storage_options or {}) | {
+        "aws_endpoint": "http://127.0.0.1:9",
+        "client_max_retries": "0",
+    }
+    with pytest.raises(StorageFailure) as failure:
+        open_table(TableLocation(location.uri, storage_options=unreachable), 1)
+    assert failure.value.kind in (StorageKind.TRANSIENT, StorageKind.UNKNOWN)
