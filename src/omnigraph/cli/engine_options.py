@@ -26,7 +26,7 @@ def report_spark_start(engine: str) -> Iterator[None]:
     if engine != "spark":
         yield
         return
-    with working("starting Spark"):
+    with report_progress("starting Spark"):
         yield
 
 

@@ -177,7 +177,7 @@ def _clean_tables(
     root: GraphRoot, mark: Reachable, rows: Mapping[str, _Row], remove: Remove
 ) -> None:
     tables = [path for path in rows if path != MANIFEST]
-    with working("cleaning", total=len(tables), unit="tables") as work:
+    with report_progress("cleaning", total=len(tables), unit="tables") as work:
 
         def clean(path: str) -> None:
             _clean_table(root, mark, path, rows[path], remove)

@@ -200,7 +200,7 @@ class InlineTasks:
         started = time.monotonic()
         count = sum(len(job.tasks) for job in jobs)
         outcomes: list[Outcome[Result]] = []
-        with working(stage, total=count, unit="tasks") as work:
+        with report_progress(stage, total=count, unit="tasks") as work:
             for job in jobs:
                 shared = pickle.dumps((job.kernel, job.spec))
                 for task in job.tasks:

@@ -19,7 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.embedder import Embedder, TextRole
 from omnigraph.execution.embed.local_embedder import LocalEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
-from omnigraph.progress import working
+from omnigraph.progress import report_progress
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
