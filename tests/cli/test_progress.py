@@ -13,7 +13,7 @@ import omnigraph as library
 from cli.child_process import run_command
 from cli.terminal_process import on_a_terminal
 from omnigraph.cli.terminal import ProgressLine, describe, should_show_progress
-from omnigraph.progress import Progress, listening, working
+from omnigraph.progress import Progress, listen, report_progress
 
 
 class Screen(io.StringIO):

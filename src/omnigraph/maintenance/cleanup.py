@@ -20,7 +20,7 @@ from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable
 from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
 from omnigraph.maintenance.retention import Retention
 from omnigraph.maintenance.unreferenced_files import UnreferencedFiles
-from omnigraph.progress import working
+from omnigraph.progress import report_progress
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.read import read_newest

@@ -36,7 +36,7 @@ from omnigraph.pipeline.spark_session import (
     is_connect,
     is_local,
 )
-from omnigraph.progress import working
+from omnigraph.progress import report_progress
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, require_free, write_whole
 from omnigraph.cli.output import print_json
 from omnigraph.cli.place_options import check_place, open_view, place_options
-from omnigraph.progress import Work, working
+from omnigraph.progress import Work, report_progress
 from omnigraph.settings import ENGINES
 
 

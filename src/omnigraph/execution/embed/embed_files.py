@@ -257,7 +257,7 @@ class _FileRun:
 
         `made` are the first of them, from an earlier run.
         """
-        with working("embedding", unit="records") as work:
+        with report_progress("embedding", unit="records") as work:
             for some in _split_into_batches(_read_lines(self._request), self._embed_lines()):
                 begun = [self._begin(number, line, next(made, None)) for number, line in some]
                 yield from self._finish(begun)
