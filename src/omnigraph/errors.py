@@ -471,10 +471,15 @@ class ChangeFeedGap(NotFoundError):
     http_status = 410
     wire_code = None
 
-    def __init__(self, cursor: str | None, first_unreadable_commit_id: str) -> None:
+    def __init__(
+        self,
+        cursor: str | None,
+        first_unreadable_commit_id: str,
+        advice: str = "start again from a baseline",
+    ) -> None:
         super().__init__(
             f"the change feed has a gap: commit {first_unreadable_commit_id} can no longer be "
-            "read; start again from a baseline"
+            f"read; {advice}"
         )
         self.cursor, self.first_unreadable_commit_id = cursor, first_unreadable_commit_id
 
@@ -740,8 +745,9 @@ class CommitHasNoParent(ConflictError):
 class ChangeSchemaBoundary(ConflictError):
     code = "schema_boundary"
 
-    def __init__(self, commit_id: str, type_name: str) -> None:
-        super().__init__(f"the schema of {type_name} changed at commit {commit_id}")
+    def __init__(self, commit_id: str, type_name: str, advice: str | None = None) -> None:
+        text = f"the schema of {type_name} changed at commit {commit_id}"
+        super().__init__(text if advice is None else f"{text}; {advice}")
         self.commit_id, self.type_name = commit_id, type_name
 
     def details(self) -> Mapping[str, JsonValue]:

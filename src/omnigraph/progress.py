@@ -60,7 +60,7 @@ class Work:
 
 
 @contextmanager
-def report_progress(what: str, *, total: int | None = None, unit: str = "") -> Iterator[Work]:
+def working(what: str, *, total: int | None = None, unit: str = "") -> Iterator[Work]:
     """Work that is told from here to the end of the block, however it ends."""
     work = Work(what, total, unit)
     work._tell()
@@ -71,7 +71,7 @@ def report_progress(what: str, *, total: int | None = None, unit: str = "") -> I
 
 
 @contextmanager
-def listen(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener) -> Iterator[None]:
     """Tell this listener, and no other, until the end of the block.
 
     It is called in the thread that works, so it should be quick and must not raise.

@@ -13,7 +13,7 @@ import omnigraph as library
 from cli.child_process import run_command
 from cli.terminal_process import on_a_terminal
 from omnigraph.cli.terminal import ProgressLine, describe, should_show_progress
-from omnigraph.progress import Progress, listen, report_progress
+from omnigraph.progress import Progress, listening, working
 
 
 class Screen(io.StringIO):
@@ -26,14 +26,14 @@ class Screen(io.StringIO):
 
 
 def test_nobody_listens_by_default() -> None:
-    with report_progress("loading", total=3) as work:
+    with working("loading", total=3) as work:
         work.advance()
     assert work.done == 1
 
 
 def test_a_listener_hears_of_the_start_every_step_and_the_end() -> None:
     heard: list[Progress] = []
-    with listen(heard.append), report_progress("loading", total=3, unit="rows") as work:
+    with listening(heard.append), working("loading", total=3, unit="rows") as work:
         work.advance(2)
         work.now("publishing")
     assert heard == [
@@ -47,10 +47,10 @@ def test_a_listener_hears_of_the_start_every_step_and_the_end() -> None:
 def test_the_innermost_listener_hears_and_the_outer_one_again_afterwards() -> None:
     outer: list[Progress] = []
     inner: list[Progress] = []
-    with listen(outer.append):
-        with listen(inner.append), report_progress("a"):
+    with listening(outer.append):
+        with listening(inner.append), working("a"):
             pass
-        with report_progress("b"):
+        with working("b"):
             pass
     assert {news.what for news in inner} == {"a"}
     assert {news.what for news in outer} == {"b"}
@@ -59,7 +59,7 @@ def test_the_innermost_listener_hears_and_the_outer_one_again_afterwards() -> No
 def test_work_that_fails_is_over_too() -> None:
     heard: list[Progress] = []
     try:
-        with listen(heard.append), report_progress("loading"):
+        with listening(heard.append), working("loading"):
             raise ValueError
     except ValueError:
         pass
@@ -67,7 +67,7 @@ def test_work_that_fails_is_over_too() -> None:
 
 
 def test_threads_add_up() -> None:
-    with report_progress("loading") as work:
+    with working("loading") as work:
         threads = [
             threading.Thread(target=lambda: [work.advance() for _ in range(1000)]) for _ in range(4)
         ]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from omnigraph.cli.output import note
 from omnigraph.cli.terminal import should_show_progress
-from omnigraph.progress import Progress, listen, report_progress
+from omnigraph.progress import Progress, listening, working
 
 
 def parse_spark_options(texts: Sequence[str]) -> dict[str, str]:
@@ -26,7 +26,7 @@ def report_spark_start(engine: str) -> Iterator[None]:
     if engine != "spark":
         yield
         return
-    with report_progress("starting Spark"):
+    with working("starting Spark"):
         yield
 
 
@@ -42,5 +42,5 @@ def stage_log(engine: str, *, quiet: bool) -> Iterator[None]:
         if news.is_over and news.unit == "tasks":
             note(f"{news.what}: {news.total or news.done} tasks")
 
-    with listen(log), report_spark_start(engine):
+    with listening(log), report_spark_start(engine):
         yield

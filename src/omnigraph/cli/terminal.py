@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from omnigraph.progress import Progress, listen
+from omnigraph.progress import Progress, listening
 
 SECONDS_BETWEEN = 0.1
 SECONDS_WITHOUT_NEWS = 1.0
@@ -95,7 +95,7 @@ def show_progress(*, quiet: bool) -> Iterator[None]:
     is_over = threading.Event()
     threading.Thread(target=_keep_counting, args=(_line, is_over), daemon=True).start()
     try:
-        with listen(_line):
+        with listening(_line):
             yield
     finally:
         is_over.set()

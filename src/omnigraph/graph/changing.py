@@ -9,14 +9,19 @@ from functools import cached_property
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, BranchNotFound, ReadSetChanged, TypeNotFound
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
+from omnigraph.graph.place_lookup import find_commit
 from omnigraph.history.baseline import Baseline
 from omnigraph.history.entity_changes import ChangeFilter, FindKeys, State
 from omnigraph.history.entity_history import EntityHistory, read_entity_history
 from omnigraph.history.feed import (
+    AFTER,
+    BEGINNING,
+    NOW,
     CommitChanges,
     FeedPage,
     PageLimits,
     commit_changes,
+    find_first_commit,
     poll,
 )
 from omnigraph.history.feed_tokens import FeedTokenKind, TokenBinding, decode_token
@@ -105,6 +110,27 @@ def open_history(
     binding = TokenBinding.of(domain, genesis, incarnation, wanted.digest)
     wanted.check_types(view.catalog)
     return BranchHistory(views, snapshot.ref, head, commits, binding, find_keys)
+
+
+_TOKEN_START = "eyJ"
+"""How the text of every token begins: with `{"`, in its encoding."""
+
+
+def find_position(history: BranchHistory, text: str) -> CommitId:
+    """The commit up to which a reader has read that starts after what a text names.
+
+    It may be `now`, `beginning`, a cursor of a feed of the branch, or whatever names a commit.
+    """
+    wanted = text.strip()
+    if wanted == NOW:
+        return history.head
+    if wanted == BEGINNING:
+        return find_first_commit(history)
+    wanted = wanted.removeprefix(AFTER).strip()
+    if wanted.startswith(_TOKEN_START):
+        token = decode_token(wanted, history.binding, FeedTokenKind.FEED_CURSOR, any_filter=True)
+        return CommitId(token.commit)
+    return find_commit(history.views, wanted, history.ref.name).commit_id
 
 
 def read_commit(

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +106,23 @@ class ChangeBatch:
         return [names[code] for code in codes.tolist()]
 
 
+class ComparedTables(Protocol):
+    """A type and its tables before and after, wherever they are opened."""
+
+    @property
+    def type_(self) -> NodeType | EdgeType: ...
+
+    @property
+    def type_id(self) -> str: ...
+
+    @property
+    def is_same(self) -> bool: ...
+
+    def table_before(self) -> Table | None: ...
+
+    def table_after(self) -> Table | None: ...
+
+
 @dataclass(frozen=True)
 class TypePair:
     """A type in two states, with the table it has in each, if any."""
@@ -189,7 +207,7 @@ def _check_boundary(
 
 
 def compare_tables(
-    pair: TypePair,
+    pair: ComparedTables,
     wanted: ChangeFilter,
     *,
     images: bool,
@@ -220,7 +238,7 @@ def compare_tables(
 
 
 def _compare_batch(
-    pair: TypePair, keys: ChangedKeys, wanted: ChangeFilter, *, images: bool
+    pair: ComparedTables, keys: ChangedKeys, wanted: ChangeFilter, *, images: bool
 ) -> ChangeBatch:
     before, after = pair.table_before(), pair.table_after()
     has_before, has_after = _mask_valid(keys.before), _mask_valid(keys.after)

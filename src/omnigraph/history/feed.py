@@ -26,6 +26,7 @@ from omnigraph.history.entity_changes import (
     ChangeFilter,
     FindKeys,
     State,
+    TypePair,
     compare_tables,
     pair_types,
 )
@@ -193,15 +194,26 @@ def commit_changes(
     return CommitChanges(commit, tuple(page.taken), rest)
 
 
-def _iterate_changes(
-    source: Source, commit: Commit, wanted: ChangeFilter, position: Position | None = None
-) -> Iterator[EntityChange]:
-    """What a commit changed, behind a position, in the order that never changes."""
+def list_changed_types(source: Source, commit: Commit, wanted: ChangeFilter) -> list[TypePair]:
+    """The types of a commit in the fixed order, each with its table before and after it.
+
+    Raises:
+        CommitHasNoParent: it is the first one.
+        ChangeSchemaBoundary: it changed the columns of a type.
+        HistoricalVersionReclaimed: cleanup has removed it, or its parent.
+    """
     if commit.parent_commit_id is None:
         raise CommitHasNoParent(commit.commit_id)
     parent = source.commits[commit.parent_commit_id]
     before, after = source.state(parent), source.state(commit)
-    pairs = pair_types(before, after, wanted=wanted, tables_may_come=False)
+    return pair_types(before, after, wanted=wanted, tables_may_come=False)
+
+
+def _iterate_changes(
+    source: Source, commit: Commit, wanted: ChangeFilter, position: Position | None = None
+) -> Iterator[EntityChange]:
+    """What a commit changed, behind a position, in the order that never changes."""
+    pairs = list_changed_types(source, commit, wanted)
     at = 0
     if position is not None:
         ids = [pair.type_id for pair in pairs]
@@ -273,7 +285,7 @@ def poll(source: Source, position: str, wanted: ChangeFilter, limits: PageLimits
         ChangeSchemaBoundary: the first commit that follows changed the columns of a type.
     """
     start = _start(source, position)
-    walk = _walk(source, start)
+    walk = walk_commits(source, start.read, start.cut)
     page = _Page(limits)
     blocks: list[CommitBlock] = []
     read, within = start.read, start.within
@@ -320,7 +332,7 @@ def _start(source: Source, position: str) -> _Start:
     if text == NOW:
         return _Start(source.head, source.head)
     if text == BEGINNING:
-        return _Start(_find_genesis(source), source.head)
+        return _Start(find_first_commit(source), source.head)
     if text.startswith(AFTER):
         return _Start(CommitId(text.removeprefix(AFTER).strip()), source.head)
     token = decode_token(text, source.binding, FeedTokenKind.FEED_CURSOR, FeedTokenKind.FEED_PAGE)
@@ -332,25 +344,30 @@ def _start(source: Source, position: str) -> _Start:
     return _Start(commit.parent_commit_id, CommitId(token.cut), token.position)
 
 
-def _find_genesis(source: Source) -> CommitId:
+def find_first_commit(source: Source) -> CommitId:
+    """The commit the graph was created with."""
     at = source.commits[source.head]
     while at.parent_commit_id is not None:
         at = source.commits[at.parent_commit_id]
     return at.commit_id
 
 
-def _walk(source: Source, start: _Start) -> list[Commit]:
-    """The commits of the first-parent line behind what was read up to the cut, oldest first."""
+def walk_commits(source: Source, read: CommitId, cut: CommitId) -> list[Commit]:
+    """The commits of the first-parent line behind what was read up to the cut, oldest first.
+
+    Raises:
+        BadRequest: what was read is not on that line.
+    """
     found = []
-    at: CommitId | None = start.cut
-    while at is not None and at != start.read:
+    at: CommitId | None = cut
+    while at is not None and at != read:
         commit = source.commits.get(at)
         if commit is None:
             break
         found.append(commit)
         at = commit.parent_commit_id
-    if at != start.read:
-        raise BadRequest(f"commit {start.read} is not in the history of this branch")
+    if at != read:
+        raise BadRequest(f"commit {read} is not in the history of this branch")
     return found[::-1]
 
 

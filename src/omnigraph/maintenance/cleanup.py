@@ -20,7 +20,7 @@ from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable
 from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
 from omnigraph.maintenance.retention import Retention
 from omnigraph.maintenance.unreferenced_files import UnreferencedFiles
-from omnigraph.progress import report_progress
+from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.read import read_newest
@@ -177,7 +177,7 @@ def _clean_tables(
     root: GraphRoot, mark: Reachable, rows: Mapping[str, _Row], remove: Remove
 ) -> None:
     tables = [path for path in rows if path != MANIFEST]
-    with report_progress("cleaning", total=len(tables), unit="tables") as work:
+    with working("cleaning", total=len(tables), unit="tables") as work:
 
         def clean(path: str) -> None:
             _clean_table(root, mark, path, rows[path], remove)

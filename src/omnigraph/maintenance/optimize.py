@@ -38,7 +38,7 @@ from omnigraph.maintenance.maintenance_steps import (
     plan_next,
 )
 from omnigraph.maintenance.workers import CompactionThreads, CompactionWorkers
-from omnigraph.progress import report_progress
+from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import read_newest
@@ -158,7 +158,7 @@ def optimize(
 
 
 def _compact_tables(run: _OptimizeRun) -> None:
-    with report_progress("optimizing", total=len(run.tables), unit="tables") as work:
+    with working("optimizing", total=len(run.tables), unit="tables") as work:
         for _ in range(MOST_ROUNDS):
             steps = _prepare(run)
             work.advance(run.done - work.done)

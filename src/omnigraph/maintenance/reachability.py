@@ -86,6 +86,7 @@ class ReachabilityScan:
     def __init__(self, root: GraphRoot, retention: Retention) -> None:
         self.root, self.retention = root, retention
         self._shown: dict[tuple[str | None, int], Entries] = {}
+        self._warm: dict[str | None, ManifestSnapshot] = {}
         self._histories: dict[str | None, History] = defaultdict(History)
         self._merges: dict[str | None, list[Commit]] = {}
 
@@ -145,7 +146,11 @@ class ReachabilityScan:
         )
 
     def _read_newest(self, ref: BranchRef) -> ManifestSnapshot:
-        return read_newest(self.root.manifest(ref.incarnation))
+        """The newest manifest of a branch, read again only if it moved since the last look."""
+        location = self.root.manifest(ref.incarnation)
+        newest = read_newest(location, self._warm.get(ref.incarnation))
+        self._warm[ref.incarnation] = newest
+        return newest
 
     def _preflight(self, manifests: Iterable[ManifestSnapshot]) -> None:
         """Raise unless every table version that a branch shows now can be opened."""

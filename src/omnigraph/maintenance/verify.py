@@ -19,7 +19,7 @@ from omnigraph.maintenance.reachability import Place
 from omnigraph.maintenance.stored_indexes import list_stored_indexes
 from omnigraph.maintenance.verify_rows import count_dangling_ends, verify_rows
 from omnigraph.maintenance.verify_schema import check_schema
-from omnigraph.progress import report_progress
+from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import History
@@ -71,7 +71,7 @@ def verify(branches: BranchReader, *, deep: bool = False) -> VerifyResult:
     report = Report()
     _verify_intents(branches.root, report)
     names = [str(name) for name in list_names(branches.root.store)]
-    with report_progress("verifying", total=len(names), unit="branches") as work:
+    with working("verifying", total=len(names), unit="branches") as work:
         for name in names:
             _verify_branch(branches, name, report, deep=deep)
             work.advance()

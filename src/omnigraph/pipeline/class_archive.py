@@ -1,6 +1,6 @@
 """A cache of Spark's classes that halves the start of a session.
 
-    python -m omnigraph.pipeline.make_class_archive
+    python -m omnigraph.pipeline.make_archive
 
 makes it, once. It belongs to one build of Java and one installed Spark; a session uses it when it
 is there and does without when it is not.

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.spark_session import is_connect
-from omnigraph.progress import Work, report_progress
+from omnigraph.progress import Work, working
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ _JOB_PROPERTIES = (
 def watch_jobs(session: SparkSession, stage: str, group: str, tasks: int) -> Iterator[None]:
     """Tell about the Spark jobs that run inside, and give them a name to cancel them by."""
     with (
-        report_progress(stage, total=tasks or None, unit="tasks") as work,
+        working(stage, total=tasks or None, unit="tasks") as work,
         _name_jobs(session, stage, group),
     ):
         if is_connect(session):

@@ -36,7 +36,7 @@ from omnigraph.pipeline.spark_session import (
     is_connect,
     is_local,
 )
-from omnigraph.progress import report_progress
+from omnigraph.progress import working
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,7 +200,7 @@ class InlineTasks:
         started = time.monotonic()
         count = sum(len(job.tasks) for job in jobs)
         outcomes: list[Outcome[Result]] = []
-        with report_progress(stage, total=count, unit="tasks") as work:
+        with working(stage, total=count, unit="tasks") as work:
             for job in jobs:
                 shared = pickle.dumps((job.kernel, job.spec))
                 for task in job.tasks:

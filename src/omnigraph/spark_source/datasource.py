@@ -8,13 +8,22 @@ from typing import cast
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
 )
 from pyspark.sql.types import StructType
 
+from omnigraph.errors import BadRequest
 from omnigraph.pipeline.spark_columns import to_struct_type
-from omnigraph.spark_source.options import pin_option, read_options, write_options
+from omnigraph.spark_source.change_source import ChangeReader, ChangeStream, PinnedChanges
+from omnigraph.spark_source.options import (
+    asks_for_changes,
+    change_options,
+    pin_option,
+    read_options,
+    write_options,
+)
 from omnigraph.spark_source.pinned_graph import read_environment_settings, resolve_pin
 from omnigraph.spark_source.reader import make_reader, read_source_schema
 from omnigraph.spark_source.writer import BatchWriter, StreamWriter
@@ -23,7 +32,7 @@ FORMAT = "omnigraph"
 
 
 class GraphSource(DataSource):
-    """Rows of a graph, pinned at one commit.
+    """Rows of a graph, pinned at one commit, or what commits changed.
 
     Spark makes one instance for each relation, keeps it, and asks it for a reader as often as it
     likes; what a reader answered once is kept too and used for other queries on the relation. So
@@ -33,17 +42,30 @@ class GraphSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(cast("dict[str, str]", options))
-        self._pin = resolve_pin(pin_option(options), read_environment_settings())
+        self._changes: PinnedChanges | None = None
+        if asks_for_changes(options):
+            self._changes = PinnedChanges.pin(change_options(options), read_environment_settings())
+        else:
+            self._pin = resolve_pin(pin_option(options), read_environment_settings())
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> StructType:
+        if self._changes is not None:
+            return to_struct_type(self._changes.schema)
         return to_struct_type(read_source_schema(read_options(self.options), self._pin))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if self._changes is not None:
+            return ChangeReader(self._changes, schema, read_environment_settings())
         return make_reader(read_options(self.options), self._pin, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if self._changes is None:
+            raise BadRequest("a stream reads what changed; set option 'changes' to 'true'")
+        return ChangeStream(self._changes, schema, read_environment_settings())
 
     def writer(
         self,

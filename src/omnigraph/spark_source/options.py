@@ -12,6 +12,7 @@ import msgspec
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.identity import MAIN
+from omnigraph.maintenance.retention import parse_duration
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
 from omnigraph.policy import Policy, load_bundle
 
@@ -29,10 +30,29 @@ _READ = (
     "name",
     "params",
     "rowsPerPartition",
+    "changes",
+)
+_CHANGES = (
+    "changes",
+    *_PLACE,
+    "types",
+    "kinds",
+    "ops",
+    "columns",
+    "startingAfter",
+    "endingAt",
+    "maxCommitsPerTrigger",
+    "consumer",
+    "consumerExpires",
+    "rowsPerPartition",
 )
 _WRITE = (*_PLACE, "mode", "partial", "streamId")
 _OF_STREAMS = ("checkpointLocation", "queryName")
 """Spark hands its own options of a streaming query over with ours."""
+
+MOST_COMMITS = 1_000
+"""So many commits make a batch of a stream unless it says otherwise."""
+CONSUMER_LASTS = "7d"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -92,6 +112,28 @@ class SourceWriteOptions:
     stream_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeOptions:
+    """The options of a read of changes, checked."""
+
+    uri: str
+    branch: str
+    type_name: str | None
+    """The one type whose rows are columns of the images."""
+    types: frozenset[str]
+    kinds: frozenset[str]
+    ops: frozenset[str]
+    columns: tuple[str, ...] | None
+    starting_after: str | None
+    ending_at: str | None
+    most_commits: int
+    consumer: str | None
+    consumer_lasts_s: float
+    rows_per_partition: int
+    actor: str | None = None
+    policy: Policy | None = None
+
+
 def pin_option(given: Mapping[str, str]) -> Pin:
     """Which graph is meant, and which state of it; a name that is no option at all is refused."""
     if "provider" in _lower_names(given):
@@ -99,7 +141,11 @@ def pin_option(given: Mapping[str, str]) -> Pin:
             "CREATE TABLE cannot use this format: Spark keeps a table without its options; use "
             "CREATE TEMPORARY VIEW, or load and createOrReplaceTempView"
         )
-    options = _check_names(given, tuple(dict.fromkeys((*_READ, *_WRITE, *_OF_STREAMS))))
+    known = tuple(dict.fromkeys((*_READ, *_WRITE, *_OF_STREAMS)))
+    for name in given:
+        if _is_among(name, _CHANGES) and not _is_among(name, known):
+            raise BadRequest(f"option '{name}' is for changes; set option 'changes' to 'true' too")
+    options = _check_names(given, known)
     travels = [name for name in _TIME_TRAVEL if name.lower() in options]
     if len(travels) > 1:
         raise BadRequest(f"give only one of the options {', '.join(travels)}")
@@ -110,7 +156,7 @@ def pin_option(given: Mapping[str, str]) -> Pin:
         _parse_version(options.get("versionasof")),
         _parse_moment(options.get("timestampasof")),
         options.get("actor"),
-        _policy(options.get("policy")),
+        _load_policy(options.get("policy")),
     )
 
 
@@ -126,8 +172,43 @@ def read_options(given: Mapping[str, str]) -> SourceReadOptions:
         type_name=options.get("type"),
         query=query,
         where=options.get("where"),
-        columns=_parse_columns(options.get("columns")),
+        columns=_parse_names(options, "columns"),
         rows_per_partition=_count(options, "rowsPerPartition", ROWS_PER_PARTITION),
+    )
+
+
+def asks_for_changes(given: Mapping[str, str]) -> bool:
+    """Whether what changed is read, and not what there is."""
+    return _parse_flag(_lower_names(given), "changes", default=False)
+
+
+def change_options(given: Mapping[str, str]) -> ChangeOptions:
+    """The options of a read of changes; names of options have no case."""
+    for name in given:
+        if _is_among(name, (*_READ, *_WRITE)) and not _is_among(name, _CHANGES):
+            raise BadRequest(f"option '{name}' cannot be used with option 'changes'")
+    options = _check_names(given, (*_CHANGES, *_OF_STREAMS))
+    for name in ("types", "kinds"):
+        if name in options and "type" in options:
+            raise BadRequest(f"give option 'type' or option '{name}', not both")
+    if "consumerexpires" in options and "consumer" not in options:
+        raise BadRequest("option 'consumerExpires' belongs to option 'consumer', which is missing")
+    return ChangeOptions(
+        uri=_parse_uri(options),
+        branch=options.get("branch", MAIN),
+        type_name=options.get("type"),
+        types=frozenset(_parse_names(options, "types") or ()),
+        kinds=frozenset(_parse_names(options, "kinds") or ()),
+        ops=frozenset(_parse_names(options, "ops") or ()),
+        columns=_parse_names(options, "columns"),
+        starting_after=options.get("startingafter"),
+        ending_at=options.get("endingat"),
+        most_commits=_count(options, "maxCommitsPerTrigger", MOST_COMMITS),
+        consumer=options.get("consumer"),
+        consumer_lasts_s=parse_duration(options.get("consumerexpires", CONSUMER_LASTS)),
+        rows_per_partition=_count(options, "rowsPerPartition", ROWS_PER_PARTITION),
+        actor=options.get("actor"),
+        policy=_load_policy(options.get("policy")),
     )
 
 
@@ -142,12 +223,16 @@ def write_options(given: Mapping[str, str]) -> SourceWriteOptions:
         mode=_parse_mode(options.get("mode")),
         partial=_parse_flag(options, "partial", default=False),
         actor=options.get("actor"),
-        policy=_policy(options.get("policy")),
+        policy=_load_policy(options.get("policy")),
         stream_id=options.get("streamid"),
     )
 
 
 # --- names ---------------------------------------------------------------------------------------
+
+
+def _is_among(name: str, names: tuple[str, ...]) -> bool:
+    return name.lower() in {one.lower() for one in names}
 
 
 def _lower_names(given: Mapping[str, str]) -> dict[str, str]:
@@ -185,7 +270,7 @@ def _parse_uri(options: Mapping[str, str]) -> str:
     return uri
 
 
-def _policy(path: str | None) -> Policy | None:
+def _load_policy(path: str | None) -> Policy | None:
     return None if path is None else load_bundle(path)
 
 
@@ -232,12 +317,13 @@ def _parse_query(options: Mapping[str, str]) -> QueryText | None:
     return QueryText(text, options.get("name"), params)
 
 
-def _parse_columns(text: str | None) -> tuple[str, ...] | None:
+def _parse_names(options: Mapping[str, str], option: str) -> tuple[str, ...] | None:
+    text = options.get(option)
     if text is None:
         return None
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise BadRequest("option 'columns' names at least one column")
+        raise BadRequest(f"option '{option}' names at least one, separated by commas")
     return tuple(dict.fromkeys(names))
 
 

@@ -62,11 +62,11 @@ def _scan(
     options: SourceReadOptions, columns: Sequence[str] | None, pin: Pin, settings: Settings
 ) -> TableScan:
     snapshot, catalog = read_pinned(pin, settings)
-    type_ = _find_type(catalog, options.need_type())
+    type_ = find_named_type(catalog, options.need_type())
     return scan_type(snapshot, catalog, type_, columns, options.where)
 
 
-def _find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
+def find_named_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     mapping = build_table_mapping(catalog, name, {})
     assert mapping is not None, "a type was named"
     return catalog.by_table_key[TableKey(mapping.table_key)]

@@ -8,7 +8,7 @@ stops it. Columns are cast as a whole first; what is left to Python is making th
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import accumulate, pairwise, repeat
 
@@ -88,6 +88,27 @@ def export_values(array: pa.Array) -> list[object]:
 def encode_image_values(array: pa.Array) -> list[object]:
     """The same for the images of changes, where a number JSON cannot write stops nothing."""
     return _convert_stored_values(array, _convert_named_floats)
+
+
+def encode_image_texts(kind: EntityKind, rows: pa.Table) -> list[bytes]:
+    """Stored rows as JSON texts: the properties and, of an edge, its ends, as in the feed."""
+    columns = {
+        name: encode_image_values(_combine_column(rows.column(name))) for name in rows.column_names
+    }
+    columns.pop("id", None)
+    ends = [columns.pop(end) for end in ("src", "dst")] if kind is EntityKind.EDGE else []
+    properties: Iterable[object] = repeat({}, rows.num_rows)
+    if columns:
+        properties = map(_build_row_struct("Properties", tuple(columns)), *columns.values())
+    names = ("properties", "endpoints") if ends else ("properties",)
+    parts = [map(_build_row_struct("Endpoints", ("from", "to")), *ends)] if ends else []
+    images = list(map(_build_row_struct("Image", names), properties, *parts))
+    return msgspec.json.Encoder().encode_lines(images).splitlines()
+
+
+def _combine_column(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return pa.array([], column.type) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _convert_stored_values(array: pa.Array, floats: ToList) -> list[object]:

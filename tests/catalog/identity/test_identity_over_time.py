@@ -29,7 +29,7 @@ def ids_by_token(model: Model, catalog: Catalog) -> dict[tuple[str, int], int]:
         for name, thing in things.items():
             type_ = types[name]
             found["type", thing.token] = type_.id
-            if hasattr(type_, "incarnation"):
+            if hasattr(type_, "table_incarnation"):
                 found["incarnation", thing.token] = type_.table_incarnation
             for property_name, property_ in thing.properties.items():
                 found["property", property_.token] = type_.property(property_name).id
@@ -44,7 +44,7 @@ def all_ids(catalog: Catalog) -> list[int]:
     ids: list[int] = []
     for type_ in list_types_by_owner(catalog).values():
         ids += [type_.id, *(p.id for p in type_.properties)]
-        ids += [type_.table_incarnation] if hasattr(type_, "incarnation") else []
+        ids += [type_.table_incarnation] if hasattr(type_, "table_incarnation") else []
     return ids
 
 

@@ -16,7 +16,7 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, require_free, write_whole
 from omnigraph.cli.output import print_json
 from omnigraph.cli.place_options import check_place, open_view, place_options
-from omnigraph.progress import Work, report_progress
+from omnigraph.progress import Work, working
 from omnigraph.settings import ENGINES
 
 
@@ -86,7 +86,7 @@ def export(
     written = _Written()
     # On a terminal the records themselves are to be seen.
     are_seen = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
-    told = nullcontext() if are_seen else report_progress("exporting", total=total, unit="records")
+    told = nullcontext() if are_seen else working("exporting", total=total, unit="records")
     with told as work:
         write_whole(out, written.counting(view.export_jsonl(types or None), work), force=force)
     if as_json:

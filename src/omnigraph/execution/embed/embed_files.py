@@ -19,7 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.embedder import Embedder, TextRole
 from omnigraph.execution.embed.local_embedder import LocalEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
-from omnigraph.progress import report_progress
+from omnigraph.progress import working
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
@@ -257,7 +257,7 @@ class _FileRun:
 
         `made` are the first of them, from an earlier run.
         """
-        with report_progress("embedding", unit="records") as work:
+        with working("embedding", unit="records") as work:
             for some in _split_into_batches(_read_lines(self._request), self._embed_lines()):
                 begun = [self._begin(number, line, next(made, None)) for number, line in some]
                 yield from self._finish(begun)

@@ -23,7 +23,7 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import BranchName, EntityKind
-from omnigraph.progress import Work, report_progress
+from omnigraph.progress import Work, working
 from omnigraph.storage.clone.cut import take_cut
 from omnigraph.storage.clone.plan import Place, Plan, make_plan
 from omnigraph.storage.initialize import list_mirror_files, require_finished
@@ -140,7 +140,7 @@ class _Copying:
 
     def run(self, branches: Collection[BranchName], *, shallow: bool) -> CloneResult:
         with (
-            report_progress("copying", unit="files") as work,
+            working("copying", unit="files") as work,
             ThreadPoolExecutor(self._target.settings.maintenance_concurrency) as pool,
         ):
             plan = self._copy_all(branches, work, pool, shallow=shallow)

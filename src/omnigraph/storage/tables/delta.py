@@ -73,6 +73,16 @@ def find_changed_keys(before: Table | None, after: Table | None) -> ChangedKeys:
     return _join_keys(_read_keys(before, old), _read_keys(after, new))
 
 
+def estimate_changed_rows(before: Table | None, after: Table | None) -> int:
+    """Roughly how many rows differ, from metadata alone; those that only moved count too."""
+    old, new = _index_by_files(before), _index_by_files(after)
+    alone = [old[files] for files in old.keys() - new.keys()]
+    alone += [new[files] for files in new.keys() - old.keys()]
+    rows = sum(one.physical_rows - one.num_deletions for one in alone)
+    shared = ((old[files], new[files]) for files in old.keys() & new.keys())
+    return rows + sum(abs(was.num_deletions - now.num_deletions) for was, now in shared)
+
+
 # --- fragments ------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lance.file import LanceFileSession
 
-from omnigraph.errors import StorageFailure
+from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.lance_branches import list_branches
@@ -23,6 +23,7 @@ from omnigraph.storage.tables.table import Table, is_table, open_newest, open_ta
 
 _EVERY_FILE = 1 << 30
 _DELETIONS = "_deletions"
+_TRANSACTIONS = "_transactions/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,8 @@ def list_unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
 
     A writer that is still preparing has such files as well.
     """
+    if location.branch is not None and _names_all_files(location):
+        return []
     table = open_newest(location)
     with translate_errors(f"looking for files of {location} that nothing names"):
         found = table.native.explain_cleanup_old_versions(
@@ -129,6 +132,32 @@ def list_unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
     ]
     known = {file.path for file in files}
     return [*files, *(file for file in _list_stray_deletions(location) if file.path not in known)]
+
+
+def _names_all_files(location: TableLocation) -> bool:
+    """Whether the versions of a branch themselves name every file in its folder.
+
+    Mostly they do. The substrate would read what every other branch of the table starts from to
+    find that out, which is too dear to ask of each of thousands of branches.
+    """
+    session = LanceFileSession(location.native_uri, storage_options=location.native_options)
+    with translate_errors(f"listing the files of {location}"):
+        # Records of transactions go with their versions; the substrate counts none as unnamed.
+        listed = {path for path in map(str, session.list()) if not path.startswith(_TRANSACTIONS)}
+    try:
+        tables = [open_table(location, version) for version in list_versions(location)]
+    except HistoricalVersionReclaimed:
+        return False  # somebody else is cleaning up
+    return listed <= set().union(*(_list_named_files(table) for table in tables))
+
+
+def _list_named_files(table: Table) -> set[str]:
+    """The files of a version below the folder of its branch; files of indexes are left out."""
+    with translate_errors(f"listing the files of {table!r}"):
+        fragments = [fragment.metadata for fragment in table.native.get_fragments()]
+    named = {probes.name_version_file(table.version), probes.NEWEST_NOTE}
+    named |= {f"data/{file._path}" for one in fragments for file in one.files}
+    return named | {f.deletion_file.path(f.id) for f in fragments if f.deletion_file}
 
 
 def _list_stray_deletions(location: TableLocation) -> list[UnreferencedFile]:

@@ -1,4 +1,4 @@
-"""Makes the cache of Spark's classes: `python -m omnigraph.pipeline.make_class_archive`."""
+"""Makes the cache of Spark's classes: `python -m omnigraph.pipeline.make_archive`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,206 @@
+"""Which changes are read where: the commits of a range, divided into tasks.
+
+Planning reads the manifests of the commits and no rows. A task has the changes of some types in
+some commits, or a part of those that one commit made in one type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from pyspark.sql.datasource import InputPartition
+
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.errors import (
+    ChangeFeedGap,
+    ChangeSchemaBoundary,
+    HistoricalVersionReclaimed,
+)
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.graph.changing import BranchHistory
+from omnigraph.history.entity_changes import ChangeFilter, TypePair
+from omnigraph.history.feed import list_changed_types, walk_commits
+from omnigraph.identity import CommitId
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.tables.delta import estimate_changed_rows
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_version import TableVersion
+
+PIECES_PER_TASK = 32
+"""So many small pieces are read by one task: starting one costs more than reading them."""
+_FEW_ROWS = 8_192
+"""Tables with so few rows are not opened to find out how many of them changed."""
+_OPEN_TABLES = 16
+"""So many stay open in a process: the next commit starts from the tables of this one."""
+START_AGAIN = (
+    "take a baseline (`omnigraph changes baseline`, or `graph.baseline()`), replace the copy by "
+    "it, and start the stream with a new checkpoint and the baseline's cursor as option "
+    "'startingAfter'"
+)
+
+
+@lru_cache(maxsize=_OPEN_TABLES)
+def _open(table: TableVersion) -> Table:
+    return table.open()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one commit changed in one type, or a part of that: plain data for an executor."""
+
+    commit_id: CommitId
+    position: int
+    created_at: int
+    actor: str | None
+    type_: NodeType | EdgeType
+    type_id: str
+    before: TableVersion | None
+    after: TableVersion | None
+    rows: int
+    """Roughly how many changes there are."""
+    part: int = 0
+    parts: int = 1
+    is_same = False
+
+    def table_before(self) -> Table | None:
+        return self._tables[0]
+
+    def table_after(self) -> Table | None:
+        return self._tables[1]
+
+    @cached_property
+    def _tables(self) -> tuple[Table | None, Table | None]:
+        try:
+            before = None if self.before is None else _open(self.before)
+            return before, None if self.after is None else _open(self.after)
+        except HistoricalVersionReclaimed as error:
+            raise ChangeFeedGap(None, self.commit_id, START_AGAIN) from error
+
+
+@dataclass
+class ChangedPieces(InputPartition):
+    """What one task reads."""
+
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """The tasks for the changes behind one commit up to another."""
+
+    after: CommitId
+    until: CommitId
+    tasks: tuple[ChangedPieces, ...]
+
+
+def plan_changes(
+    history: BranchHistory,
+    after: CommitId,
+    until: CommitId,
+    wanted: ChangeFilter,
+    *,
+    rows_per_task: int,
+    only: NodeType | EdgeType | None = None,
+    most: int | None = None,
+) -> ChangePlan:
+    """The tasks for the commits behind `after`, up to `until`.
+
+    Args:
+        history: The branch.
+        after: The commit up to which everything has been read.
+        until: The newest commit that is read.
+        wanted: Only these changes.
+        rows_per_task: How many changes are worth a task.
+        only: The one type whose rows are read in columns; they must be those it has here.
+        most: The plan ends after so many commits, and before one that cannot be read unless it
+            is the first; otherwise such a commit is an error wherever it is.
+
+    Raises:
+        ChangeFeedGap: cleanup has removed a commit.
+        ChangeSchemaBoundary: a commit changed the columns of a type.
+    """
+    pieces: list[Piece] = []
+    reached = after
+    commits = walk_commits(history, after, until)
+    for commit in commits if most is None else commits[:most]:
+        try:
+            found = list(_list_pieces(history, commit, wanted, only, rows_per_task))
+        except (HistoricalVersionReclaimed, ChangeSchemaBoundary) as error:
+            if most is not None and reached != after:
+                break
+            raise _add_advice(error, commit) from error
+        pieces += found
+        reached = commit.commit_id
+    return ChangePlan(after, reached, tuple(_group(pieces, rows_per_task)))
+
+
+def _add_advice(
+    error: HistoricalVersionReclaimed | ChangeSchemaBoundary, commit: Commit
+) -> ChangeFeedGap | ChangeSchemaBoundary:
+    if isinstance(error, ChangeSchemaBoundary):
+        return ChangeSchemaBoundary(error.commit_id, error.type_name, START_AGAIN)
+    return ChangeFeedGap(None, commit.commit_id, START_AGAIN)
+
+
+def _list_pieces(
+    history: BranchHistory,
+    commit: Commit,
+    wanted: ChangeFilter,
+    only: NodeType | EdgeType | None,
+    rows_per_task: int,
+) -> Iterator[Piece]:
+    """What a commit changed, type by type; a type with many changes is divided."""
+    for pair in list_changed_types(history, commit, wanted):
+        if only is not None and not build_logical_schema(pair.type_).equals(
+            build_logical_schema(only)
+        ):
+            raise ChangeSchemaBoundary(commit.commit_id, only.name)
+        if pair.is_same:
+            continue
+        rows = _estimate_rows(pair)
+        parts = max(-(-rows // rows_per_task), 1)
+        for part in range(parts):
+            yield Piece(
+                commit.commit_id,
+                commit.manifest_version,
+                commit.created_at,
+                commit.actor_id,
+                pair.type_,
+                pair.type_id,
+                _make_version(pair, pair.before),
+                _make_version(pair, pair.after),
+                rows // parts,
+                part,
+                parts,
+            )
+
+
+def _estimate_rows(pair: TypePair) -> int:
+    """Roughly how many rows changed; small tables are not looked at."""
+    rows = sum(entry.row_count for entry in (pair.before, pair.after) if entry is not None)
+    if rows <= _FEW_ROWS:
+        return rows
+    return estimate_changed_rows(pair.table_before(), pair.table_after())
+
+
+def _make_version(pair: TypePair, entry: TableEntry | None) -> TableVersion | None:
+    if entry is None:
+        return None
+    return TableVersion(pair.snapshot.location(entry), entry.version)
+
+
+def _group(pieces: Iterable[Piece], rows_per_task: int) -> Iterator[ChangedPieces]:
+    """Neighbouring pieces together as long as one task should read them."""
+    group: list[Piece] = []
+    rows = 0
+    for piece in pieces:
+        if group and (len(group) == PIECES_PER_TASK or rows + piece.rows > rows_per_task):
+            yield ChangedPieces(tuple(group))
+            group, rows = [], 0
+        group.append(piece)
+        rows += piece.rows
+    if group:
+        yield ChangedPieces(tuple(group))

@@ -1,0 +1,132 @@
+"""A program that follows a graph is killed again and again and has every change once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from history.lives import Life, applied
+
+DRIVER = Path(__file__).with_name("replica_driver.py")
+PATIENCE_S = 240
+
+
+class Follower:
+    """The program, its checkpoint, and what it has kept."""
+
+    def __init__(self, graph, folder: Path) -> None:
+        self._graph, self._folder = graph, folder
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen]:
+        """The program in a group of its own, which is killed in the end with all its processes."""
+        database = self._folder / "replica.db"
+        process = subprocess.Popen(
+            [sys.executable, DRIVER, self._graph.uri, self._folder / "checkpoint", database],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(600)
+
+    def rows(self) -> list[tuple]:
+        if not (self._folder / "replica.db").exists():
+            return []
+        with closing(sqlite3.connect(self._folder / "replica.db")) as kept:
+            tables = kept.execute("select 1 from sqlite_master where name = 'changes'").fetchall()
+            if not tables:
+                return []
+            found = kept.execute("select * from changes order by position, type, id").fetchall()
+        return [row[1:] for row in found]
+
+    def wait_for(self, process: subprocess.Popen, is_there) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_there(self.rows()):
+            assert process.poll() is None, "the program ended by itself"
+            assert time.monotonic() < deadline, "the stream makes no progress"
+            time.sleep(0.05)
+
+
+def in_wire_form(row: tuple) -> dict:
+    _, _, name, id, op, *images = row
+    sides = zip(("before", "after"), images, strict=True)
+    texts = {side: json.loads(text) for side, text in sides if text is not None}
+    return {"type": {"name": name}, "id": id, "op": op} | texts
+
+
+def require_everything(life: Life, rows: list[tuple]) -> None:
+    """The rows are all changes of all commits, each once, and make up the graph."""
+    told = []
+    position, caught_up = "beginning", False
+    while not caught_up:
+        page = life.graph.changes(position)
+        for block in page.blocks:
+            told += [(block.commit.commit_id, c.type_name, c.id, str(c.op)) for c in block.changes]
+        position, caught_up = page.position, bool(page.caught_up)
+    assert sorted(row[1:5] for row in rows) == sorted(told)
+    replica: dict = {}
+    for place in sorted({row[0] for row in rows}):
+        replica = applied(replica, [in_wire_form(row) for row in rows if row[0] == place])
+    assert replica == life.states[life.graph.commits()[0].commit_id]
+
+
+def kill_and_follow(folder: Path, kills: int) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    life = Life(folder / "g.omni", seed)
+    life.branches = _OnlyMain(life.branches)
+    follower = Follower(life.graph, folder)
+    for _ in range(kills):
+        with follower.running() as process:
+            before = len(follower.rows())
+            for _ in range(4):
+                life.step()
+            _write_a_row(life, chance)
+            follower.wait_for(process, lambda rows, before=before: len(rows) > before)
+            time.sleep(chance.uniform(0, 1))
+    with follower.running() as process:
+        _write_a_row(life, chance)
+        head = life.graph.commits()[0].commit_id
+        follower.wait_for(process, lambda rows: any(row[1] == head for row in rows))
+    require_everything(life, follower.rows())
+
+
+class _OnlyMain(list):
+    """Branches are forked, and things go on happening on `main` alone."""
+
+    def append(self, name: str) -> None: ...
+
+
+def _write_a_row(life: Life, chance: random.Random) -> None:
+    """A commit that changes something for certain."""
+    row = {"slug": f"last{chance.randrange(1 << 60)}"}
+    life.graph.load([{"type": "Place", "data": row}], "append")
+    life._keep("main")
+
+
+@pytest.mark.crash
+def test_a_follower_that_is_killed_twice_has_every_change_once(tmp_path: Path) -> None:
+    kill_and_follow(tmp_path, kills=2)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+@pytest.mark.crash
+def test_a_follower_that_is_killed_hundreds_of_times_has_every_change_once(tmp_path: Path) -> None:
+    kill_and_follow(tmp_path, kills=200)
