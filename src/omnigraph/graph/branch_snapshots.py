@@ -68,7 +68,7 @@ class BranchSnapshots:
     def __repr__(self) -> str:
         return f"Views({self.root.uri!r})"
 
-    def seen_through(self, see: Callable[[CatalogSnapshot], CatalogSnapshot]) -> Self:
+    def see_through(self, see: Callable[[CatalogSnapshot], CatalogSnapshot]) -> Self:
         """The same, for somebody who gets every view through `see`; what is known is shared."""
         other = copy.copy(self)
         other._see = see

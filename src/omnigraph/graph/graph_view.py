@@ -107,7 +107,7 @@ class GraphView:
         request = querying.QueryRequest(text, name, params, now, engine, session, spark_conf or {})
         branch = None if self._snapshot else str(self._whole.snapshot.branch)
         target = {"branch": branch, "snapshot": self._snapshot}
-        with self._guard.naming_hidden(self._whole, text, name):
+        with self._guard.name_hidden(self._whole, text, name):
             return querying.run_query(self._view, request, self._settings, target)
 
     def plan(self, query: str | SourceText, name: str | None = None) -> ReadPlan:
@@ -118,7 +118,7 @@ class GraphView:
         ['p.name']
         """
         text = as_source_text(query, "<query>")
-        with self._guard.naming_hidden(self._whole, text, name):
+        with self._guard.name_hidden(self._whole, text, name):
             return querying.plan_query(self._view, text, name)
 
     def explain(
@@ -149,7 +149,7 @@ class GraphView:
 
     def _plan_to_explain(self, query: str | SourceText, name: str | None) -> tuple[Plan, Notes]:
         view, text = self._view, as_source_text(query, "<query>")
-        with self._guard.naming_hidden(self._whole, text, name):
+        with self._guard.name_hidden(self._whole, text, name):
             plan = compile_plan(text, view.catalog, name, querying.collect_statistics(view))
         return plan, querying.explain_traversals(view, plan, self._settings)
 

@@ -21,7 +21,7 @@ from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import Authority
 from omnigraph.policy.decision import authorize, decide
 from omnigraph.policy.hidden_names import KnownNames, find_hidden
-from omnigraph.policy.restricted_catalog import hidden_in, restrict_catalog
+from omnigraph.policy.restricted_catalog import list_hidden, restrict_catalog
 from omnigraph.storage.names import normalize_branch
 from omnigraph.writer.change import CatalogSnapshot
 
@@ -92,10 +92,10 @@ class Guard:
             return view
         read = normalize_branch(branch or view.snapshot.branch)
         authorize(self.authority, self.actor, action, branch=read)
-        catalog = self._catalog(view, action, self.actor, read)
+        catalog = self._restrict_catalog(view, action, self.actor, read)
         return view if catalog is view.catalog else replace(view, catalog=catalog)
 
-    def _catalog(
+    def _restrict_catalog(
         self, view: CatalogSnapshot, action: Action, actor: str | None, branch: str | None = None
     ) -> Catalog:
         assert self.authority is not None, "without a policy nothing is hidden"
@@ -110,13 +110,13 @@ class Guard:
         """Raise if one of these types and properties is hidden; what nobody has is let pass."""
         if self.authority is None:
             return
-        hidden = hidden_in(view.catalog, self._catalog(view, action, self.actor))
+        hidden = list_hidden(view.catalog, self._restrict_catalog(view, action, self.actor))
         found = [name for name in names if name in hidden or name.partition(".")[0] in hidden]
         if found:
-            raise self._denial(view, action, found, self.actor)
+            raise self._make_denial(view, action, found, self.actor)
 
     @contextmanager
-    def naming_hidden(
+    def name_hidden(
         self, view: CatalogSnapshot, source: SourceText, name: str | None
     ) -> Iterator[None]:
         """Turn the mistakes of a query that only lacks what is hidden into a denial."""
@@ -127,8 +127,10 @@ class Guard:
             if seen.catalog is view.catalog:
                 raise
             plan = compile_plan(source, view.catalog, name)
-            hidden = hidden_in(view.catalog, seen.catalog)
-            raise self._denial(view, Action.READ, _named_in(plan, hidden), self.actor) from None
+            hidden = list_hidden(view.catalog, seen.catalog)
+            raise self._make_denial(
+                view, Action.READ, _list_hidden_reads(plan, hidden), self.actor
+            ) from None
 
     def check_mutation(self, plan: MutationPlan, view: CatalogSnapshot, actor: str | None) -> None:
         """Raise if what a mutation changes would be decided by something hidden.
@@ -137,17 +139,17 @@ class Guard:
         """
         if self.authority is None:
             return
-        catalog = self._catalog(view, Action.CHANGE, actor)
+        catalog = self._restrict_catalog(view, Action.CHANGE, actor)
         if catalog is view.catalog:
             return
-        hidden = hidden_in(view.catalog, catalog)
+        hidden = list_hidden(view.catalog, catalog)
         found = [f"{a}.{b}" for a, b in list_property_reads(plan) if {a, f"{a}.{b}"} & hidden]
         for one in plan.statements:
             type_name = one.table_key.partition(":")[2]
             if isinstance(one, UpdateEntities | DeleteEntities) and type_name in hidden:
                 found.append(type_name)
         if found:
-            raise self._denial(view, Action.CHANGE, found, actor)
+            raise self._make_denial(view, Action.CHANGE, found, actor)
 
     def hide_conflicts(
         self, conflicts: Sequence[MergeConflict], view: CatalogSnapshot, actor: str | None
@@ -155,12 +157,12 @@ class Guard:
         """The conflicts of a merge without the values that the actor may not see."""
         if self.authority is None:
             return tuple(conflicts)
-        catalog = self._catalog(view, Action.READ, actor or self.actor)
+        catalog = self._restrict_catalog(view, Action.READ, actor or self.actor)
         if catalog is view.catalog:
             return tuple(conflicts)
         return tuple(_hide_values(one, view.catalog, catalog) for one in conflicts)
 
-    def _denial(
+    def _make_denial(
         self, view: CatalogSnapshot, action: Action, names: Iterable[str], actor: str | None
     ) -> PolicyDenied:
         found, branch = sorted(set(names)), str(view.snapshot.branch)
@@ -191,17 +193,17 @@ def _hide_values(conflict: MergeConflict, whole: Catalog, seen: Catalog) -> Merg
     return replace(
         conflict,
         message=f"{type_.name} '{conflict.id}' is in conflict",
-        base=_without(conflict.base, gone),
-        source=_without(conflict.source, gone),
-        target=_without(conflict.target, gone),
+        base=_drop_names(conflict.base, gone),
+        source=_drop_names(conflict.source, gone),
+        target=_drop_names(conflict.target, gone),
     )
 
 
-def _without(row: Mapping[str, object] | None, names: set[str]) -> Mapping[str, object] | None:
+def _drop_names(row: Mapping[str, object] | None, names: set[str]) -> Mapping[str, object] | None:
     return None if row is None else {n: value for n, value in row.items() if n not in names}
 
 
-def _named_in(plan: Plan, hidden: frozenset[str]) -> list[str]:
+def _list_hidden_reads(plan: Plan, hidden: frozenset[str]) -> list[str]:
     """What a plan reads that is hidden: properties and, of types that are, the types."""
     properties = {f"{one}.{name}" for one, name in list_property_reads(plan)}
     return [*(properties & hidden), *({fact.type_name for fact in plan.reads} & hidden)]

@@ -141,7 +141,7 @@ class BranchVerbs:
         self._guard.allow(action, branch=branch)
         if self.policy is None:
             return self._open.views
-        return self._open.views.seen_through(partial(self._guard.see, action=action, branch=branch))
+        return self._open.views.see_through(partial(self._guard.see, action=action, branch=branch))
 
     def _require_visible(
         self, types: Sequence[str], branch: str, action: Action = Action.READ

@@ -57,7 +57,7 @@ READING_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.CHANGE})
 """The actions that look at rows: a rule about them may leave types and properties out."""
 
 
-def kind_of(action: Action) -> BundleKind:
+def find_kind(action: Action) -> BundleKind:
     """The bundle that decides about an action."""
     return BundleKind.CLUSTER if action is Action.GRAPH_LIST else BundleKind.GRAPH
 

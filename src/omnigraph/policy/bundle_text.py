@@ -17,7 +17,7 @@ from omnigraph.policy.actions import (
     BundleKind,
     ScopeKey,
     find_action,
-    kind_of,
+    find_kind,
 )
 from omnigraph.policy.bundle import Group, Policy, Rule
 from omnigraph.policy.yaml_reader import Value, YamlReader
@@ -43,7 +43,7 @@ def load_bundle(path: str | Path, kind: BundleKind = BundleKind.GRAPH) -> Policy
 def parse_bundle(source: SourceText, kind: BundleKind = BundleKind.GRAPH) -> Policy:
     """The same for a text; the policy is called as the text is."""
     source.require_encodable()
-    return _BundleReader(source, kind).bundle()
+    return _BundleReader(source, kind).read_bundle()
 
 
 class _BundleReader:
@@ -52,28 +52,28 @@ class _BundleReader:
         self._groups: dict[str, Group] = {}
         self._rule_ids: set[str] = set()
 
-    def bundle(self) -> Policy:
+    def read_bundle(self) -> Policy:
         document = self._yaml.read("the bundle")
-        policy = None if document is None else self._policy(document)
+        policy = None if document is None else self._read_policy(document)
         self._yaml.problems.raise_if_any()
         assert policy is not None, "what could not be read has problems"
         return policy
 
-    def _policy(self, document: Value) -> Policy:
+    def _read_policy(self, document: Value) -> Policy:
         optional = ("groups", "protected_branches", "rules")
-        top = self._yaml.members(document, ("version",), optional)
+        top = self._yaml.read_members(document, ("version",), optional)
         if "version" in top:
-            self._yaml.version(top["version"], VERSION)
+            self._yaml.check_version(top["version"], VERSION)
         if "groups" in top:
             self._groups = self._read_groups(top["groups"])
         protected = frozenset[str]()
         if "protected_branches" in top:
-            branches = self._yaml.items(top["protected_branches"], "a protected branch")
-            protected = frozenset(name for one in branches if (name := self._yaml.name(one)))
-        rules = self._yaml.items(top["rules"], "a rule") if "rules" in top else []
-        read = [self._rule(one) for one in rules]
+            branches = self._yaml.read_items(top["protected_branches"], "a protected branch")
+            protected = frozenset(name for one in branches if (name := self._yaml.read_name(one)))
+        rules = self._yaml.read_items(top["rules"], "a rule") if "rules" in top else []
+        read = [self._read_rule(one) for one in rules]
         return Policy(
-            name=_policy_name(self._source.name),
+            name=_name_policy(self._source.name),
             kind=self._kind,
             groups=tuple(self._groups.values()),
             protected_branches=protected,
@@ -82,16 +82,16 @@ class _BundleReader:
 
     def _read_groups(self, value: Value) -> dict[str, Group]:
         found = {}
-        for name, (key, actors) in self._yaml.entries(value).items():
+        for name, (key, actors) in self._yaml.read_entries(value).items():
             if not name:
                 self._yaml.add("B110", "the name of a group is blank", key.span)
-            members = self._yaml.names(Value(actors.node, f"group '{name}'"), "an actor")
+            members = self._yaml.read_names(Value(actors.node, f"group '{name}'"), "an actor")
             found[name] = Group(name, frozenset(actor for actor, _ in members))
         return found
 
-    def _rule(self, value: Value) -> Rule | None:
-        members = self._yaml.members(value, ("id", "allow"))
-        id = self._yaml.name(Value(members["id"].node, "the id")) if "id" in members else None
+    def _read_rule(self, value: Value) -> Rule | None:
+        members = self._yaml.read_members(value, ("id", "allow"))
+        id = self._yaml.read_name(Value(members["id"].node, "the id")) if "id" in members else None
         if id is not None and id in self._rule_ids:
             self._yaml.add("B112", f"two rules have the id '{id}'", members["id"].span)
         if id is None or "allow" not in members:
@@ -99,23 +99,23 @@ class _BundleReader:
         self._rule_ids.add(id)
         what = f"rule '{id}'"
         optional = (*ScopeKey, "except", "queries")
-        allow = self._yaml.members(
+        allow = self._yaml.read_members(
             Value(members["allow"].node, what), ("actors", "actions"), optional
         )
-        group = self._group(allow["actors"]) if "actors" in allow else None
-        actions = self._actions(allow["actions"], what) if "actions" in allow else {}
-        scope_key, scope = self._scope(allow, actions, what)
-        left_out = self._left_out(allow, actions, what)
-        queries = self._queries(allow, actions, what)
+        group = self._read_group(allow["actors"]) if "actors" in allow else None
+        actions = self._read_actions(allow["actions"], what) if "actions" in allow else {}
+        scope_key, scope = self._read_scope(allow, actions, what)
+        left_out = self._read_left_out(allow, actions, what)
+        queries = self._read_queries(allow, actions, what)
         if group is None or not actions:
             return None
         return Rule(id, group, frozenset(actions), scope_key, scope, left_out, queries)
 
-    def _group(self, value: Value) -> str | None:
-        members = self._yaml.members(value, ("group",))
+    def _read_group(self, value: Value) -> str | None:
+        members = self._yaml.read_members(value, ("group",))
         if "group" not in members:
             return None
-        name = self._yaml.name(members["group"])
+        name = self._yaml.read_name(members["group"])
         if name is None:
             return None
         if name not in self._groups:
@@ -124,8 +124,8 @@ class _BundleReader:
             return None
         return name
 
-    def _actions(self, value: Value, what: str) -> dict[Action, Value]:
-        named = self._yaml.names(Value(value.node, f"'actions' of {what}"), "an action")
+    def _read_actions(self, value: Value, what: str) -> dict[Action, Value]:
+        named = self._yaml.read_names(Value(value.node, f"'actions' of {what}"), "an action")
         found: dict[Action, Value] = {}
         for name, item in named:
             action = find_action(name)
@@ -134,7 +134,7 @@ class _BundleReader:
                 self._yaml.add("B114", f"no such action '{name}'", item.span, hint=hint)
             else:
                 found[action] = item
-        kinds = {kind_of(action) for action in found}
+        kinds = {find_kind(action) for action in found}
         if len(kinds) > 1:
             message = f"{what} mixes actions of the server with actions of a graph"
             self._yaml.add("B118", message, value.span)
@@ -144,7 +144,7 @@ class _BundleReader:
             self._yaml.add("B119", message, item.span)
         return found
 
-    def _scope(
+    def _read_scope(
         self, allow: Mapping[str, Value], actions: Mapping[Action, Value], what: str
     ) -> tuple[ScopeKey | None, BranchScope]:
         given = [key for key in ScopeKey if key in allow]
@@ -160,7 +160,7 @@ class _BundleReader:
                 hint = f"it takes `{allowed}`" if allowed else "it takes no scope"
                 message = f"action '{action}' does not take '{key}'"
                 self._yaml.add("B117", message, item.span, hint=hint)
-        word = self._yaml.text(allow[key])
+        word = self._yaml.read_text(allow[key])
         if word is None:
             return None, BranchScope.ANY
         if word not in set(BranchScope):
@@ -170,7 +170,7 @@ class _BundleReader:
             return None, BranchScope.ANY
         return key, BranchScope(word)
 
-    def _left_out(
+    def _read_left_out(
         self, allow: Mapping[str, Value], actions: Mapping[Action, Value], what: str
     ) -> frozenset[str]:
         if "except" not in allow:
@@ -180,7 +180,7 @@ class _BundleReader:
             message = f"{what} cannot leave anything out of '{others[0]}'"
             hint = "`except` belongs to read, export and change"
             self._yaml.add("B120", message, actions[others[0]].span, hint=hint)
-        found = self._yaml.names(allow["except"], "a type or property")
+        found = self._yaml.read_names(allow["except"], "a type or property")
         for name, item in found:
             if not _NAME.fullmatch(name):
                 message = f"'{name}' is neither a type nor a property"
@@ -188,7 +188,7 @@ class _BundleReader:
                 self._yaml.add("B121", message, item.span, hint=hint)
         return frozenset(name for name, _ in found)
 
-    def _queries(
+    def _read_queries(
         self, allow: Mapping[str, Value], actions: Mapping[Action, Value], what: str
     ) -> frozenset[str] | None:
         if "queries" not in allow:
@@ -198,10 +198,10 @@ class _BundleReader:
             message = f"{what} cannot choose queries for '{others[0]}'"
             hint = "`queries` belongs to invoke_query alone"
             self._yaml.add("B120", message, actions[others[0]].span, hint=hint)
-        return frozenset(name for name, _ in self._yaml.names(allow["queries"], "a query"))
+        return frozenset(name for name, _ in self._yaml.read_names(allow["queries"], "a query"))
 
 
-def _policy_name(source: str) -> str:
+def _name_policy(source: str) -> str:
     """The name of a file without folders and endings: `library` of `conf/library.policy.yaml`."""
     name = PurePath(source).name
     for ending in (".yaml", ".yml", ".policy"):

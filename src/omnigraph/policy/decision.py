@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.errors import PolicyDenied
-from omnigraph.policy.actions import Action, BranchScope, BundleKind, ScopeKey, kind_of
+from omnigraph.policy.actions import Action, BranchScope, BundleKind, ScopeKey, find_kind
 from omnigraph.policy.bundle import Authority, NoPolicy, Policy, Rule
 
 
@@ -84,13 +84,13 @@ def decide(
     )
     if isinstance(authority, NoPolicy):
         return _decide_without(authority, asked)
-    if authority.kind is not kind_of(action):
+    if authority.kind is not find_kind(action):
         return _answer(asked, f"policy '{authority.name}' is not about it")
     if actor is None:
         return _answer(asked, "it needs an actor")
     if actor not in authority.actors:
         return _answer(asked, "unknown actor: it is in no group")
-    rules = matching_rules(authority, asked)
+    rules = find_rules(authority, asked)
     if not rules:
         return _answer(asked, "no rule allows it")
     return _answer(asked, f"rule '{rules[0].id}'", rules[0])
@@ -125,7 +125,7 @@ def authorize(
     return decision
 
 
-def matching_rules(policy: Policy, asked: Decision) -> list[Rule]:
+def find_rules(policy: Policy, asked: Decision) -> list[Rule]:
     """The rules that allow what is asked, by ascending id."""
     if asked.actor is None:
         return []
@@ -145,7 +145,7 @@ def _covers(rule: Rule, policy: Policy, asked: Decision) -> bool:
 
 
 def _decide_without(authority: NoPolicy, asked: Decision) -> Decision:
-    if kind_of(asked.action) is BundleKind.CLUSTER:
+    if find_kind(asked.action) is BundleKind.CLUSTER:
         return _answer(asked, "only a policy of the server allows it")
     if authority is NoPolicy.OPEN:
         return _answer(asked, "everything about graphs is open", is_allowed=True)

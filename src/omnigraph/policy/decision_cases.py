@@ -77,21 +77,23 @@ class _CaseReader:
         document = self._yaml.read("the file of tests")
         found: list[DecisionCase | None] = []
         if document is not None:
-            top = self._yaml.members(document, ("version", "cases"))
+            top = self._yaml.read_members(document, ("version", "cases"))
             if "version" in top:
-                self._yaml.version(top["version"], VERSION)
+                self._yaml.check_version(top["version"], VERSION)
             if "cases" in top:
-                found = [self._case(one) for one in self._yaml.items(top["cases"], "a case")]
+                found = [
+                    self._read_case(one) for one in self._yaml.read_items(top["cases"], "a case")
+                ]
         self._yaml.problems.raise_if_any()
         return tuple(case for case in found if case is not None)
 
-    def _case(self, value: Value) -> DecisionCase | None:
+    def _read_case(self, value: Value) -> DecisionCase | None:
         required = ("id", "actor", "action", "expect")
-        members = self._yaml.members(value, required, ("branch", "target_branch", "query"))
-        texts = {name: self._yaml.name(one) for name, one in members.items()}
+        members = self._yaml.read_members(value, required, ("branch", "target_branch", "query"))
+        texts = {name: self._yaml.read_name(one) for name, one in members.items()}
         if any(texts.get(name) is None for name in required):
             return None
-        id, action = str(texts["id"]), self._action(str(texts["action"]), members["action"])
+        id, action = str(texts["id"]), self._read_action(str(texts["action"]), members["action"])
         if id in self._ids:
             self._yaml.add("B112", f"two cases have the id '{id}'", members["id"].span)
         self._ids.add(id)
@@ -100,9 +102,9 @@ class _CaseReader:
             self._yaml.add("B122", "'expect' must be allow or deny", members["expect"].span)
         if action is None or expected is None:
             return None
-        return DecisionCase(id, str(texts["actor"]), action, expected, **_places(texts))
+        return DecisionCase(id, str(texts["actor"]), action, expected, **_pick_places(texts))
 
-    def _action(self, word: str, value: Value) -> Action | None:
+    def _read_action(self, word: str, value: Value) -> Action | None:
         found = find_action(word)
         if found is None:
             close = get_close_matches(word, list(Action), n=1)
@@ -111,5 +113,5 @@ class _CaseReader:
         return found
 
 
-def _places(texts: Mapping[str, str | None]) -> dict[str, str | None]:
+def _pick_places(texts: Mapping[str, str | None]) -> dict[str, str | None]:
     return {name: texts.get(name) for name in ("branch", "target_branch", "query")}

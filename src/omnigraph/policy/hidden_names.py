@@ -14,7 +14,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.identity import PropertyId, TypeId
 from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import Authority, Policy
-from omnigraph.policy.decision import Decision, decide, matching_rules
+from omnigraph.policy.decision import Decision, decide, find_rules
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -30,13 +30,13 @@ def find_hidden(
     if not isinstance(authority, Policy) or not authority.names_left_out:
         return NOTHING
     asked = Decision(allowed=False, actor=actor, action=action, branch=branch)
-    hidden = _left_out_by_all([rule.leaves_out for rule in matching_rules(authority, asked)])
+    hidden = _find_left_out([rule.leaves_out for rule in find_rules(authority, asked)])
     if action is Action.CHANGE and decide(authority, actor, Action.READ, branch=branch).allowed:
         hidden |= find_hidden(authority, actor, Action.READ, branch)
     return hidden
 
 
-def _left_out_by_all(rules: Iterable[frozenset[str]]) -> frozenset[str]:
+def _find_left_out(rules: Iterable[frozenset[str]]) -> frozenset[str]:
     given = list(rules)
     return frozenset(
         name
@@ -64,7 +64,7 @@ class KnownNames:
         names = authority.names_left_out
         for name in sorted(names):
             type_name, _, property_name = name.partition(".")
-            owners = _types_named(type_name, catalog)
+            owners = _find_types(type_name, catalog)
             has_it = [one for one in owners if not property_name or one.property(property_name)]
             if not has_it:
                 raise BadRequest(
@@ -72,18 +72,18 @@ class KnownNames:
                     "correct the name in its rules"
                 )
         return cls(
-            {name: frozenset(one.id for one in _types_named(name, catalog)) for name in names},
-            {name: _property_ids(name, catalog) for name in names if "." in name},
+            {name: frozenset(one.id for one in _find_types(name, catalog)) for name in names},
+            {name: _find_property_ids(name, catalog) for name in names if "." in name},
         )
 
 
-def _types_named(name: str, catalog: Catalog) -> list[EntityType | InterfaceType]:
+def _find_types(name: str, catalog: Catalog) -> list[EntityType | InterfaceType]:
     known = (catalog.nodes, catalog.edges, catalog.interfaces)
     found = [types.get(name) for types in known]
     return [one for one in found if one is not None]
 
 
-def _property_ids(name: str, catalog: Catalog) -> frozenset[PropertyId]:
+def _find_property_ids(name: str, catalog: Catalog) -> frozenset[PropertyId]:
     type_name, _, property_name = name.partition(".")
-    found = [one.property(property_name) for one in _types_named(type_name, catalog)]
+    found = [one.property(property_name) for one in _find_types(type_name, catalog)]
     return frozenset(one.id for one in found if one is not None)

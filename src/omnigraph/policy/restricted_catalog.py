@@ -49,7 +49,7 @@ What it was made of is kept with it, so that the numbers cannot become those of 
 """
 
 
-def hidden_in(whole: Catalog, restricted: Catalog) -> frozenset[str]:
+def list_hidden(whole: Catalog, restricted: Catalog) -> frozenset[str]:
     """The types and properties that a restricted catalog does not have, by name."""
     found = set()
     for of_whole, of_rest in (
@@ -80,22 +80,22 @@ class _Restriction:
             if not self._is_type_hidden(one)
         }
         nodes = {
-            name: self._without_properties(one)
+            name: self._drop_properties(one)
             for name, one in self.catalog.nodes.items()
             if not self._is_node_hidden(one)
         }
         edges = {
-            name: self._without_properties(one)
+            name: self._drop_properties(one)
             for name, one in self.catalog.edges.items()
             if not self._is_type_hidden(one) and {one.from_type, one.to_type} <= nodes.keys()
         }
         trimmed = {
-            name: self._trimmed(one, nodes)
+            name: self._trim(one, nodes)
             for name, one in interfaces.items()
             if any(name in node.implements for node in nodes.values())
             or not self.catalog.implementers(name)
         }
-        linked = {name: _linked(one, trimmed) for name, one in nodes.items()}
+        linked = {name: _link(one, trimmed) for name, one in nodes.items()}
         return replace(self.catalog, interfaces=trimmed, nodes=linked, edges=edges)
 
     def _is_type_hidden(self, type_: EntityType | InterfaceType) -> bool:
@@ -123,15 +123,15 @@ class _Restriction:
         source = None if property_.embed is None else type_.property(property_.embed.source)
         return source is not None and self._is_hidden(type_, source)
 
-    def _without_properties(self, type_: Entity) -> Entity:
+    def _drop_properties(self, type_: Entity) -> Entity:
         properties = tuple(p for p in type_.properties if not self._is_hidden(type_, p))
         if len(properties) == len(type_.properties):
             return type_
         return replace(
-            type_, properties=properties, constraints=_possible(type_.constraints, properties)
+            type_, properties=properties, constraints=_keep_possible(type_.constraints, properties)
         )
 
-    def _trimmed(self, interface: InterfaceType, nodes: dict[str, NodeType]) -> InterfaceType:
+    def _trim(self, interface: InterfaceType, nodes: dict[str, NodeType]) -> InterfaceType:
         """The interface with what all its implementers still have."""
         implementers = [one for one in nodes.values() if interface.name in one.implements]
         properties = tuple(
@@ -140,11 +140,11 @@ class _Restriction:
             if not self._is_hidden(interface, p)
             and all(node.property(p.name) is not None for node in implementers)
         )
-        constraints = _possible(interface.constraints, properties)
+        constraints = _keep_possible(interface.constraints, properties)
         return replace(interface, properties=properties, constraints=constraints)
 
 
-def _possible(
+def _keep_possible(
     constraints: tuple[Constraint, ...], properties: tuple[Property, ...]
 ) -> tuple[Constraint, ...]:
     """The constraints whose columns are all there."""
@@ -156,7 +156,7 @@ def _possible(
     )
 
 
-def _linked(node: NodeType, interfaces: dict[str, InterfaceType]) -> NodeType:
+def _link(node: NodeType, interfaces: dict[str, InterfaceType]) -> NodeType:
     """The node type with links to nothing but the interfaces that are left."""
     implements = tuple(name for name in node.implements if name in interfaces)
     own = [interfaces[name] for name in implements]

@@ -62,11 +62,11 @@ class YamlReader:
     def add(self, code: str, message: str, span: Span, *, hint: str | None = None) -> None:
         self.problems.add(code, message, span, hint=hint)
 
-    def members(
+    def read_members(
         self, value: Value, required: Sequence[str], optional: Sequence[str] = ()
     ) -> dict[str, Value]:
         """The members of a mapping whose keys are known; those that are not are mistakes."""
-        found = self.entries(value)
+        found = self.read_entries(value)
         known = (*required, *optional)
         for name, (key, _) in found.items():
             if name not in known:
@@ -78,15 +78,15 @@ class YamlReader:
                 self.add("B104", f"{value.what} needs '{name}'", _start(value))
         return {name: one for name, (_, one) in found.items() if name in known}
 
-    def entries(self, value: Value) -> Mapping[str, tuple[Value, Value]]:
+    def read_entries(self, value: Value) -> Mapping[str, tuple[Value, Value]]:
         """The members of a mapping with their keys, whatever they are called."""
         found: dict[str, tuple[Value, Value]] = {}
         if not self.is_mapping(value):
-            self._expect(value, "a mapping")
+            self._report_kind(value, "a mapping")
             return found
         for key_node, node in value.node.value:
             key = Value(key_node, f"a key of {value.what}")
-            name = self.text(key)
+            name = self.read_text(key)
             if name is None:
                 continue
             if name in found:
@@ -97,14 +97,14 @@ class YamlReader:
     def is_mapping(self, value: Value) -> bool:
         return isinstance(value.node, MappingNode)
 
-    def items(self, value: Value, what: str) -> list[Value]:
+    def read_items(self, value: Value, what: str) -> list[Value]:
         """The items of a list."""
         if not isinstance(value.node, SequenceNode):
-            self._expect(value, "a list")
+            self._report_kind(value, "a list")
             return []
         return [Value(node, what) for node in value.node.value]
 
-    def text(self, value: Value) -> str | None:
+    def read_text(self, value: Value) -> str | None:
         """A text without spaces around it."""
         if isinstance(value.node, ScalarNode):
             if value.node.tag == _STR:
@@ -114,25 +114,25 @@ class YamlReader:
                 hint = f'put it in quotes: "{shown}"'
                 self.add("B101", f"{value.what} must be a text", value.span, hint=hint)
                 return None
-        self._expect(value, "a text")
+        self._report_kind(value, "a text")
         return None
 
-    def name(self, value: Value) -> str | None:
+    def read_name(self, value: Value) -> str | None:
         """A text that is not blank."""
-        found = self.text(value)
+        found = self.read_text(value)
         if found == "":
             self.add("B110", f"{value.what} is blank", value.span)
             return None
         return found
 
-    def names(self, value: Value, what: str) -> list[tuple[str, Value]]:
+    def read_names(self, value: Value, what: str) -> list[tuple[str, Value]]:
         """A list of names that is neither empty nor has one twice."""
-        items = self.items(value, what)
+        items = self.read_items(value, what)
         if not items and isinstance(value.node, SequenceNode):
             self.add("B111", f"{value.what} is empty", value.span)
         found: dict[str, Value] = {}
         for item in items:
-            name = self.name(item)
+            name = self.read_name(item)
             if name is None:
                 continue
             if name in found:
@@ -140,13 +140,13 @@ class YamlReader:
             found[name] = item
         return list(found.items())
 
-    def version(self, value: Value, supported: int) -> None:
+    def check_version(self, value: Value, supported: int) -> None:
         """A mistake unless the value is the supported version of the format."""
         is_number = isinstance(value.node, ScalarNode) and value.node.tag == _INT
         if not is_number or value.node.value != str(supported):
             self.add("B105", f"version must be {supported}", value.span)
 
-    def _expect(self, value: Value, kind: str) -> None:
+    def _report_kind(self, value: Value, kind: str) -> None:
         given = _KINDS[type(value.node)]
         shown = "nothing" if given == "a single value" and not value.node.value else given
         self.add("B101", f"{value.what} must be {kind}, not {shown}", _start(value))

@@ -107,11 +107,11 @@ def _open_views(options: ChangeOptions, settings: Settings) -> BranchSnapshots:
     views = BranchSnapshots(GraphRoot.at(options.uri, settings))
     if options.policy is None:
         return views
-    guard = Guard.make(options.policy, options.actor, lambda: views.newest(MAIN).catalog)
+    guard = Guard.make(options.policy, options.actor, lambda: views.read_newest(MAIN).catalog)
     guard.allow(Action.READ, branch=options.branch)
     if options.consumer is not None:
         guard.allow(Action.CHANGE, branch=options.branch)
-    return views.seen_through(partial(guard.see, branch=options.branch))
+    return views.see_through(partial(guard.see, branch=options.branch))
 
 
 class ChangeReader(DataSourceReader):

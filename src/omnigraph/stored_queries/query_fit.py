@@ -50,7 +50,7 @@ def check_queries(registry: QueryRegistry, catalog: Catalog) -> QueryFit:
         problem = find_problem(one, catalog)
         if problem is not None:
             breakages.append(Breakage(one.name, problem))
-        warnings += [Breakage(one.name, text) for text in _advice(one)]
+        warnings += [Breakage(one.name, text) for text in _list_advice(one)]
     return QueryFit(tuple(breakages), tuple(warnings))
 
 
@@ -91,7 +91,7 @@ def find_problem(query: StoredQuery, catalog: Catalog) -> str | None:
     return None
 
 
-def _advice(query: StoredQuery) -> Iterator[str]:
+def _list_advice(query: StoredQuery) -> Iterator[str]:
     for one in query.declaration.parameters:
         if one.type.is_vector:
             yield (

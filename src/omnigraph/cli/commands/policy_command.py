@@ -22,7 +22,7 @@ def policy() -> None:
     """Check and try the rules that say who may do what."""
 
 
-def _bundle_options(command: Callable[..., object]) -> Callable[..., object]:
+def _add_bundle_options(command: Callable[..., object]) -> Callable[..., object]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print a JSON document."),
         click.option(
@@ -42,7 +42,7 @@ def _bundle_options(command: Callable[..., object]) -> Callable[..., object]:
 
 
 @policy.command("validate", epilog=render_examples("policy validate"))
-@_bundle_options
+@_add_bundle_options
 @click.option(
     "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) its names must fit."
 )
@@ -51,7 +51,7 @@ def validate(path: str, kind: str, schema_path: str | None, as_json: bool) -> No
 
     Exits with 1 when it has mistakes.
     """
-    found = _read(path, kind)
+    found = _read_policy(path, kind)
     if schema_path is not None:
         from omnigraph.plan.compile import compile_catalog
         from omnigraph.policy.hidden_names import KnownNames
@@ -68,13 +68,13 @@ def validate(path: str, kind: str, schema_path: str | None, as_json: bool) -> No
         print_json(body)
     else:
         click.echo(
-            f"{found.name}: {_count(len(found.rules), 'rule')} for "
-            f"{_count(len(found.actors), 'actor')}"
+            f"{found.name}: {_count_things(len(found.rules), 'rule')} for "
+            f"{_count_things(len(found.actors), 'actor')}"
         )
 
 
 @policy.command("test", epilog=render_examples("policy test"))
-@_bundle_options
+@_add_bundle_options
 @click.option(
     "--tests", "tests_path", type=FILE, required=True, metavar="FILE", help="The cases (.yaml)."
 )
@@ -85,7 +85,7 @@ def test(path: str, kind: str, tests_path: str, as_json: bool) -> int:
     """
     from omnigraph.policy.decision_cases import parse_cases, run_cases
 
-    results = run_cases(_read(path, kind), parse_cases(read_source(tests_path)))
+    results = run_cases(_read_policy(path, kind), parse_cases(read_source(tests_path)))
     failed = [one for one in results if not one.passed]
     if as_json:
         print_json(
@@ -97,13 +97,13 @@ def test(path: str, kind: str, tests_path: str, as_json: bool) -> int:
             }
         )
     else:
-        for line in _lines(results):
+        for line in _draw_results(results):
             click.echo(line)
     return 1 if failed else 0
 
 
 @policy.command("explain", epilog=render_examples("policy explain"))
-@_bundle_options
+@_add_bundle_options
 @click.option("--actor", required=True, metavar="ACTOR", help="Who asks.")
 @click.option("--action", "word", required=True, metavar="ACTION", help="What they ask for.")
 @click.option("--branch", metavar="BRANCH", help="The branch that is read, changed or taken from.")
@@ -127,7 +127,7 @@ def explain(
     from omnigraph.policy.actions import READING_ACTIONS
     from omnigraph.policy.hidden_names import find_hidden
 
-    action, found = _action(word), _read(path, kind)
+    action, found = _find_action(word), _read_policy(path, kind)
     decision = decide(found, actor, action, branch=branch, target_branch=target_branch, query=query)
     body = decision.wire()
     if decision.allowed and action in READING_ACTIONS:
@@ -140,13 +140,13 @@ def explain(
         click.echo(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
 
 
-def _read(path: str, kind: str) -> Policy:
+def _read_policy(path: str, kind: str) -> Policy:
     from omnigraph.policy import BundleKind, parse_bundle
 
     return parse_bundle(read_source(path), BundleKind(kind))
 
 
-def _action(word: str) -> Action:
+def _find_action(word: str) -> Action:
     from omnigraph.policy.actions import Action, find_action
 
     found = find_action(word)
@@ -155,11 +155,11 @@ def _action(word: str) -> Action:
     return found
 
 
-def _lines(results: tuple[CaseResult, ...]) -> list[str]:
+def _draw_results(results: tuple[CaseResult, ...]) -> list[str]:
     failed = [one for one in results if not one.passed]
     lines = [f"case '{one.case.id}' failed: {one.decision.message}" for one in failed]
-    return [*lines, f"{len(results) - len(failed)} of {_count(len(results), 'case')} passed"]
+    return [*lines, f"{len(results) - len(failed)} of {_count_things(len(results), 'case')} passed"]
 
 
-def _count(number: int, what: str) -> str:
+def _count_things(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -47,13 +47,13 @@ def list_(
     """List the queries of files: what each does, takes and gives."""
     from omnigraph.stored_queries.query_fit import describe_queries
 
-    found = list(describe_queries(_registry(paths), _catalog(scope, schema_path)).values())
+    found = list(describe_queries(_load_queries(paths), _read_catalog(scope, schema_path)).values())
     if as_json:
         print_json({"queries": found})
         return
     for entry in found:
         kind = "mutation" if entry["mutation"] else "read"
-        click.echo(f"{kind:<8}  {entry['name']}({_parameters(entry['params'])})")
+        click.echo(f"{kind:<8}  {entry['name']}({_draw_parameters(entry['params'])})")
 
 
 @queries.command("validate", epilog=render_examples("queries validate"))
@@ -70,8 +70,8 @@ def validate(
     """
     from omnigraph.stored_queries import check_queries
 
-    registry = _registry(paths)
-    found = check_queries(registry, _catalog(scope, schema_path))
+    registry = _load_queries(paths)
+    found = check_queries(registry, _read_catalog(scope, schema_path))
     if as_json:
         print_json(found.wire())
     else:
@@ -84,13 +84,13 @@ def validate(
     return 0 if found.ok else 1
 
 
-def _registry(paths: tuple[str, ...]) -> QueryRegistry:
+def _load_queries(paths: tuple[str, ...]) -> QueryRegistry:
     from omnigraph.stored_queries import load_registry
 
     return load_registry(*paths)
 
 
-def _catalog(scope: CommandTarget | None, schema_path: str | None) -> Catalog:
+def _read_catalog(scope: CommandTarget | None, schema_path: str | None) -> Catalog:
     from omnigraph.plan.compile import compile_catalog
 
     if scope is not None:
@@ -99,12 +99,12 @@ def _catalog(scope: CommandTarget | None, schema_path: str | None) -> Catalog:
     return compile_catalog(read_source(schema_path))
 
 
-def _parameters(described: object) -> str:
+def _draw_parameters(described: object) -> str:
     assert isinstance(described, list)
-    return ", ".join(f"${one['name']}: {_type(one)}" for one in described)
+    return ", ".join(f"${one['name']}: {_draw_type(one)}" for one in described)
 
 
-def _type(one: dict[str, object]) -> str:
+def _draw_type(one: dict[str, object]) -> str:
     word = str(one["kind"])
     if word == "list":
         word = f"[{one['item_kind']}]"
