@@ -355,7 +355,7 @@ class MissingPackage(InputError):
     code = "missing_package"
 
     def __init__(self, package: str, what: str, install: str | None = None) -> None:
-        help_ = "" if install is None else f"; install what it needs with `{install}`"
+        help_ = "" if install is None else f"; install it with `{install}`"
         super().__init__(f"{what} needs the package '{package}', which is not installed{help_}")
         self.package, self.what, self.install = package, what, install
 
@@ -532,7 +532,7 @@ class ReadSetChanged(ConflictError):
     def __init__(self, member: str, expected: str | None, actual: str | None) -> None:
         super().__init__(
             f"{member} changed from {expected or 'nothing'} to {actual or 'nothing'} "
-            "while the operation was prepared; read again and redo it"
+            "while the operation was being prepared; read it again and retry"
         )
         self.member, self.expected, self.actual = member, expected, actual
 
@@ -587,7 +587,7 @@ class PreconditionFailed(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
-    """One reason why two branches cannot be merged, with the entity as the three sides have it.
+    """One reason why two states cannot be merged, with the entity as the three sides have it.
 
     `kind` is `divergent_insert`, `divergent_update` or `delete_vs_update` where the sides
     contradict each other, and a `ViolationKind` where together they would break a rule.
@@ -615,19 +615,22 @@ class MergeConflict:
 
 
 class MergeConflicts(ConflictError):
-    """Two branches contradict each other, or would break rules together; nothing was changed."""
+    """Two states contradict each other, or would break rules together; nothing was changed.
+
+    Raised by merges, reverts and cherry-picks.
+    """
 
     code = "merge_conflicts"
 
-    def __init__(self, source: str, target: str, conflicts: Sequence[MergeConflict]) -> None:
+    def __init__(self, doing: str, conflicts: Sequence[MergeConflict]) -> None:
         assert conflicts, "a merge without conflicts is no error"
-        self.source, self.target, self.conflicts = source, target, tuple(conflicts)
+        self.doing, self.conflicts = doing, tuple(conflicts)
         first = "; ".join(conflict.message for conflict in conflicts[:3])
         rest = f"; +{len(conflicts) - 3} more" if len(conflicts) > 3 else ""
         count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
         super().__init__(
-            f"merging '{source}' into '{target}' has {count}: {first}{rest}. Nothing was changed; "
-            "a dry run lists them, rules (resolve) and decisions settle them"
+            f"{doing} has {count}: {first}{rest}. Nothing was changed; "
+            "a dry run lists them; resolve rules and decisions settle them"
         )
 
     def details(self) -> Mapping[str, JsonValue]:
@@ -635,14 +638,14 @@ class MergeConflicts(ConflictError):
 
 
 class MergeBaseUnavailable(ConflictError):
-    """What both branches started from was cleaned away, so their changes cannot be told."""
+    """A state from which changes are told was cleaned away: a merge base, or a commit to undo."""
 
     code = "merge_base_unavailable"
 
     def __init__(self, commit_id: str) -> None:
         super().__init__(
-            f"the state at commit {commit_id}, the merge base, was reclaimed by cleanup; "
-            "export one branch and load it into the other, or keep more commits next time"
+            f"the state at commit {commit_id}, from which changes would be told, was reclaimed by "
+            "cleanup; keep more commits or tag those you need, and load exported records instead"
         )
         self.commit_id = commit_id
 
@@ -858,6 +861,12 @@ class StorageFailure(StorageError):
         super().__init__(message)
         self.kind = kind
 
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether there was no room; the substrate has no other way to tell than its words."""
+        words = self.message.lower()
+        return "no space left" in words or "quota exceeded" in words
+
     def details(self) -> Mapping[str, JsonValue]:
         return {"storage_kind": str(self.kind)}
 
@@ -867,7 +876,7 @@ class OutcomeUnknown(StorageError):
 
     def __init__(self, what: str, source: str) -> None:
         super().__init__(
-            f"{what}: the outcome is unknown ({source}); look at the graph before trying again"
+            f"{what}: the outcome is unknown ({source}); inspect the graph before trying again"
         )
         self.what, self.source = what, source
 

@@ -29,6 +29,7 @@ _WRITES = "writes"
 _MAINTENANCE = "maintenance"
 _AUTOPILOT = "autopilot"
 _TRAVERSALS = "traversals"
+_READS = "reads"
 _SEARCH = "search"
 _EMBEDDING = "embedding"
 _S3 = "graphs on S3"
@@ -341,7 +342,7 @@ class SparkSettings(SettingGroup):
 
 @dataclass(frozen=True, slots=True)
 class InputSettings(SettingGroup):
-    """What a compressed file may expand to."""
+    """What a compressed file, or one of Parquet, may expand to."""
 
     expanded_bytes: int = declare_setting(
         "OMNIGRAPH_INPUT_EXPANDED_MIB",
@@ -422,6 +423,14 @@ class Settings(SettingGroup):
         "How many tables maintenance works on at a time.",
         applies=_MAINTENANCE,
         is_lenient=True,
+    )
+    verify_reads: bool = declare_setting(
+        "OMNIGRAPH_VERIFY_READS",
+        False,
+        FLAG,
+        "`true` compares every file of a table with the checksum noted when it was written, before "
+        "the file is first read in a process. On local disks; a file without a checksum is read.",
+        applies=_READS,
     )
     autopilot: AutopilotSettings = AutopilotSettings()
     traversal: TraversalSettings = TraversalSettings()

@@ -15,6 +15,8 @@ def test_the_demo_tells_its_story_and_leaves_the_graph(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "nothing wrong" in done.stdout
+    assert "conflict: Paper 'paper-7' was changed on both sides" in done.stdout
+    assert "no difference" in done.stdout
     graph = omnigraph.open(place, read_only=True)
     assert graph.branches() == ["main", "review"]
     assert sum(table.row_count for table in graph.snapshot().tables) > 4_000

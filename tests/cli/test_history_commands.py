@@ -161,7 +161,7 @@ def test_the_history_of_an_entity(graph, say) -> None:
     assert "  n: 2" in out
     assert "maria" in out[0]
     never = say("entity", "history", "A", "nobody")
-    assert never == "node A nobody never was on branch main\n"
+    assert never == "node A nobody has never existed on branch main\n"
 
 
 def test_tags_and_places_on_the_command_line(graph, say) -> None:

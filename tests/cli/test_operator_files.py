@@ -195,7 +195,7 @@ def test_a_token_typed_at_a_terminal_is_not_shown(tmp_path: Path) -> None:
     with on_a_terminal("login", "lab", home=tmp_path) as terminal:
         terminal.wait_for("token for lab: ")
         terminal.type("hidden-token\n")
-        terminal.wait_for("kept a token for lab")
+        terminal.wait_for("stored a token for lab")
         assert terminal.end() == 0
     assert b"hidden-token" not in terminal.seen
     assert read_token(tmp_path / "credentials", "lab") == "hidden-token"

@@ -125,7 +125,7 @@ def test_what_does_not_fit_together_is_wrong_usage(command, arguments, problem: 
     ("config", "problem"),
     [
         ("profiles: {a: {store: x, server: y}}", "must bind exactly one"),
-        ("profiles: {b: {store: x}}", "there is no profile 'a'; known: b"),
+        ("profiles: {b: {store: x}}", "no such profile 'a'; known: b"),
         ("profiles: [", "cannot read"),
         ("defaults: {server: a, store: b}", "exclude each other"),
         ("defaults: {store: b, default_graph: c}", "makes no sense"),

@@ -82,7 +82,7 @@ def test_what_is_piped_in_is_run_in_order(omnigraph, place: Path) -> None:
     ("script", "problem"),
     [
         ("match { $a: Artst } return { $a.name }", "did you mean `Artist`?"),
-        (".nope", "there is no command '.nope'"),
+        (".nope", "no such command '.nope'"),
         (".branch nowhere", "branch 'nowhere' not found"),
         (".format xml", "a format is one of"),
         (".commits many", "is a number"),

@@ -18,7 +18,7 @@ from omnigraph.storage.tables.table import find_latest_version
 from store_places import Place, files_of, open_graph, root_of
 
 Content = dict[str, tuple[str, ...]]
-"""What each branch holds: its records, sorted, and how many commits led to them.
+"""What each branch holds: its records, sorted, how many commits led to them, and the tags if any.
 
 Edges come without their ids, which are minted anew. Commits of recoveries are not counted.
 """
@@ -32,7 +32,8 @@ def content_of(graph: Graph) -> Content:
 
 def _commits(graph: Graph, branch: str) -> str:
     made = [c for c in graph.commits(branch) if c.actor_id not in (RECOVERY_ACTOR, CHECKER)]
-    return f"{len(made)} commits"
+    tags = [tag.name for tag in graph.tags() if tag.branch == branch]
+    return f"{len(made)} commits" + (f", tags {tags}" if tags else "")
 
 
 def _records(graph: Graph, branch: str) -> tuple[str, ...]:

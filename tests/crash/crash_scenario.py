@@ -175,6 +175,30 @@ def _with_two_branches(graph: Graph) -> None:
     graph.load([person("zed")], "append", branch="other")
 
 
+def _newest_but(graph: Graph, number: int, branch: str = "main") -> str:
+    return graph.commits(branch)[number].commit_id
+
+
+def _with_a_mistake(graph: Graph) -> None:
+    """A commit of every table, and one that came after it."""
+    graph.load(MORE, "append")
+    run(graph, 'update Person set {age: 77} where slug = "ada"')
+
+
+def _with_a_mistake_before_a_branch(graph: Graph) -> None:
+    _with_a_mistake(graph)
+    graph.create_branch("dev")
+
+
+def _with_a_mistake_on_a_branch(graph: Graph) -> None:
+    _with_a_mistake_before_a_branch(graph)
+    run(graph, 'delete Person where slug = "ben"', "dev")
+
+
+def _with_a_tag(graph: Graph) -> None:
+    graph.tag("v1")
+
+
 def _create_from_commit(graph: Graph) -> None:
     graph.create_branch("past", commit=graph.commits()[-2].commit_id)
 
@@ -241,6 +265,25 @@ WRITES: Mapping[str, Operation] = {
         lambda g: g.merge("dev", "other"), _with_two_branches
     ),
     "merge_main_into_a_branch": Operation(lambda g: g.merge("main", "dev"), _with_two_sides),
+    "create_tag": Operation(lambda g: g.tag("v1"), _nothing),
+    "delete_tag": Operation(lambda g: g.delete_tag("v1"), _with_a_tag),
+    "revert": Operation(lambda g: g.revert(_newest_but(g, 1)), _with_a_mistake),
+    "revert_on_a_branch": Operation(
+        lambda g: g.revert(_newest_but(g, 1), branch="dev"), _with_a_mistake_before_a_branch
+    ),
+    "cherry_pick": Operation(
+        lambda g: g.cherry_pick(_newest_but(g, 0, "dev")), _with_a_mistake_on_a_branch
+    ),
+    "cherry_pick_adopting_tables": Operation(
+        lambda g: g.cherry_pick(_newest_but(g, 0, "dev"), branch="other"), _with_another_branch
+    ),
+    "restore": Operation(lambda g: g.restore(_newest_but(g, 2)), _with_a_mistake),
+    "restore_adopting_tables": Operation(
+        lambda g: g.restore(_newest_but(g, 2), branch="dev"), _with_a_mistake_before_a_branch
+    ),
+    "restore_a_written_branch": Operation(
+        lambda g: g.restore(_newest_but(g, 2), branch="dev"), _with_a_mistake_on_a_branch
+    ),
     "optimize": Operation(lambda g: g.optimize(), _with_fragments),
     "optimize_a_branch": Operation(lambda g: g.optimize(branch="dev"), _with_fragments_on_a_branch),
     "ensure_indices": Operation(lambda g: g.ensure_indices(), _with_fragments),

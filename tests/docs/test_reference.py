@@ -118,7 +118,7 @@ def test_pages_name_only_commands_flags_and_variables_there_are() -> None:
         *REFERENCE.glob("*.md"),
     ]:
         text = page.read_text()
-        for words in re.findall(r"^\s*(?:\$ )?omnigraph ((?:[a-z]+ ?){1,2})", text, re.M):
+        for words in re.findall(r"^\s*(?:\$ )?omnigraph ((?:[a-z][a-z-]* ?){1,2})", text, re.M):
             first, *rest = words.split()
             is_one = f"omnigraph {first}" in commands or f"omnigraph {first} {rest[0]}" in commands
             assert is_one, f"{page.name}: omnigraph {words}"

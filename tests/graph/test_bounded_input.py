@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import omnigraph
-from omnigraph.errors import BadRequest, InputTooLarge, RowsRejected
+from omnigraph.errors import AlreadyExists, BadRequest, InputTooLarge, RowsRejected
+from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
+from omnigraph.execution.embed.mock import MockEmbedder
+from omnigraph.execution.embed.spec import parse_spec
+from omnigraph.pipeline.inputs import Format, InputFile, InputSplit
+from omnigraph.pipeline.kernels.parquet_batches import ParquetRows
 from omnigraph.settings import InputSettings, Settings
 
 SCHEMA = "node Doc { slug: String @key  body: String? }"
@@ -145,3 +154,133 @@ def test_a_record_that_cannot_be_written_down_is_named(tmp_path, data, reason, o
     with pytest.raises(BadRequest, match=reason) as caught:
         graph.load(records, "append", **options)
     assert not re.search("set_int_max_str_digits", str(caught.value))
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def parquet(path: Path, bodies: pa.Array, **options) -> Path:
+    slugs = pa.array([str(number) for number in range(len(bodies))])
+    pq.write_table(pa.table({"slug": slugs, "body": bodies}), path, **options)
+    return path
+
+
+def repeated(text: str, rows: int) -> pa.DictionaryArray:
+    """A text that stands in the file once."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+
+
+def test_a_text_that_a_parquet_file_repeats_is_not_written_out_beyond_the_limits(tmp_path):
+    graph = graph_with(tmp_path)
+    path = parquet(tmp_path / "bomb.parquet", repeated("x" * MIB, 100_000))
+    assert path.stat().st_size < 4 * MIB, "it stands for 100 GB"
+    before = pa.total_allocated_bytes()
+    with pytest.raises(InputTooLarge, match=r"bomb.parquet expands to more than 200 times"):
+        graph.load(path, "append", type="Doc")
+    assert pa.total_allocated_bytes() - before < 200 * MIB
+
+
+def test_a_parquet_file_that_says_it_expands_too_far_is_refused(tmp_path):
+    graph = graph_with(tmp_path, InputSettings(expanded_bytes=MIB))
+    bodies = pa.array(["y" * 1000 + str(number) for number in range(3000)])
+    path = parquet(tmp_path / "big.parquet", bodies, use_dictionary=False, compression="zstd")
+    with pytest.raises(InputTooLarge, match=r"more than 1 MiB; OMNIGRAPH_INPUT_EXPANDED_MIB"):
+        graph.load(path, "append", type="Doc")
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_repeated_texts_of_a_parquet_file_are_loaded_whole(tmp_path, use_dictionary):
+    graph = graph_with(tmp_path)
+    texts = [f"text {number % 3}" if number % 5 else None for number in range(1000)]
+    path = parquet(tmp_path / "some.parquet", pa.array(texts), use_dictionary=use_dictionary)
+    graph.load(path, "append", type="Doc")
+    read = "query q() { match { $d: Doc } return { $d.slug as slug, $d.body as body } }"
+    found = {int(row["slug"]): row["body"] for row in graph.query(read).rows}
+    assert found == dict(enumerate(texts))
+
+
+def test_rows_that_are_long_once_written_out_come_in_pieces(tmp_path):
+    path = parquet(tmp_path / "long.parquet", repeated("z" * MIB, 300))
+    file = InputFile("long.parquet", str(path), path.stat().st_size, Format.PARQUET)
+    with pa.OSFile(str(path)) as stream:
+        rows = ParquetRows(stream, InputSplit(0, file, 0, 1), UNLIMITED)
+        sizes = [(batch.num_rows, batch.nbytes) for batch in rows.batches(["body", "slug"])]
+    assert sum(rows for rows, _ in sizes) == 300
+    assert all(size <= 257 * MIB for _, size in sizes)
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+class Watched(io.RawIOBase):
+    """A stream that notes how much was asked of it at once, and may do something when read."""
+
+    def __init__(self, content: bytes, when_read: Callable[[], object] = lambda: None) -> None:
+        self._content, self._when_read = io.BytesIO(content), when_read
+        self.asked: list[int] = []
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        self.asked.append(size)
+        self._when_read()
+        return self._content.read(min(size, MIB) if size >= 0 else -1)  # like a pipe
+
+
+@pytest.mark.parametrize("rows", [3, 30_000])
+def test_a_stream_is_loaded_without_reading_it_whole(tmp_path, rows):
+    graph = graph_with(tmp_path)
+    stream = Watched(b"".join(LINE % (number, b"x" * 400) for number in range(rows)))
+    assert graph.load(stream, "append").nodes == {"Doc": rows}
+    assert all(0 <= size <= 9 * MIB for size in stream.asked)
+
+
+def test_a_stream_of_text_is_refused(tmp_path):
+    with pytest.raises(BadRequest, match="binary mode"):
+        graph_with(tmp_path).load(io.StringIO("{}"), "append")
+
+
+def test_rejects_do_not_replace_a_file_that_appeared_while_the_load_ran(tmp_path):
+    graph, rejects = graph_with(tmp_path), tmp_path / "rejects.jsonl"
+    before = graph.commits()
+    stream = Watched(LINE % (1, b"fine") + b"not json\n", lambda: rejects.write_text("precious"))
+    with pytest.raises(AlreadyExists, match=r"rejects\.jsonl was written by somebody else"):
+        run_on_tasks(graph, stream, rejects)
+    assert rejects.read_text() == "precious"
+    assert graph.commits() == before
+    assert {file.name for file in tmp_path.iterdir()} == {"g.omni", "rejects.jsonl"}
+
+
+def test_rejects_replace_the_file_that_was_there_when_the_load_began(tmp_path):
+    graph, rejects = graph_with(tmp_path), tmp_path / "rejects.jsonl"
+    rejects.write_text("of an earlier load")
+    run_on_tasks(graph, LINE % (1, b"fine") + b"not json\n", rejects)
+    assert json.loads(rejects.read_text())["line"] == 2
+
+
+def run_on_tasks(graph, records, rejects: Path) -> None:
+    graph.load(records, "append", on_error="skip", rejects=rejects)
+
+
+class Meanwhile:
+    """Embeds, and lets somebody else write a file."""
+
+    model = "mock"
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._mock = file, MockEmbedder()
+
+    def embed(self, text, dimension, role):
+        self._file.write_text("precious")
+        return self._mock.embed(text, dimension, role)
+
+
+def test_embedding_does_not_replace_a_file_that_appeared_meanwhile(tmp_path):
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_bytes(LINE % (1, b"short"))
+    spec = parse_spec({"dimension": 3, "types": {"Doc": {"target": "v", "fields": ["body"]}}})
+    with pytest.raises(AlreadyExists, match=r"out\.jsonl was written by somebody else"):
+        embed_file(EmbedRequest(source, output, spec), Meanwhile(output))
+    assert output.read_text() == "precious"
+    assert {file.name for file in tmp_path.iterdir()} == {"in.jsonl", "out.jsonl"}

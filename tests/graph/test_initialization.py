@@ -22,6 +22,8 @@ from omnigraph.errors import (
 )
 
 SMALL = "node Page { slug: String @key  title: String? }\nedge Links: Page -> Page"
+FOLDERS = {"__manifest", "__maintenance", "nodes", "edges"}
+LOCKS = {"__writer.lock", "__writer_queue.lock"}
 SCHEMA_FILES = {"_schema.pg", "_schema.ir.json", "__schema_state.json"}
 CLAIM = "__init_claim.json"
 
@@ -46,7 +48,7 @@ def is_usable(place):
 
 def test_a_new_graph_has_its_files_and_no_others(place):
     omnigraph.init(place, SMALL)
-    assert left(place) == SCHEMA_FILES | {"__manifest", "__maintenance", "nodes", "edges"}
+    assert left(place) == SCHEMA_FILES | FOLDERS | LOCKS
     assert (place / "_schema.pg").read_text() == SMALL
 
 
@@ -199,7 +201,7 @@ class Afterwards(Trouble):
 def test_failing_to_open_a_graph_that_was_just_made_leaves_it_whole(place):
     with observed(Afterwards("before", "put_if_absent")), refusal(StorageFailure, "trouble"):
         omnigraph.init(place, SMALL)
-    assert left(place) == SCHEMA_FILES | {"__manifest", "__maintenance", "nodes", "edges"}
+    assert left(place) == SCHEMA_FILES | FOLDERS | LOCKS
     with pytest.raises(AlreadyInitialized):
         omnigraph.init(place, SMALL, force=True)
     assert is_usable(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import omnigraph
@@ -69,8 +70,8 @@ class Life:
         self._keep("main")
 
     def _keep(self, branch: str) -> None:
-        head = self.graph.commits(branch)[0].commit_id
-        self.states[head] = held(self.graph.export(branch=branch))
+        view = self.graph.at(branch=branch)
+        self.states[view.commit_id] = held(view.export())
 
     def step(self) -> None:
         branch = self.random.choice(self.branches)
@@ -84,6 +85,10 @@ class Life:
                 self._touch,
                 self._optimize,
                 self._fork,
+                self._merge,
+                self._revert,
+                self._cherry_pick,
+                self._restore,
             ]
         )
         happening(self.graph, branch)
@@ -145,3 +150,26 @@ class Life:
         except OmniError:
             return
         self.branches.append(name)
+
+    def _merge(self, graph: Graph, branch: str) -> None:
+        other = self.random.choice(self.branches)
+        rule = self.random.choice(["ours", "theirs"])
+        with suppress(OmniError):  # into itself, or an edge would miss its node
+            graph.merge(other, branch, resolve=rule)
+
+    def _revert(self, graph: Graph, branch: str) -> None:
+        with suppress(OmniError):  # the first commit, or an edge would miss its node
+            graph.revert(self._commit(branch), branch=branch, parent=1, resolve="theirs")
+
+    def _cherry_pick(self, graph: Graph, branch: str) -> None:
+        picked = self._commit(self.random.choice(self.branches))
+        with suppress(OmniError):
+            graph.cherry_pick(picked, branch=branch, parent=1, resolve="theirs")
+
+    def _restore(self, graph: Graph, branch: str) -> None:
+        at = self._commit(branch)
+        graph.restore(at, branch=branch)
+        assert held(graph.export(branch=branch)) == self.states[at]
+
+    def _commit(self, branch: str) -> str:
+        return self.random.choice(self.graph.commits(branch)).commit_id

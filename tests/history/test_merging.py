@@ -169,6 +169,60 @@ def test_a_rule_for_rows_decides_about_a_deletion(graph):
     assert read(graph, "Ben") is None
 
 
+def test_newest_looks_at_each_entity_and_not_at_the_branch(graph):
+    """Ben was changed last on main, Ada on dev; the newest commit of all is about neither."""
+    put(graph, "dev", person("Ben", age=21))
+    put(graph, "main", person("Ada", age=12), person("Ben", age=22))
+    put(graph, "dev", person("Ada", age=11))
+    put(graph, "main", person("Cy"))
+    done = graph.merge("dev", resolve="newest")
+    assert (read(graph, "Ada")["age"], read(graph, "Ben")["age"]) == (11, 22)
+    assert done.resolved == {"newest": 2}
+
+
+def test_newest_may_be_about_one_property(graph):
+    """The age was changed last on main, the score on dev."""
+    lists = {"tags": ["x"], "log": ["one"]}
+    put(graph, "dev", person("Ada", age=13, score=1.0, **lists))
+    put(graph, "main", person("Ada", age=15, score=2.0, **lists))
+    put(graph, "dev", person("Ada", age=13, score=4.0, **lists))
+    graph.merge("dev", resolve=["Person.age=newest", "Person.score=newest"])
+    found = read(graph, "Ada")
+    assert (found["age"], found["score"]) == (15, 4.0)
+
+
+def test_newest_follows_a_change_through_merges_to_where_it_was_made(graph):
+    """The change came to main with a merge that is younger than the change on dev."""
+    graph.create_branch("early")
+    put(graph, "early", person("Ada", age=12))
+    put(graph, "dev", person("Ada", age=11))
+    put(graph, "main", person("Cy"))
+    graph.merge("early")
+    graph.merge("dev", resolve="newest")
+    assert read(graph, "Ada")["age"] == 11
+
+
+def test_newest_counts_a_deletion(graph):
+    put(graph, "main", person("Ben", age=21))
+    graph.mutate('query q() { delete Person where name = "Ben" }', branch="dev")
+    graph.merge("dev", resolve="newest")
+    assert read(graph, "Ben") is None
+
+
+def test_newest_is_told_where_cleanup_left_enough_and_refused_where_not(graph):
+    """Of main three states are left to choose from: before, between and after dev's change."""
+    put(graph, "main", person("Ada", age=12))
+    put(graph, "dev", person("Ada", age=11))
+    put(graph, "main", person("Cy"))
+    cleaned(graph)
+    fresh = omnigraph.open(graph.uri)
+    with pytest.raises(MergeBaseUnavailable):
+        fresh.merge("dev", resolve="newest")
+    put(graph, "dev", person("Ada", age=13))
+    assert fresh.merge("dev", resolve="newest").resolved == {"newest": 1}
+    assert read(graph, "Ada")["age"] == 13
+
+
 def test_a_resolved_merge_is_checked_like_any_other(graph):
     """The sum is fine; that nobody may hold two badges is not decided by any rule."""
     badges = [{"type": "Badge", "data": {"code": code, "owner": code}} for code in ("a", "b")]
@@ -404,3 +458,42 @@ def test_a_branch_that_was_only_optimized_brings_no_rows(graph):
     graph.optimize(branch="dev")
     done = graph.merge("dev")
     assert done.tables == ()
+
+
+# --- criss-cross ------------------------------------------------------------------------------
+
+
+def cross(graph, **rules: object) -> None:
+    """Two branches merge each other's state before either has the other's merge."""
+    graph.create_branch("then", source="dev")
+    graph.merge("main", "dev", **rules)
+    graph.merge("then", "main", **rules)
+
+
+def test_histories_that_crossed_have_a_base_of_both(graph):
+    """Each side changed one entity before they crossed, and the other's changes it again after."""
+    put(graph, "main", person("Ada", age=11))
+    put(graph, "dev", person("Ben", age=21))
+    cross(graph)
+    put(graph, "dev", person("Ada", age=12))
+    put(graph, "main", person("Ben", age=22))
+    done = graph.merge("dev")
+    assert len(done.base_commit_ids) == 2
+    assert (read(graph, "Ada")["age"], read(graph, "Ben")["age"]) == (12, 22)
+
+
+def test_what_crossed_in_contradiction_conflicts_until_it_is_alike(graph):
+    put(graph, "main", person("Ada", age=11))
+    put(graph, "dev", person("Ada", age=12))
+    cross(graph, resolve="ours")  # so dev keeps 12 and main 11
+    with pytest.raises(MergeConflicts) as raised:
+        graph.merge("dev")
+    (conflict,) = raised.value.conflicts
+    assert (conflict.kind, conflict.base) == ("divergent_update", None)
+    with pytest.raises(BadRequest, match="it has none"):
+        graph.merge("dev", decisions=[{**conflict.wire(), "take": "base"}])
+    with pytest.raises(MergeConflicts):
+        graph.merge("dev", resolve="Person.age=sum")
+    put(graph, "dev", person("Ada", age=11))
+    assert graph.merge("dev").outcome == "merged"
+    assert read(graph, "Ada")["age"] == 11

@@ -52,7 +52,7 @@ def test_a_master_that_is_not_there_is_named(closed_port):
 
 
 def test_a_word_that_is_no_master_is_refused():
-    with pytest.raises(BadRequest, match="'cluster' is no Spark master: write local"):
+    with pytest.raises(BadRequest, match="'cluster' is not a Spark master: write local"):
         require_master("cluster")
 
 

@@ -131,6 +131,33 @@ def branches(graph, by, count):
             attempt(lambda name=name: graph.delete_branch(name), deleted=name)
 
 
+def merges(graph, by, count):
+    """Write on a branch of one's own and bring it into main, which may have moved on."""
+    branch = f"of-{by}"
+    attempt(lambda: graph.create_branch(branch), created=branch)
+    for number in range(count):
+        key = f"{by}-{number}"
+        attempt(lambda key=key: pair(graph, key, by, branch), key=key, branch=branch)
+        attempt(lambda: graph.merge(branch), merged=number)
+        if number % 2:
+            attempt(lambda: graph.merge("main", branch), refreshed=branch, branch=branch)
+
+
+def reverts(graph, by, count):
+    """Write a pair and undo it, while others write."""
+    for number in range(count):
+        key = f"{by}-{number}"
+        done = attempt(lambda key=key: pair(graph, key, by), key=key)
+        if done is not None:
+            undone = done.commit.commit_id
+            attempt(lambda undone=undone: graph.revert(undone), reverted=key)
+
+
+def cleans(graph, count):
+    for _ in range(count):
+        attempt(lambda: graph.cleanup(keep=20, confirm=True), cleaned=True)
+
+
 def read(graph, count):
     """Look at whole snapshots, of main and of branches, and report any mixture of two commits."""
     seen = set()
@@ -153,7 +180,11 @@ def read(graph, count):
 
 
 COMMANDS = {
-    f.__name__: f for f in (pairs, append, merge, update, count_up, generations, branches, read)
+    f.__name__: f
+    for f in (
+        *(pairs, append, merge, update, count_up, generations, branches),
+        *(merges, reverts, cleans, read),
+    )
 } | {
     "pair": lambda graph, key, by, branch="main": attempt(
         lambda: pair(graph, key, by, branch), key=key

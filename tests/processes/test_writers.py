@@ -170,3 +170,29 @@ def test_first_writes_on_one_branch_share_one_fork(start_workers, place, count):
     assert len(check_pairs(graph, "dev")) == 1 + count * rounds(count)
     assert len(check_pairs(graph)) == 1
     check_tables(place, branch="dev")
+
+
+@PAIR
+def test_merges_and_reverts_among_the_writers_lose_nothing(start_workers, place, count):
+    """Some write, some merge branches of their own, some undo what they wrote, one cleans up."""
+    workers = start_workers(count + 3)
+    cleaner, undoer, writer, *mergers = workers
+    cleaner.start("cleans", count=3)
+    undoer.start("reverts", by="u0", count=rounds(count))
+    writer.start("pairs", by="w0", count=rounds(count))
+    for number, worker in enumerate(mergers):
+        worker.start("merges", by=f"m{number}", count=rounds(count))
+    events = finish_all(workers)
+    # What was written may be cleaned away before it is undone; nothing else may fail.
+    assert set(errors(events)) <= {"MergeBaseUnavailable"}, [e for e in events if "error" in e]
+    assert all("reverted" in e for e in events if "error" in e)
+    graph = check_settled(place)
+    acks = acknowledged(events)
+    undone = {e["reverted"] for e in acks.values() if "reverted" in e}
+    written = {e["key"] for e in acks.values() if "key" in e}
+    assert check_pairs(graph) == {"one", *(written - undone)}
+    check_tables(place)
+    commits = {commit.commit_id: commit for commit in graph.commits()}
+    assert {id for id, e in acks.items() if e.get("branch") is None} <= commits.keys()
+    assert all(commits.keys() >= set(commit.parents) for commit in commits.values())
+    assert graph.verify().is_sound

@@ -38,7 +38,7 @@ _OTHER_ARGUMENTS = (
 )
 """Arguments that stand before the address of the graph."""
 _NEEDS_STORAGE = (
-    "this release reaches graphs in storage only: pass the address of one as an argument, "
+    "this release opens graphs in storage only: pass the address of one as an argument, "
     "with --store or --uri, or choose a profile that names a store"
 )
 
@@ -144,7 +144,7 @@ def _refuse_other_order(given: dict[str, object]) -> None:
         other = given.get(name)
         if other and Path(str(other)).is_dir():
             raise click.UsageError(
-                f"there is nothing at '{address}', and '{other}' is a folder: "
+                f"nothing found at '{address}', and '{other}' is a folder: "
                 "the address of the graph comes last"
             )
 
@@ -160,7 +160,7 @@ def _refuse_address(given: dict[str, object], parameter: str) -> None:
 
 def _list_options(*, positional: bool, writes: bool) -> list[Callable[..., Callable[..., object]]]:
     options: list[Callable[..., Callable[..., object]]] = [
-        click.option("--quiet", is_flag=True, help="Do not say what is being changed."),
+        click.option("--quiet", is_flag=True, help="Do not print what is being changed."),
         click.option(
             "--profile",
             metavar="NAME",
@@ -170,7 +170,12 @@ def _list_options(*, positional: bool, writes: bool) -> list[Callable[..., Calla
         *add_address_options(),
     ]
     if writes:
-        options.insert(1, click.option("--as", "actor", metavar="ACTOR", help="Who does this."))
+        options.insert(
+            1,
+            click.option(
+                "--as", "actor", metavar="ACTOR", help="The actor the change is recorded for."
+            ),
+        )
     if positional:
         options.append(
             click.argument(
@@ -243,6 +248,6 @@ def ask_consent(scope: CommandTarget, verb: str, *, yes: bool, as_json: bool) ->
     if as_json or stdin is None or not stdin.isatty():
         raise click.ClickException(f"{verb} on {scope.uri} needs --yes")
     make_room()
-    click.echo(f"{verb} on {scope.uri}: type yes to go on: ", err=True, nl=False)
+    click.echo(f"{verb} on {scope.uri}: type yes to continue: ", err=True, nl=False)
     if stdin.readline().strip().lower() not in ("y", "yes"):
         raise click.ClickException("nothing was done")

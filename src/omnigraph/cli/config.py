@@ -102,7 +102,7 @@ class OperatorConfig:
     def profile(self, name: str) -> OperatorProfile:
         found = self.profiles.get(name)
         if found is None:
-            raise BadRequest(f"there is no profile '{name}'; {self._find_known(self.profiles)}")
+            raise BadRequest(f"no such profile '{name}'; {self._find_known(self.profiles)}")
         if found.problem:
             raise BadRequest(found.problem)
         return found
@@ -110,7 +110,7 @@ class OperatorConfig:
     def alias(self, name: str) -> Alias:
         found = self.aliases.get(name)
         if found is None:
-            raise BadRequest(f"there is no alias '{name}'; {self._find_known(self.aliases)}")
+            raise BadRequest(f"no such alias '{name}'; {self._find_known(self.aliases)}")
         if found.problem:
             raise BadRequest(found.problem)
         return found
@@ -169,9 +169,9 @@ class _Reader:
             **self._read_defaults(defaults),  # type: ignore[arg-type]
         )
         if config.default_server and config.default_store:
-            raise self._make_wrong("defaults.server and defaults.store exclude each other")
+            raise self._make_wrong("defaults.server and defaults.store cannot be combined")
         if config.default_store and config.default_graph:
-            raise self._make_wrong("defaults.default_graph makes no sense with defaults.store")
+            raise self._make_wrong("defaults.default_graph cannot be combined with defaults.store")
         return config
 
     def _read_defaults(self, defaults: Mapping[str, object]) -> dict[str, object]:

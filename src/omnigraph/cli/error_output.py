@@ -21,8 +21,8 @@ MOST_SHOWN = 10
 """Bad rows shown to a person; the JSON document has up to a hundred."""
 
 SCOPE_FLAGS = {
-    "--server": ("names a server", "no command of this release reaches a server"),
-    "--cluster": ("names a cluster", "no command of this release knows clusters"),
+    "--server": ("names a server", "this release cannot connect to servers"),
+    "--cluster": ("names a cluster", "this release does not support clusters"),
     "--graph": ("chooses a graph of a server or cluster", "give the address of the graph"),
     "--store": ("names a graph's storage", ""),
     "--uri": ("names a graph's storage", ""),
@@ -123,7 +123,7 @@ def find_hint(error: OmniError) -> str | None:
         case errors.OutcomeUnknown():
             return "`omnigraph commit list` shows whether the commit is there"
         case errors.RecoveryRequired():
-            return "`omnigraph recovery pending` shows the write and what would become of it"
+            return "`omnigraph recovery pending` shows the write and how it would be settled"
         case errors.ExternalBlobPolicy():
             return "write the bytes themselves, as base64:…"
         case _:
@@ -185,7 +185,7 @@ def _fail_unexpectedly(error: BaseException, *, wants_json: bool) -> int:
         make_room()
         traceback.print_exception(error, file=sys.stderr)
     variable = CommandLineSettings.variable("traceback")
-    hint = "" if is_wanted else f"\nhint: this should not happen; {variable}=1 shows where"
+    hint = "" if is_wanted else f"\nhint: this is a bug; {variable}=1 shows where"
     body: dict[str, object] = {"error": f"unexpected: {said}", "code": "internal"}
     return fail(body, f"error: unexpected: {said}{hint}", wants_json=wants_json)
 

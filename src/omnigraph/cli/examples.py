@@ -43,6 +43,17 @@ EXAMPLES = {
         'omnigraph commit changes "$(omnigraph commit list music.omni --limit 1 | cut -d" " -f1)" '
         "music.omni",
     ),
+    "revert": (
+        'omnigraph revert "$(omnigraph commit list music.omni --limit 1 | cut -d" " -f1)" '
+        "music.omni --dry-run",
+        'omnigraph revert "$(omnigraph commit list music.omni --limit 1 | cut -d" " -f1)" '
+        "music.omni --resolve theirs",
+    ),
+    "cherry-pick": (
+        'omnigraph cherry-pick "$(omnigraph commit list music.omni --limit 1 | cut -d" " -f1)" '
+        "music.omni --branch review",
+    ),
+    "restore": ("omnigraph restore 2 music.omni --branch review --dry-run",),
     "diff": (
         "omnigraph diff 1 main music.omni --stat",
         "omnigraph diff main review music.omni --type Artist",

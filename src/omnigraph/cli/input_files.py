@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,14 +22,19 @@ _BLOCK_BYTES = 1 << 20
 
 
 def read_stdin() -> bytes:
-    """Everything on standard input, which can be had once."""
+    """Everything on standard input."""
+    return take_stdin().read()
+
+
+def take_stdin() -> BinaryIO:
+    """Standard input, which can be read once."""
     if sys.stdin is None:
         raise click.ClickException("standard input is closed")
     notes = click.get_current_context().meta
     if notes.setdefault(_STDIN_IS_TAKEN, False):
-        raise click.UsageError("standard input (-) can be read once")
+        raise click.UsageError("standard input (-) can be read only once")
     notes[_STDIN_IS_TAKEN] = True
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer
 
 
 def read_stdin_line() -> str:
@@ -117,7 +123,8 @@ def open_disk_files(
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
         taken, made = Path(folder) / "<stdin>", Path(folder) / "<stdout>"
         if source == "-":
-            taken.write_bytes(read_stdin())
+            with taken.open("wb") as file:
+                shutil.copyfileobj(take_stdin(), file, _BLOCK_BYTES)
         try:
             yield str(taken) if source == "-" else source, str(made) if target == "-" else target
         except BadRequest as error:
@@ -183,7 +190,7 @@ def write_durably(out: str, blocks: Iterable[bytes]) -> None:
     A lock beside it, which stays, keeps two writers of one file apart.
     """
     if out == "-":
-        raise click.UsageError("a file is needed: what is printed cannot be made safe")
+        raise click.UsageError("a file is required: output to stdout cannot be made durable")
     import fcntl
 
     target = Path(out)
@@ -203,7 +210,7 @@ def write_durably(out: str, blocks: Iterable[bytes]) -> None:
             scratch.replace(target)
             _sync_folder(target.parent)
             if not os.path.samestat(written, target.stat()):
-                raise click.ClickException(f"{out} was replaced by somebody else")
+                raise click.ClickException(f"{out} was replaced by another process")
     except OSError as error:
         raise click.ClickException(f"cannot write {out}: {error.strerror or error}") from error
     finally:
@@ -221,17 +228,12 @@ def _sync_folder(folder: Path) -> None:
 
 def _put(made: Path, target: Path, *, force: bool) -> None:
     """Give a file its name, which nothing has yet unless it may be replaced."""
-    if not force:
-        try:
-            target.hardlink_to(made)  # unlike a move, it fails where there is a file
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            if target.exists():
-                raise FileExistsError from None
-        else:
-            return
-    made.replace(target)
+    from omnigraph.output_files import give_name
+
+    if force:
+        made.replace(target)
+    else:
+        give_name(made, target)
 
 
 def write_whole(out: str | None, blocks: Iterable[bytes], *, force: bool = False) -> None:

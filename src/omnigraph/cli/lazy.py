@@ -21,8 +21,8 @@ class Entry:
 
 
 FLAGS_OF_ALL = {
-    "--yes": "Do what is asked without further questions.",
-    "--quiet": "Say nothing beside the payload.",
+    "--yes": "Do not ask for confirmation.",
+    "--quiet": "Print nothing but the payload.",
 }
 """Scripts may give these to any command; where there is no use for one, it does nothing."""
 

@@ -27,63 +27,74 @@ _COMMANDS = "omnigraph.cli.commands"
 
 ENTRIES = {
     "query": Entry(f"{_COMMANDS}.query_command", "query", "Run a read query."),
-    "alias": Entry(
-        f"{_COMMANDS}.alias_command", "alias", "Run a query by the operator's own name."
-    ),
+    "alias": Entry(f"{_COMMANDS}.alias_command", "alias", "Run a query by its alias."),
     "load": Entry(f"{_COMMANDS}.load_command", "load", "Load records as one commit."),
     "ingest": Entry(f"{_COMMANDS}.load_command", "ingest", "The old name of load.", hidden=True),
     "mutate": Entry(f"{_COMMANDS}.mutate_command", "mutate", "Run a mutation as one commit."),
-    "shell": Entry(f"{_COMMANDS}.shell_command", "shell", "Type queries at a prompt."),
+    "shell": Entry(f"{_COMMANDS}.shell_command", "shell", "Run queries at a prompt."),
     "export": Entry(f"{_COMMANDS}.export_command", "export", "Write a branch as JSON lines."),
-    "blob": Entry(f"{_COMMANDS}.blob_command", "blob", "Read blobs, which no query returns."),
-    "snapshot": Entry(f"{_COMMANDS}.snapshot_command", "snapshot", "Show what makes up a branch."),
+    "blob": Entry(f"{_COMMANDS}.blob_command", "blob", "Read blob values."),
+    "snapshot": Entry(
+        f"{_COMMANDS}.snapshot_command",
+        "snapshot",
+        "Show the table versions that make up a branch.",
+    ),
     "branch": Entry(
         f"{_COMMANDS}.branch_command", "branch", "Create, merge, rename and delete branches."
     ),
-    "tag": Entry(f"{_COMMANDS}.tag_command", "tag", "Name commits that are to stay."),
-    "commit": Entry(f"{_COMMANDS}.commit_command", "commit", "Look at the history."),
-    "diff": Entry(
-        f"{_COMMANDS}.diff_command", "diff", "Show what is different between two places."
+    "tag": Entry(f"{_COMMANDS}.tag_command", "tag", "Name commits and protect them from cleanup."),
+    "commit": Entry(
+        f"{_COMMANDS}.commit_command", "commit", "List commits and show what they changed."
     ),
-    "changes": Entry(f"{_COMMANDS}.changes_command", "changes", "Follow what commits change."),
+    "revert": Entry(f"{_COMMANDS}.undo_command", "revert", "Undo the changes of a commit."),
+    "cherry-pick": Entry(
+        f"{_COMMANDS}.undo_command", "cherry_pick", "Apply the changes of a commit to a branch."
+    ),
+    "restore": Entry(
+        f"{_COMMANDS}.undo_command", "restore", "Set a branch to the state of a commit."
+    ),
+    "diff": Entry(f"{_COMMANDS}.diff_command", "diff", "Show the differences between two states."),
+    "changes": Entry(
+        f"{_COMMANDS}.changes_command", "changes", "Read the change feed of a branch."
+    ),
     "consumer": Entry(
-        f"{_COMMANDS}.consumer_command", "consumer", "Keep changes for those who follow."
+        f"{_COMMANDS}.consumer_command", "consumer", "Manage the consumers of the change feed."
     ),
-    "entity": Entry(f"{_COMMANDS}.entity_command", "entity", "Look at single entities."),
+    "entity": Entry(
+        f"{_COMMANDS}.entity_command", "entity", "Show the history of single entities."
+    ),
     "init": Entry(f"{_COMMANDS}.init_command", "init", "Create a graph."),
     "clone": Entry(f"{_COMMANDS}.clone_command", "clone", "Copy a graph to another address."),
     "optimize": Entry(
         f"{_COMMANDS}.optimize_command", "optimize", "Merge fragments and build indexes."
     ),
     "cleanup": Entry(
-        f"{_COMMANDS}.cleanup_command", "cleanup", "Remove what only old commits need."
+        f"{_COMMANDS}.cleanup_command", "cleanup", "Remove versions that only old commits need."
     ),
     "repair": Entry(
-        f"{_COMMANDS}.repair_command", "repair", "Accept tables moved by something else."
+        f"{_COMMANDS}.repair_command", "repair", "Accept tables changed by something else."
     ),
-    "verify": Entry(
-        f"{_COMMANDS}.verify_command", "verify", "Look whether everything is in order."
-    ),
+    "verify": Entry(f"{_COMMANDS}.verify_command", "verify", "Check the integrity of a graph."),
     "maintain": Entry(
         f"{_COMMANDS}.maintain_command", "maintain", "Optimize and clean up when due."
     ),
-    "recover": Entry(f"{_COMMANDS}.recover_command", "recover", "Settle interrupted writes."),
-    "recovery": Entry(f"{_COMMANDS}.recover_command", "recovery", "Look at interrupted writes."),
-    "schema": Entry(f"{_COMMANDS}.schema_command", "schema", "Look at schemas and plan changes."),
+    "recover": Entry(
+        f"{_COMMANDS}.recover_command", "recover", "Finish or undo interrupted writes."
+    ),
+    "recovery": Entry(f"{_COMMANDS}.recover_command", "recovery", "Show interrupted writes."),
+    "schema": Entry(f"{_COMMANDS}.schema_command", "schema", "Show schemas and plan changes."),
     "lint": Entry(f"{_COMMANDS}.lint_command", "lint", "Check a query file against a schema."),
     "fmt": Entry(f"{_COMMANDS}.fmt_command", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
     "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
     "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
     "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
-    "login": Entry(f"{_COMMANDS}.login_command", "login", "Keep the token for a server."),
-    "logout": Entry(f"{_COMMANDS}.login_command", "logout", "Forget the token for a server."),
-    "config": Entry(
-        f"{_COMMANDS}.config_command", "config", "Look at the operator's configuration."
-    ),
-    "profile": Entry(f"{_COMMANDS}.profile_command", "profile", "Look at the operator's profiles."),
+    "login": Entry(f"{_COMMANDS}.login_command", "login", "Store the token for a server."),
+    "logout": Entry(f"{_COMMANDS}.login_command", "logout", "Remove the token for a server."),
+    "config": Entry(f"{_COMMANDS}.config_command", "config", "Show the operator's configuration."),
+    "profile": Entry(f"{_COMMANDS}.profile_command", "profile", "Show the operator's profiles."),
     "completion": Entry(
-        f"{_COMMANDS}.completion_command", "completion", "Complete words in the shell."
+        f"{_COMMANDS}.completion_command", "completion", "Print a completion script for a shell."
     ),
     "version": Entry(
         f"{_COMMANDS}.version_command", "version", "Print the release and storage format."
@@ -93,7 +104,8 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
-           commit *, diff, changes *, consumer *, entity *, schema show
+           commit *, revert, cherry-pick, restore, diff, changes *, consumer *, entity *,
+           schema show
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
            verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain

@@ -71,7 +71,7 @@ class Shell:
         name, _, rest = statement.partition(" ")
         command = COMMANDS.get(name)
         if command is None:
-            raise click.ClickException(f"there is no command '{name}'; .help lists them")
+            raise click.ClickException(f"no such command '{name}'; .help lists them")
         command.run(self, rest.strip())
 
     def _run_query(self, text: str) -> None:
@@ -113,7 +113,7 @@ def _run_branch(shell: Shell, rest: str) -> None:
 
 def _run_commits(shell: Shell, rest: str) -> None:
     if rest and not rest.isdigit():
-        raise click.ClickException("how many commits is a number")
+        raise click.ClickException("the number of commits must be an integer")
     for one in shell.graph.commits(shell.branch)[: int(rest or 10)]:
         click.echo(f"{one.commit_id}  {one.branch}  {one.actor_id or '-'}")
 
@@ -121,7 +121,7 @@ def _run_commits(shell: Shell, rest: str) -> None:
 def _format(shell: Shell, rest: str) -> None:
     if rest:
         if rest not in OUTPUT_FORMATS:
-            raise click.ClickException(f"a format is one of {', '.join(OUTPUT_FORMATS)}")
+            raise click.ClickException(f"the format must be one of {', '.join(OUTPUT_FORMATS)}")
         shell.format = rest
     click.echo(shell.format)
 
@@ -137,7 +137,7 @@ def _run_params(shell: Shell, rest: str) -> None:
 
 def _explain(shell: Shell, rest: str) -> None:
     if not rest:
-        raise click.ClickException("give the query after .explain, on the same line")
+        raise click.ClickException("give the query on the same line as .explain")
     click.echo(shell.graph.at(branch=shell.branch).explain(wrap_as_query(rest)))
 
 
@@ -154,7 +154,7 @@ COMMANDS = {
     ".format": ShellCommand(".format [F]", "show or set how rows are printed", _format),
     ".params": ShellCommand(".params [JSON]", "show or set the parameters of queries", _run_params),
     ".explain": ShellCommand(".explain QUERY", "show the plan of a query", _explain),
-    ".quit": ShellCommand(".quit", "leave; so does the end of the input", _run_quit),
+    ".quit": ShellCommand(".quit", "leave the shell, as does the end of the input", _run_quit),
 }
 
 

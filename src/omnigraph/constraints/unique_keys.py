@@ -109,7 +109,7 @@ def _find_non_finite(checked: _Checked) -> Iterator[Violation]:
     have_strings = [pc.is_valid(member) for member in checked.members]
     wrong = pc.and_not(reduce(pc.and_, are_given), reduce(pc.and_, have_strings))
     for index in pc.indices_nonzero(wrong).to_pylist():
-        message = f"{checked.prefix} a non-finite number is no value to tell rows apart by"
+        message = f"{checked.prefix} a non-finite number cannot be a unique value"
         yield checked.change.violation(ViolationKind.UNIQUE, message, index)
 
 

@@ -55,6 +55,8 @@ def main(target: Path, engine: str, papers: int) -> None:
     ask(graph, literature)
     work_on_a_branch(graph)
     look_back(graph, loaded)
+    merge_the_branch(graph)
+    undo(graph)
     maintain(graph)
     click.echo(f"\nAll of it took {time.perf_counter() - began:.0f} s. {render_goodbye(target)}")
 
@@ -143,6 +145,36 @@ def look_back(graph: omnigraph.Graph, loaded: omnigraph.LoadResult) -> None:
         history = graph.commits("review")
     for commit in history:
         say(f"{commit.commit_id}  {commit.branch:<7} by {commit.actor_id or 'nobody'}")
+
+
+def merge_the_branch(graph: omnigraph.Graph) -> None:
+    with step("corrected one of the papers on main too, in another way"):
+        graph.mutate(QUERIES, "correct", {"paper": "paper-7", "title": "Robust Tides, Revised"})
+    with step("previewed the merge of 'review' into main"):
+        preview = graph.merge("review", dry_run=True)
+    for table in preview.tables:
+        say(f"{table.table_key}: {table.updated} to update, {table.deleted:,} to delete")
+    for conflict in preview.conflicts:
+        say(f"conflict: {conflict.message}")
+    graph.tag("before-merge")
+    with step("merged, taking what 'review' has where both changed"):
+        graph.merge("review", resolve="theirs")
+    with step("compared main with what it was before"):
+        stats = graph.diff("before-merge", "main").stats.values()
+    for one in stats:
+        say(f"{one.type_name}: {one.updated} updated, {one.deleted:,} deleted")
+
+
+def undo(graph: omnigraph.Graph) -> None:
+    with step("reverted the retraction alone, a commit that came with the merge"):
+        retraction = graph.commits("review")[0]
+        reverted = graph.revert(retraction.commit_id)
+    for table in reverted.tables:
+        say(f"{table.table_key}: {table.inserted:,} back")
+    with step("restored main to what it was before the merge, as a new commit"):
+        graph.restore("before-merge")
+    same = not list(graph.diff("before-merge", "main"))
+    say("no difference" if same else "there are differences")
 
 
 def maintain(graph: omnigraph.Graph) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode
+from omnigraph.output_files import OutputFile
 
 ON_ERROR = ("fail", "skip")
 
@@ -30,7 +30,7 @@ class LoadOptions:
     partial: bool = False
     """Whether records of a merge keep what they leave out."""
     on_error: str = "fail"
-    rejects: str | Path | None = None
+    rejects: OutputFile | None = None
     """A file for every refused record."""
 
     def __post_init__(self) -> None:

@@ -294,7 +294,7 @@ def _find_entity_type(catalog: Catalog, selector: BlobSelector) -> NodeType | Ed
     found = node or edge
     if found is None:
         kind = f"{selector.kind} type" if selector.kind else "type"
-        raise BadRequest(f"there is no {kind} '{selector.type_name}'")
+        raise BadRequest(f"no such {kind} '{selector.type_name}'")
     return found
 
 
@@ -303,7 +303,7 @@ def _require_blob(type_: NodeType | EdgeType, name: str) -> None:
     if property_ is None:
         raise BadRequest(f"{type_.name} has no property '{name}'")
     if not property_.type.is_blob:
-        raise BadRequest(f"{type_.name}.{name} is no Blob; a query reads it")
+        raise BadRequest(f"{type_.name}.{name} is not a Blob; read it with a query")
 
 
 def _make_etag(

@@ -8,13 +8,14 @@ from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.results import DeletedBranch
+from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.storage.refs import BranchRef
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
 
 
-class Branch(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
+class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
     """One branch of a graph, by name: what `Graph` does on `main`, this does here.
 
     >>> main = graph.branch("main")

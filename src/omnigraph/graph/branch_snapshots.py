@@ -145,8 +145,8 @@ class BranchSnapshots:
         head = manifest.state.head_of(commit.branch, commit.incarnation)
         if head is None or head.commit_id != commit.commit_id:
             raise BadRequest(
-                f"manifest version {commit.manifest_version} of branch '{commit.branch}' is no "
-                f"witness of commit {commit.commit_id}"
+                f"manifest version {commit.manifest_version} of branch '{commit.branch}' does "
+                f"not contain commit {commit.commit_id}"
             )
         return self._make_view(Snapshot(self.root, ref, manifest))
 
@@ -176,6 +176,17 @@ class BranchSnapshots:
             return self._get_history(snapshot.ref, snapshot.manifest).commits(snapshot.manifest)
 
     def commit(self, commit_id: str, branch: str) -> Commit:
+        return self._find_on_branch(commit_id, branch)[0]
+
+    def commits_with(self, commit_id: str, branch: str) -> dict[CommitId, Commit]:
+        """Every commit of the first branch that can see this one, the bound branch first."""
+        _, ref, newest = self._find_on_branch(commit_id, branch)
+        with self._retry_while_alive(ref):
+            return {c.commit_id: c for c in self._get_history(ref, newest).commits(newest)}
+
+    def _find_on_branch(
+        self, commit_id: str, branch: str
+    ) -> tuple[Commit, BranchRef, ManifestSnapshot]:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
         others = [name for name in list_names(self.root.store) if name != bound]
         for name in (bound, *others):
@@ -188,7 +199,7 @@ class BranchSnapshots:
                     raise
                 continue  # deleted while we looked
             if found is not None:
-                return found
+                return found, ref, newest
         raise CommitNotFound(commit_id)
 
     def commits_starting(self, prefix: str, branch: str) -> dict[CommitId, Commit]:

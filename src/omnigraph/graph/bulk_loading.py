@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +15,7 @@ from omnigraph.errors import ReadSetChanged
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.loading import (
     LoadRequest,
+    LongInput,
     Records,
     RunsOn,
     ensure_branch,
@@ -129,14 +130,16 @@ def open_tasks(
     return SparkTasks(chosen)
 
 
-def _in_memory(records: object) -> bytes | None:
-    """What must be written down before tasks can read it."""
+def _in_memory(records: object) -> Iterable[bytes] | None:
+    """What must be written down before tasks can read it, in pieces."""
+    if isinstance(records, LongInput):
+        return records.chunks()
     if is_table(records) or is_frame(records) or isinstance(records, str | Path):
         return None
     if isinstance(records, list | tuple) and records and isinstance(records[0], str | Path):
         return None
     data, _ = read_records(records)  # type: ignore[arg-type]
-    return data
+    return (data,)
 
 
 def _make_source(records: object, spool: str | None) -> Source:

@@ -199,7 +199,7 @@ def note_consumer(
     """Note how far a consumer has read: up to a cursor, a commit id, or now."""
     history = open_history(views, branch, ChangeFilter())
     if lasts_s <= 0:
-        raise BadRequest(f"a consumer that expires after {lasts_s:g} s protects nothing")
+        raise BadRequest(f"the expiry of a consumer must be positive, not {lasts_s:g} s")
     commit_id = history.head
     if position is not None:
         wanted = CommitId(position.strip())

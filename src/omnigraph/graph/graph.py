@@ -21,6 +21,7 @@ from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
+from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.policy.actions import Action
@@ -133,7 +134,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
 
     >>> omnigraph.quarantine("people.omni", "01J9Z3N8Q4X7Y2K5M6P0R1S3T8")
     Traceback (most recent call last):
-    omnigraph.errors.NotFoundError: there is no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
+    omnigraph.errors.NotFoundError: no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
     """
     from omnigraph.maintenance.quarantine import quarantine_intent as set_aside
 
@@ -142,7 +143,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     return set_aside(root, operation_id)
 
 
-class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
+class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
     """A graph, open on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's
@@ -390,8 +391,11 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         clean = run_cleanup if confirm else preview_cleanup
         return clean(self._open.views.root, Retention(keep, age))
 
-    def verify(self, *, deep: bool = False) -> VerifyResult:
-        """Everything about the graph that is not as it must be; `deep` reads every row.
+    def verify(self, *, deep: bool = False, history: bool = False) -> VerifyResult:
+        """Everything about the graph that is not as it must be.
+
+        `deep` reads every row and compares every file with its checksum; `history` looks at every
+        commit that can still be read, and not only at the newest of each branch.
 
         >>> graph.verify(deep=True).is_sound
         True
@@ -399,7 +403,7 @@ class Graph(HistoryVerbs, InvokingVerbs, MaintenanceVerbs):
         from omnigraph.maintenance.verify import verify
 
         self._guard.allow(Action.ADMIN)
-        return verify(self._open.views, deep=deep)
+        return verify(self._open.views, deep=deep, history=history)
 
     def maintain(self) -> MaintainResult:
         """Optimize and clean up if the policy of the settings says that it is due.

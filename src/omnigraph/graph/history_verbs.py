@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitNotFound, MergeConflict, MergeConflicts, PolicyDenied
+from omnigraph.errors import CommitNotFound, PolicyDenied
 from omnigraph.graph.reading_verbs import ReadingVerbs
 from omnigraph.policy.actions import Action
 
@@ -97,35 +97,20 @@ class HistoryVerbs(ReadingVerbs):
         self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
         if delete_branch:
             self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
-        given = (
-            merging.read_decision_file(decisions)
-            if isinstance(decisions, str | Path)
-            else decisions
-        )
         request = merging.MergeRequest(
             source=source,
             target=into,
             resolve=resolve,
-            decisions=given,
+            decisions=merging.load_decisions(decisions),
             actor=actor or self.actor,
             expected_head=expected_head,
             dry_run=dry_run,
             delete_branch=delete_branch,
             message=message,
         )
-        try:
+        with self._hiding_conflicts(into, actor):
             result = merging.merge(self._open.views, self._open.writer, request)
-        except MergeConflicts as found:
-            shown = self._hide_values(found.conflicts, into, actor)
-            raise MergeConflicts(found.source, found.target, shown) from None
         return replace(result, conflicts=self._hide_values(result.conflicts, into, actor))
-
-    def _hide_values(
-        self, conflicts: tuple[MergeConflict, ...], branch: str, actor: str | None
-    ) -> tuple[MergeConflict, ...]:
-        if self.policy is None or not conflicts:
-            return conflicts
-        return self._guard.hide_conflicts(conflicts, self._open.views.read_newest(branch), actor)
 
     def tag(
         self,

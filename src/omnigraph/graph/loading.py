@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -45,8 +46,8 @@ COSTLY_BYTES = 1 << 20
 
 _NOT_ENCODED = (RecursionError, OverflowError, TypeError, ValueError)
 
-Records = str | Path | bytes | Iterable[Mapping[str, object]]
-"""A file of JSON lines, its content, or the records themselves."""
+Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]
+"""A file of JSON lines, its content, a stream of it, or the records themselves."""
 Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
 """Whatever can be loaded; a Spark data frame too, which is not named here."""
 
@@ -73,6 +74,8 @@ def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
     require_engine(engine)
     if engine == "spark" or not options.is_plain or is_table(records) or is_frame(records):
         return True
+    if isinstance(records, LongInput):
+        return True
     if isinstance(records, list | tuple):
         return bool(records) and all(isinstance(one, str | Path) for one in records)
     if isinstance(records, bytes):
@@ -91,14 +94,43 @@ def _is_small_file(path: Path) -> bool:
     return not path.is_file() or path.stat().st_size <= MANY_BYTES
 
 
+@dataclass(frozen=True, slots=True)
+class LongInput:
+    """A stream that gave more than is loaded in one piece; it can be read once."""
+
+    start: bytes
+    rest: BinaryIO
+
+    def chunks(self) -> Iterator[bytes]:
+        yield self.start
+        while chunk := self.rest.read(MANY_BYTES):
+            yield chunk
+
+
 def as_input(records: Input) -> Any:  # noqa: ANN401 - what is not Arrow goes on as it is
-    """The same, or the table of whatever hands out Arrow data, such as a frame of pandas."""
+    """The same, or the table of whatever hands out Arrow data, such as a frame of pandas.
+
+    Of a stream no more is read than may be loaded in one piece.
+    """
+    if isinstance(records, io.TextIOBase):
+        raise BadRequest("a stream is loaded from its bytes: open it in binary mode")
+    if isinstance(records, io.IOBase):
+        return _start_of(records)  # type: ignore[arg-type]
     if is_table(records) or is_frame(records) or not hasattr(records, "__arrow_c_stream__"):
         return records
     table = pa.table(records)
     return pa.table(
         [_decode_dictionaries(column) for column in table.columns], names=table.column_names
     )
+
+
+def _start_of(stream: BinaryIO) -> bytes | LongInput:
+    parts, left = [], MANY_BYTES + 1
+    while left and (part := stream.read(left)):  # a pipe gives what it has
+        parts.append(part)
+        left -= len(part)
+    start = b"".join(parts)
+    return start if left else LongInput(start, stream)
 
 
 def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:

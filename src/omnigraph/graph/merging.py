@@ -139,11 +139,13 @@ class BranchMerge:
         plan = self.plan_on(view)
         if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
             return None
-        if plan.conflicts:
-            raise MergeConflicts(plan.source.branch, plan.target.branch, plan.conflicts)
+        changes = plan.changes
+        if changes.conflicts:
+            doing = f"merging '{plan.source.branch}' into '{plan.target.branch}'"
+            raise MergeConflicts(doing, changes.conflicts)
         return Prepared(
-            stage_merge(plan, view.snapshot, ticket),
-            tuple(t.adopted for t in plan.tables if t.adopted is not None),
+            stage_merge(changes, view.snapshot, ticket),
+            changes.adopted,
             merged_parent=plan.source.head,
             details=_encode_details(plan, self._request.message),
             merging=Merging(plan.source, plan.history),
@@ -159,7 +161,7 @@ def _encode_details(plan: MergePlan, message: str | None) -> dict[str, object]:
         "merge": {
             "source": plan.source.branch,
             "outcome": str(plan.relation.outcome),
-            "resolved": dict(plan.resolved),
+            "resolved": dict(plan.changes.resolved),
         }
     }
     return details if message is None else {**details, "message": message}
@@ -182,9 +184,9 @@ def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) 
         target=plan.target.branch,
         outcome=plan.relation.outcome,
         base_commit_ids=plan.relation.bases,
-        tables=plan.counts,
-        conflicts=plan.conflicts,
-        resolved=plan.resolved,
+        tables=plan.changes.counts,
+        conflicts=plan.changes.conflicts,
+        resolved=plan.changes.resolved,
         actor_id=request.actor,
         dry_run=request.dry_run,
         commit=commit,
@@ -203,6 +205,13 @@ def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeR
 # --- decisions ------------------------------------------------------------------------------------
 
 
+def load_decisions(
+    given: str | Path | Sequence[Mapping[str, object]],
+) -> Sequence[Mapping[str, object]]:
+    """Decisions as callers pass them: themselves, or a file of them."""
+    return read_decision_file(given) if isinstance(given, str | Path) else given
+
+
 def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
     """The conflicts in a file as a preview wrote it, with what was decided about each.
 
@@ -215,7 +224,9 @@ def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
         raise BadRequest(f"cannot read decisions from {path}: {error}") from error
     listed = body.get("conflicts") if isinstance(body, dict) else body
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise BadRequest(f"{path} holds no list of conflicts, as a preview with --json writes it")
+        raise BadRequest(
+            f"{path} does not hold a list of conflicts, as written by a preview with --json"
+        )
     return listed
 
 
@@ -228,7 +239,7 @@ def read_decisions(given: Iterable[Mapping[str, object]], catalog: Catalog) -> D
             continue
         key = TableKey(f"{one.get('entity_kind')}:{one.get('type_name')}")
         if key not in catalog.by_table_key:
-            raise BadRequest(f"a decision is about {key}, and there is no such type")
+            raise BadRequest(f"a decision refers to {key}: no such type")
         id = one.get("entity_id")
         if not isinstance(id, str):
             raise BadRequest(f"a decision about {key} has no entity_id")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, MergeConflict, MergeConflicts
 from omnigraph.execution.embed.embedder import make_query_embedder
 from omnigraph.execution.embed.open_embedder import LazyEmbedder
 from omnigraph.execution.read.topology import Topology
@@ -142,6 +143,23 @@ class BranchVerbs:
         if self.policy is None:
             return self._open.views
         return self._open.views.see_through(partial(self._guard.see, action=action, branch=branch))
+
+    def _hide_values(
+        self, conflicts: tuple[MergeConflict, ...], branch: str, actor: str | None
+    ) -> tuple[MergeConflict, ...]:
+        """Conflicts of a merge without what the actor may not see."""
+        if self.policy is None or not conflicts:
+            return conflicts
+        return self._guard.hide_conflicts(conflicts, self._open.views.read_newest(branch), actor)
+
+    @contextmanager
+    def _hiding_conflicts(self, branch: str, actor: str | None) -> Iterator[None]:
+        """The same for conflicts that are raised."""
+        try:
+            yield
+        except MergeConflicts as found:
+            shown = self._hide_values(found.conflicts, branch, actor)
+            raise MergeConflicts(found.doing, shown) from None
 
     def _require_visible(
         self, types: Sequence[str], branch: str, action: Action = Action.READ

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
 from omnigraph.catalog.identify import derive_first_identity, identify_first
-from omnigraph.errors import GraphNotFound, StorageError
+from omnigraph.errors import GraphNotFound, StorageError, StorageFailure
 from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.language.source import SourceText
 from omnigraph.storage.initialize import (
@@ -22,6 +24,8 @@ from omnigraph.storage.recovery.intent import list_operations
 from omnigraph.storage.recovery.resolve_intents import SettledIntent, settle_all
 from omnigraph.storage.relocate import settle_in
 from omnigraph.storage.root import GraphRoot
+
+log = logging.getLogger(__name__)
 
 
 def create_graph(root: GraphRoot, schema: SourceText, *, force: bool = False) -> None:
@@ -56,14 +60,21 @@ def require_whole(root: GraphRoot) -> None:
 def make_ready(root: GraphRoot, contract: SchemaContract) -> list[SettledIntent]:
     """Ready a graph for writing; gives the interrupted writes that were settled.
 
-    The store is tried, a moved graph settles in, and the mirror of the schema is healed.
+    The store is tried, a moved graph settles in, and the mirror of the schema is healed. On a full
+    disk all of that is left to the next writer: `cleanup` must be able to open what it makes room
+    in, and any other write settles what is pending before it, or fails.
     """
-    require_create_if_absent(root.store, root.ids)
-    settle_in(root)
     settled: list[SettledIntent] = []
-    if list_operations(root.store):
-        with root.hold() as hold:
-            settled = settle_all(root, hold)
+    try:
+        require_create_if_absent(root.store, root.ids)
+        settle_in(root)
+        if list_operations(root.store):
+            with root.hold() as hold:
+                settled = settle_all(root, hold)
+    except StorageFailure as failure:
+        if not failure.is_disk_full:
+            raise
+        log.warning("%s: %s", root.uri, failure.message)
     rewrite_mirror(root, contract)
     return settled
 

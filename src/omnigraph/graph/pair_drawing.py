@@ -44,11 +44,11 @@ def draw_rows(rows: pa.Table, source: str | None, target: str | None) -> Svg:
     """The picture of a table with a source and a target column."""
     columns = rows.schema.names
     if len(columns) < 2 and (source is None or target is None):
-        raise BadRequest("a drawing needs two columns: where arrows start and where they end")
+        raise BadRequest("a plot needs two columns: where arrows start and where they end")
     chosen = (source or columns[0], target or columns[1])
     for name in chosen:
         if name not in columns:
-            raise BadRequest(f"there is no column '{name}'; there are: {', '.join(columns)}")
+            raise BadRequest(f"no such column '{name}'; the columns are: {', '.join(columns)}")
     pairs = encode_rows(rows.select(list(dict.fromkeys(chosen))))
     return draw(select_arrows([(row[chosen[0]], row[chosen[1]]) for row in pairs]))
 

@@ -55,9 +55,7 @@ def find_place(views: BranchSnapshots, text: str, branch: str) -> Place:
         return _EXPLICIT[kind](views, rest, branch)
     meanings = [kind for kind, means in _MEANINGS.items() if means(views, wanted, branch)]
     if not meanings:
-        raise NotFoundError(
-            f"there is no branch, tag, commit, version or time '{wanted}' in this graph"
-        )
+        raise NotFoundError(f"no such branch, tag, commit, version or time: '{wanted}'")
     if len(meanings) > 1:
         both = " and a ".join(meanings)
         spelled = " or ".join(f"{kind}:{wanted}" for kind in meanings)
@@ -71,7 +69,7 @@ def find_snapshot(views: BranchSnapshots, snapshot_id: str, branch: str) -> Plac
         return Place(views.at_commit(snapshot_id, branch), snapshot_id)
     name, _, version = snapshot_id.removeprefix(_WITNESS).rpartition(":v")
     if not name or not version.isdigit():
-        raise BadRequest(f"'{snapshot_id}' is no snapshot id")
+        raise BadRequest(f"'{snapshot_id}' is not a snapshot id")
     return Place(views.at_version(int(version), name), snapshot_id)
 
 
@@ -112,7 +110,7 @@ def _find_commit(views: BranchSnapshots, prefix: str, branch: str) -> Place:
 def _require_one(prefix: str, commits: Mapping[CommitId, Commit]) -> str:
     if len(commits) > 1:
         some = ", ".join(sorted(commits)[:3])
-        raise BadRequest(f"'{prefix}' is the beginning of {len(commits)} commits, such as {some}")
+        raise BadRequest(f"'{prefix}' is a prefix of {len(commits)} commits, such as {some}")
     return next(iter(commits), prefix)
 
 

@@ -78,7 +78,7 @@ class QueryResult:
     def _require_unread(self) -> None:
         if self._is_streamed:
             raise BadRequest(
-                "the rows were streamed and are gone; run the query again, or ask for `to_arrow()` "
+                "the rows have already been streamed; run the query again, or call `to_arrow()` "
                 "before `batches()`, `write_arrow()` or `write_parquet()`"
             )
 

@@ -61,7 +61,7 @@ class SparkQueryResult(QueryResult):
 
     def profile(self) -> PlanStep:
         if isinstance(self._read, SparkRead):
-            raise BadRequest("a query on Spark is measured by Spark; look at its own plans")
+            raise BadRequest("queries on Spark are profiled by Spark itself; see its plans")
         return super().profile()
 
 

@@ -11,6 +11,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
 from omnigraph.language.source import SourceText
+from omnigraph.output_files import OutputFile, output_file
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class WritingVerbs(BranchVerbs):
         columns: Mapping[str, str] | None = None,
         partial: bool = False,
         on_error: str = "fail",
-        rejects: str | Path | None = None,
+        rejects: str | Path | OutputFile | None = None,
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> LoadResult:
@@ -93,7 +94,8 @@ class WritingVerbs(BranchVerbs):
                 `from` and `to`.
             partial: A merge keeps what a record leaves out.
             on_error: `fail` refuses bad rows, `skip` goes on without them.
-            rejects: A file for the records that were refused.
+            rejects: A file for the records that were refused; one that appears while the load runs
+                is not replaced.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
 
@@ -115,7 +117,6 @@ class WritingVerbs(BranchVerbs):
         if base is not None and not loading.has_branch(self._open.views.root, branch):
             self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-        given = loading.as_input(records)
         options = LoadOptions(
             mode=_parse_mode(mode),
             format=format,
@@ -123,8 +124,9 @@ class WritingVerbs(BranchVerbs):
             columns=columns or {},
             partial=partial,
             on_error=on_error,
-            rejects=rejects,
+            rejects=None if rejects is None else output_file(rejects),
         )
+        given = loading.as_input(records)
         request = loading.LoadRequest(
             options=options,
             branch=branch,

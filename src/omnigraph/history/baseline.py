@@ -41,7 +41,9 @@ class Baseline:
     def resume_cursor(self) -> str:
         """Where the feed goes on after this copy."""
         if not self._is_taken:
-            raise BadRequest("take every record of the baseline first; then it has a cursor")
+            raise BadRequest(
+                "the cursor is available once every record of the baseline has been read"
+            )
         return make_cursor_after(self._source, self.snapshot_commit_id)
 
     def jsonl(self) -> Iterator[bytes]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +14,10 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.stored_rows import build_logical_schema, convert_from_table_rows
-from omnigraph.history.conflict_rules import Rule, Rules
+from omnigraph.history.conflict_rules import NEED_BASE, WHOLE_ROW, Rule, Rules
 from omnigraph.history.equality import Mask, compare_values
 from omnigraph.history.three_way import Entities, TableSides
+from omnigraph.identity import TableKey
 from omnigraph.storage.tables.delta import read_rows_at_addresses
 from omnigraph.storage.tables.table import Table
 from omnigraph.types.from_json import convert_column
@@ -43,6 +45,29 @@ class ResolvedConflicts:
     counts: Mapping[str, int] = field(default_factory=dict)
     """How many conflicts each rule decided."""
 
+    @staticmethod
+    def concatenate(
+        parts: Sequence[ResolvedConflicts], type_: NodeType | EdgeType
+    ) -> ResolvedConflicts:
+        """All of them as one; none at all settles nothing."""
+        counts: Counter[str] = Counter()
+        for part in parts:
+            counts.update(part.counts)
+        no_rows, no_ids = build_logical_schema(type_).empty_table(), pa.array([], pa.string())
+        return ResolvedConflicts(
+            Entities.concatenate([part.taken for part in parts]),
+            pa.concat_tables([no_rows, *(part.rows for part in parts)]),
+            pa.concat_arrays([no_ids, *(part.deleted for part in parts)]),
+            Entities.concatenate([part.undecided for part in parts]),
+            dict(counts),
+        )
+
+
+class FindNewer(Protocol):
+    """Says of entities whether the source changed them, or one property, after the target did."""
+
+    def __call__(self, key: TableKey, ids: pa.Array, column: str | None = None) -> Mask: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
@@ -51,27 +76,11 @@ class Resolver:
     type: NodeType | EdgeType
     rules: Rules
     decisions: Decisions
-    source_is_newer: bool
+    find_newer: FindNewer
 
     def settle(self, sides: TableSides, conflicts: Entities) -> ResolvedConflicts:
         parts = [self._settle(sides, some) for some in conflicts.batches(CONFLICTS_AT_ONCE)]
-        nothing = ResolvedConflicts(
-            conflicts.filter(np.zeros(len(conflicts), np.bool_)),
-            build_logical_schema(self.type).empty_table(),
-            pa.array([], pa.string()),
-            conflicts.filter(np.zeros(len(conflicts), np.bool_)),
-        )
-        counts: Counter[str] = Counter()
-        for part in parts:
-            counts.update(part.counts)
-        every = [nothing, *parts]
-        return ResolvedConflicts(
-            Entities.concatenate([part.taken for part in every]),
-            pa.concat_tables([part.rows for part in every]),
-            pa.concat_arrays([part.deleted for part in every]),
-            Entities.concatenate([part.undecided for part in every]),
-            dict(counts),
-        )
+        return ResolvedConflicts.concatenate(parts, self.type)
 
     def _settle(self, sides: TableSides, some: Entities) -> ResolvedConflicts:
         ids = some.ids.to_pylist()
@@ -96,6 +105,11 @@ class Resolver:
         from_base = np.array([take == "base" for take in takes], np.bool_) | none
         given = np.array([not isinstance(take, str) for take in takes], np.bool_) | none
         base = some.filter(from_base)
+        if len(base) and not sides.base_is_known:
+            raise BadRequest(
+                f"the decision about {self.type.name} '{base.ids[0]}' is 'base', and it has none: "
+                "the newest common commits contradict each other about it"
+            )
         rows = [_read_rows(sides.base, base.filter(base.has("base")).base, self.type)]
         written = some.filter(given)
         rows.append(self._with_values(sides, written))
@@ -162,12 +176,17 @@ class Resolver:
         no_rows, no_ids = build_logical_schema(self.type).empty_table(), pa.array([], pa.string())
         if rule is None:
             return ResolvedConflicts(none, no_rows, no_ids, some)
-        counts = {self.rules.label(self.type.name): len(some)} if len(some) else {}
-        takes_source = self._takes_source(rule)
-        return ResolvedConflicts(some if takes_source else none, no_rows, no_ids, none, counts)
+        if not len(some):
+            return ResolvedConflicts(none, no_rows, no_ids, none)
+        counts = {self.rules.label(self.type.name): len(some)}
+        taken = some.filter(self._takes_source(rule, some.ids))
+        return ResolvedConflicts(taken, no_rows, no_ids, none, counts)
 
-    def _takes_source(self, rule: Rule) -> bool:
-        return rule is Rule.THEIRS or (rule is Rule.NEWEST and self.source_is_newer)
+    def _takes_source(self, rule: Rule, ids: pa.Array, column: str | None = None) -> Mask:
+        """Where a rule that takes one side as it is takes the source."""
+        if rule is Rule.NEWEST and len(ids):
+            return self.find_newer(self.type.table_key, ids, column)
+        return np.full(len(ids), rule is Rule.THEIRS)
 
     def _resolve_properties(
         self, sides: TableSides, some: Entities, whole: Rule | None
@@ -186,11 +205,18 @@ class Resolver:
             s_same, t_same = has_base & compare_values(b, s), has_base & compare_values(b, t)
             clash &= ~s_same & ~t_same
             rule = self.rules.for_properties(self.type.name).get(name, whole)
-            if rule is None:
+            if rule is None or (rule in NEED_BASE and not sides.base_is_known):
                 decided &= ~clash
                 chosen = t
+            elif rule in WHOLE_ROW:
+                from_source = np.zeros(len(some), np.bool_)
+                from_source[clash] = self._takes_source(
+                    rule, some.ids.filter(pa.array(clash)), name
+                )
+                chosen = pc.if_else(pa.array(from_source), s, t)
             else:
-                chosen = self._choose_values(rule, b, s, t, f"{self.type.name}.{name}")
+                chosen = _combine_values(rule, b, s, t, f"{self.type.name}.{name}")
+            if rule is not None:
                 clashes.append((self.rules.label(self.type.name, name), clash))
             kept = pc.if_else(pa.array(t_same & ~s_same), s, t)
             columns.append(pc.if_else(pa.array(clash), chosen, kept))
@@ -200,22 +226,24 @@ class Resolver:
             counts[label] += int((clash & decided).sum())
         return merged.filter(pa.array(decided)), some.filter(~decided), +counts
 
-    def _choose_values(
-        self, rule: Rule, base: pa.Array, source: pa.Array, target: pa.Array, where: str
-    ) -> pa.Array:
-        match rule:
-            case Rule.OURS | Rule.THEIRS | Rule.NEWEST:
-                return source if self._takes_source(rule) else target
-            case Rule.MAX:
-                return pc.max_element_wise(target, source)
-            case Rule.MIN:
-                return pc.min_element_wise(target, source)
-            case Rule.SUM:
-                return _sum(base, source, target, where)
-            case Rule.UNION:
-                return _combine_lists(_unite, base, source, target)
-            case Rule.APPEND:
-                return _combine_lists(_append, base, source, target)
+
+def _combine_values(
+    rule: Rule, base: pa.Array, source: pa.Array, target: pa.Array, where: str
+) -> pa.Array:
+    """What a rule makes of both values."""
+    match rule:
+        case Rule.MAX:
+            return pc.max_element_wise(target, source)
+        case Rule.MIN:
+            return pc.min_element_wise(target, source)
+        case Rule.SUM:
+            return _sum(base, source, target, where)
+        case Rule.UNION:
+            return _combine_lists(_unite, base, source, target)
+        case Rule.APPEND:
+            return _combine_lists(_append, base, source, target)
+        case Rule.OURS | Rule.THEIRS | Rule.NEWEST:
+            raise AssertionError(f"'{rule}' takes one side as it is")
 
 
 def _sum(base: pa.Array, source: pa.Array, target: pa.Array, where: str) -> pa.Array:

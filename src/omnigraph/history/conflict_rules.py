@@ -19,7 +19,7 @@ class Rule(StrEnum):
     THEIRS = "theirs"
     """What the source has."""
     NEWEST = "newest"
-    """What the branch has whose newest commit is the later one."""
+    """What the side has that changed the entity, or the property, last."""
     MAX = "max"
     MIN = "min"
     SUM = "sum"
@@ -31,6 +31,9 @@ class Rule(StrEnum):
 
 
 WHOLE_ROW = frozenset({Rule.OURS, Rule.THEIRS, Rule.NEWEST})
+"""Rules that take what one side has as it is."""
+NEED_BASE = frozenset({Rule.SUM, Rule.APPEND})
+"""Rules that say nothing where nobody can tell what the base was."""
 _LISTS = frozenset({Rule.UNION, Rule.APPEND})
 
 Given = str | Mapping[str, str] | Iterable[str] | None

@@ -59,7 +59,8 @@ def _describe(
         side: _read_records(getattr(sides, side), getattr(some, side), type_)
         for side in ("base", "source", "target")
     }
-    for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), some.kinds, strict=True)):
+    kinds = some.kinds(base_is_known=sides.base_is_known)
+    for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), kinds, strict=True)):
         base, source, target = (images[side][at] for side in ("base", "source", "target"))
         message = f"{type_.name} '{id}' {_explain(kind, source, target)}"
         yield MergeConflict(str(kind), type_.table_key, message, id, base, source, target)

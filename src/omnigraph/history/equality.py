@@ -19,8 +19,10 @@ from omnigraph.storage.tables.table import Table
 
 Mask = npt.NDArray[np.bool_]
 
+ROWS_AT_ONCE = 8_192
+"""So many rows of each side are in memory while they are compared."""
 BLOBS_PER_READ = 64
-"""So many blobs of each side are in memory while they are compared."""
+"""The same of blobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +35,42 @@ class Images:
 
 
 def read_images(table: Table, addresses: pa.Array, columns: Sequence[str] | None = None) -> Images:
-    """The rows at these addresses, or some columns of them; the caller bounds their number."""
-    names = table.schema.names if columns is None else list(columns)
-    rows = pa.concat_tables(list(read_rows_at_addresses(table, addresses, names)))
-    return Images(table, addresses, rows)
+    """The rows at these addresses; the caller keeps their number within bounds."""
+    names = table.schema.names if columns is None else columns
+    return Images(
+        table, addresses, pa.concat_tables(list(read_rows_at_addresses(table, addresses, names)))
+    )
+
+
+def compare_entities(
+    one: Table,
+    left: pa.Array,
+    other: Table,
+    right: pa.Array,
+    columns: Sequence[str] | None = None,
+) -> Mask:
+    """Whether each entity is the same in two versions: absent from both, or equal.
+
+    Its addresses are null where it is absent. With `columns` only those count.
+    """
+    present, there = _mask_valid(left), _mask_valid(right)
+    same: Mask = present == there
+    compared = np.flatnonzero(present & there)
+    for start in range(0, len(compared), ROWS_AT_ONCE):
+        some = compared[start : start + ROWS_AT_ONCE]
+        rows = pa.array(some)
+        same[some] = compare_images(
+            read_images(one, left.take(rows), columns),
+            read_images(other, right.take(rows), columns),
+        )
+    return same
 
 
 def compare_images(left: Images, right: Images) -> Mask:
     """Which rows are the same on both sides; payloads of blobs are read only for a tie."""
-    names = left.rows.schema.names
-    blobs = [one.name for one in left.table.schema if is_blob(one) and one.name in names]
-    plain = [name for name in names if name not in blobs]
+    read = left.rows.schema.names
+    blobs = [f.name for f in left.table.schema if is_blob(f) and f.name in read]
+    plain = [name for name in read if name not in blobs]
     equal = compare_rows(left.rows.select(plain), right.rows.select(plain))
     for name in blobs:
         equal &= _compare_sizes(left.rows.column(name), right.rows.column(name))

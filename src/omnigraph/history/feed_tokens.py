@@ -146,7 +146,7 @@ def _read(text: str) -> FeedToken:
             raise ChangeCursorRejected("it is damaged: its checksum does not match")
         return msgspec.json.decode(data, type=FeedToken)
     except (ValueError, msgspec.DecodeError):
-        raise ChangeCursorRejected("it is damaged or is no token") from None
+        raise ChangeCursorRejected("it is damaged or not a token") from None
 
 
 def _hash(text: str) -> str:

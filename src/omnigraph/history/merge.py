@@ -1,8 +1,9 @@
-"""Merging one branch into another: what to do with each table, and staging it.
+"""Bringing what one state has into another: what to do with each table.
 
 The plan is made from three states: the source, the target, and the one both started from. It says
 for every table what to take over and what conflicts; the constraints are checked on the result.
-Staging then writes the rows onto the target's tables. Nothing becomes visible here.
+Merging a branch, reverting a commit and picking one differ only in which states these are. Staging
+then writes the rows onto the target's tables. Nothing becomes visible here.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from omnigraph.constraints.evaluate import find_violations
 from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import (
     BadRequest,
+    MergeBaseUnavailable,
     MergeConflict,
     ReadSetChanged,
     SchemaContractMismatch,
 )
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.stored_rows import build_logical_schema
-from omnigraph.history.conflict_resolution import ResolvedConflicts, Resolver, Take
+from omnigraph.history.conflict_resolution import FindNewer, ResolvedConflicts, Resolver, Take
 from omnigraph.history.conflict_rules import Rules
 from omnigraph.history.conflicts import describe
 from omnigraph.history.merge_bases import (
@@ -34,8 +36,10 @@ from omnigraph.history.merge_bases import (
     find_relation,
     list_ancestors,
 )
-from omnigraph.history.states import Entries, open_kept, read_entries_at, translate_reclaimed
+from omnigraph.history.newest_change import NewestChange
+from omnigraph.history.states import KnownState, PastStates, open_kept, translate_reclaimed
 from omnigraph.history.three_way import Entities, TableSides, merge_table
+from omnigraph.history.virtual_base import Choice, FoundRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.manifest_changes import SetVersion
@@ -43,6 +47,7 @@ from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.recovery.resolve_intents import hash_contract
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.delta import read_rows_at_addresses
+from omnigraph.storage.tables.table import Table
 from omnigraph.types.arrow import BLOB
 from omnigraph.writer.change import CatalogSnapshot
 
@@ -78,11 +83,10 @@ class Deciding:
 
     rules: Rules
     decided: Decided
-    source_is_newer: bool
 
-    def make_resolver(self, type_: NodeType | EdgeType) -> Resolver:
+    def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
-        return Resolver(type_, self.rules, own, self.source_is_newer)
+        return Resolver(type_, self.rules, own, find_newer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ class TableMergePlan:
     sides: TableSides
     settled: ResolvedConflicts
     taken: Entities
+    conflicts: tuple[MergeConflict, ...]
+    """What no rule decided."""
     adopted: SetVersion | None
     """The source's own version, where the target may show just that."""
     found: int
@@ -126,16 +132,11 @@ class TableMergePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class MergePlan:
-    """What merging comes to; with conflicts it cannot be carried out."""
+class StatePlan:
+    """What bringing one state into another comes to; with conflicts it cannot be carried out."""
 
-    relation: Relation
-    source: Snapshot
-    target: Snapshot
     tables: tuple[TableMergePlan, ...] = ()
     conflicts: tuple[MergeConflict, ...] = ()
-    history: tuple[Commit, ...] = ()
-    """Commits of the source that the target cannot see yet."""
 
     @property
     def resolved(self) -> Mapping[str, int]:
@@ -147,6 +148,27 @@ class MergePlan:
     @property
     def counts(self) -> tuple[TableCounts, ...]:
         return tuple(t.counts for t in self.tables if not t.is_empty or t.found)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row would change."""
+        return all(table.is_empty for table in self.tables)
+
+    @property
+    def adopted(self) -> tuple[SetVersion, ...]:
+        return tuple(t.adopted for t in self.tables if t.adopted is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What merging a branch comes to."""
+
+    relation: Relation
+    source: Snapshot
+    target: Snapshot
+    changes: StatePlan = StatePlan()
+    history: tuple[Commit, ...] = ()
+    """Commits of the source that the target cannot see yet."""
 
 
 def plan_merge(
@@ -169,47 +191,61 @@ def plan_merge(
     relation = find_relation(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
-    _require_one_schema(from_, into)
-    bases = [_read_entries_at(from_, into, commits, base) for base in relation.bases]
-    newer = commits[from_.head].created_at > commits[into.head].created_at
+    require_one_schema(from_, into)
+    past = PastStates(into.root, commits, (from_.ref, into.ref), into.state)
+    bases = [_base(into, past, base) for base in relation.bases]
+    brought = KnownState(from_.head, from_.entries, is_head=True)
+    changes = plan_changes(bases, brought, target, past, Deciding(rules, decided))
+    return MergePlan(relation, from_, into, changes, _list_unseen(commits, from_, into))
+
+
+def plan_changes(
+    bases: Sequence[KnownState],
+    source: KnownState,
+    target: CatalogSnapshot,
+    past: PastStates,
+    deciding: Deciding,
+    *,
+    checks_rules: bool = True,
+) -> StatePlan:
+    """What the source changed since the bases, brought into the target.
+
+    `past` has every commit that the source or the target came from.
+    Without `checks_rules` the schema's rules are taken to hold, because the result is a state in
+    which they did.
+
+    Raises:
+        BadRequest: a decision is about no conflict.
+        SchemaContractMismatch: one of the states has another schema.
+        MergeBaseUnavailable: one of the states was cleaned away.
+    """
+    into = target.snapshot
+    _require_types(bases, source, into)
     tables = tuple(
-        _plan_table(
-            source,
-            into,
-            key,
-            [base.get(key) for base in bases],
-            relation.bases,
-            Deciding(rules, decided, newer),
-        )
+        _plan_table(bases, source, target, key, past, deciding)
         for key in sorted(into.entries)
-        if _is_concerned(from_.entries[key], into.entries[key], bases, key)
+        if _is_concerned(source, into.entries[key], bases, key)
     )
-    _require_conflicts(decided, tables)
-    conflicts = [
-        one for table in tables for one in describe(table.type, table.sides, table.settled)
-    ]
-    conflicts += _find_broken_rules(tables, target)
-    return MergePlan(
-        relation, from_, into, tables, tuple(conflicts), _list_unseen(commits, from_, into)
-    )
+    _require_conflicts(deciding.decided, tables)
+    conflicts = [one for table in tables for one in table.conflicts]
+    if checks_rules:
+        conflicts += _find_broken_rules(tables, target)
+    return StatePlan(tables, tuple(conflicts))
 
 
-def _require_one_schema(source: Snapshot, target: Snapshot) -> None:
+def require_one_schema(source: Snapshot, target: Snapshot) -> None:
     theirs, ours = hash_contract(source.state), hash_contract(target.state)
     if theirs != ours:
         raise SchemaContractMismatch(
             f"branch '{source.branch}' has schema {theirs[:12]} and branch '{target.branch}' has "
-            f"{ours[:12]}; apply the same schema to both before merging"
+            f"{ours[:12]}; apply the same schema to both first"
         )
 
 
-def _read_entries_at(
-    source: Snapshot, target: Snapshot, commits: Commits, base: CommitId
-) -> Entries:
+def _base(target: Snapshot, past: PastStates, base: CommitId) -> KnownState:
     if base == target.head:
-        return target.entries
-    refs = (source.ref, target.ref)
-    return read_entries_at(target.root, base, commits, refs, target.state)
+        return KnownState(base, target.entries, is_head=True)
+    return past.read(base)
 
 
 def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:
@@ -224,44 +260,114 @@ def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[
 
 
 def _is_concerned(
-    source: TableEntry, target: TableEntry, bases: Sequence[Entries], key: TableKey
+    source: KnownState, target: TableEntry, bases: Sequence[KnownState], key: TableKey
 ) -> bool:
     """Whether the source has anything of a table that the target might lack."""
-    is_unchanged = len(bases) == 1 and bases[0].get(key) == source
-    return source != target and not is_unchanged
+    theirs = source.entries.get(key)
+    is_unchanged = len(bases) == 1 and bases[0].entries.get(key) == theirs
+    return theirs != target and not is_unchanged
 
 
 def _plan_table(
-    source: CatalogSnapshot,
-    target: Snapshot,
+    bases: Sequence[KnownState],
+    source: KnownState,
+    target: CatalogSnapshot,
     key: TableKey,
-    bases: Sequence[TableEntry | None],
-    ids: Sequence[CommitId],
+    past: PastStates,
     deciding: Deciding,
 ) -> TableMergePlan:
-    type_, ours, theirs = (
-        source.catalog.by_table_key[key],
-        target.entries[key],
-        (source.snapshot.entries[key]),
+    type_, into, ours = (
+        target.catalog.by_table_key[key],
+        target.snapshot,
+        target.snapshot.entry(key),
     )
-    present = [base for base in bases if base is not None]
-    if len(present) < len(bases) or {e.identity for e in (*present, ours)} != {theirs.identity}:
-        member = f"branch_merge_table_identity:{key}"
-        raise ReadSetChanged(member, str(ours.identity), str(theirs.identity))
-    opened = [open_kept(target, base, id) for base, id in zip(present, ids, strict=True)]
-    sides = TableSides(
-        opened[0],
-        target.open_entry(theirs),
-        target.open_entry(ours),
-        tuple(opened[1:]),
+    states = [*bases, source]
+    *entries, theirs = (_entry(state, key, ours) for state in states)
+    known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]
+    sides = TableSides(known[0], known[-1], into.open_entry(ours))
+    _require_columns(key, sides.target, list(zip(known, states, strict=True)))
+    is_base = len(entries) == 1 and entries[0] == ours
+    assert into.head is not None, "a graph is created with a commit"
+    newest = NewestChange(past, into, source.commit_id, into.head)
+    resolver = deciding.make_resolver(type_, newest.source_is_newer)
+    with translate_reclaimed(known, states):
+        parts = merge_table(
+            sides,
+            target_is_base=is_base,
+            other_bases=known[1:-1],
+            find_base=lambda ids: _find_base(ids, bases, into, key, past),
+        )
+        settled = [resolver.settle(part.sides, part.conflicts) for part in parts]
+        conflicts = [
+            conflict
+            for part, some in zip(parts, settled, strict=True)
+            for conflict in describe(type_, part.sides, some)
+        ]
+    every = ResolvedConflicts.concatenate(settled, type_)
+    return TableMergePlan(
+        type_,
+        ours,
+        sides,
+        every,
+        Entities.concatenate([every.taken, *(part.taken for part in parts)]),
+        tuple(sorted(conflicts, key=lambda one: one.id or "")),
+        _find_adopted(theirs, ours, into) if is_base else None,
+        sum(len(part.conflicts) for part in parts),
     )
-    is_base = len(present) == 1 and present[0] == ours
-    with translate_reclaimed(opened, ids):
-        merged = merge_table(sides, target_is_base=is_base)
-        settled = deciding.make_resolver(type_).settle(sides, merged.conflicts)
-    taken = Entities.concatenate([merged.taken, settled.taken])
-    adopted = _find_adopted(theirs, ours, target) if is_base else None
-    return TableMergePlan(type_, ours, sides, settled, taken, adopted, len(merged.conflicts))
+
+
+def _find_base(
+    ids: pa.Array,
+    bases: Sequence[KnownState],
+    target: Snapshot,
+    key: TableKey,
+    past: PastStates,
+) -> tuple[Choice, Sequence[FoundRows]]:
+    """Which state is the base of each entity, where the bases disagree."""
+
+    def open_table(commit_id: CommitId) -> Table | None:
+        state = past.find(commit_id)
+        entry = None if state is None else state.entries.get(key)
+        if state is None or entry is None or entry.identity != target.entries[key].identity:
+            return None
+        try:
+            return open_kept(target, entry, state)
+        except MergeBaseUnavailable:
+            return None
+
+    virtual = VirtualBase(ids, past.commits, open_table)
+    return virtual.choose([base.commit_id for base in bases]), virtual.states
+
+
+def _entry(state: KnownState, key: TableKey, ours: TableEntry) -> TableEntry:
+    """A table of a state, which must be the very table that the target has."""
+    found = state.entries.get(key)
+    if found is not None and found.identity == ours.identity:
+        return found
+    if state.is_head:
+        seen = None if found is None else str(found.identity)
+        raise ReadSetChanged(f"branch_merge_table_identity:{key}", str(ours.identity), seen)
+    raise SchemaContractMismatch(f"{key} is another type now than at commit {state.commit_id}")
+
+
+def _require_types(bases: Sequence[KnownState], source: KnownState, target: Snapshot) -> None:
+    """Raise if the source changed a type that the target does not have."""
+    for base in bases:
+        for key in (source.entries.keys() | base.entries.keys()) - target.entries.keys():
+            if source.entries.get(key) != base.entries.get(key):
+                raise SchemaContractMismatch(
+                    f"branch '{target.branch}' has no {key}, which commit {source.commit_id} "
+                    f"has otherwise than commit {base.commit_id}"
+                )
+
+
+def _require_columns(key: TableKey, ours: Table, known: Sequence[tuple[Table, KnownState]]) -> None:
+    """Raise if a table had other columns in one of the states."""
+    for table, state in known:
+        if table.schema != ours.schema:
+            raise SchemaContractMismatch(
+                f"{key} has other properties now than at commit {state.commit_id}"
+            )
 
 
 def _find_adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> SetVersion | None:

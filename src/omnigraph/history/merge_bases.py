@@ -27,7 +27,7 @@ class Relation:
 
     outcome: MergeOutcome
     bases: tuple[CommitId, ...]
-    """The newest commits both come from, none of them an ancestor of another, best one first."""
+    """The newest commits both come from, none of them an ancestor of another, latest first."""
 
 
 def find_relation(commits: Commits, source: CommitId, target: CommitId) -> Relation:
@@ -43,11 +43,14 @@ def find_relation(commits: Commits, source: CommitId, target: CommitId) -> Relat
         return Relation(MergeOutcome.ALREADY_UP_TO_DATE, (source,))
     if target in common:
         return Relation(MergeOutcome.FAST_FORWARD, (target,))
-    # What is common is closed under ancestry, so whatever is the parent of a common commit is not
-    # among the newest.
+    return Relation(MergeOutcome.MERGED, find_newest(commits, common))
+
+
+def find_newest(commits: Commits, common: set[CommitId]) -> tuple[CommitId, ...]:
+    """Those that are an ancestor of no other, latest first; `common` has all their ancestors."""
+    # So whatever is the parent of one of them is not among the newest.
     older = {parent for one in common for parent in _list_parents(commits, one)}
-    bases = sorted(common - older, key=lambda one: _order(commits, one), reverse=True)
-    return Relation(MergeOutcome.MERGED, tuple(bases))
+    return tuple(sorted(common - older, key=lambda one: _order(commits, one), reverse=True))
 
 
 def list_ancestors(commits: Commits, head: CommitId) -> set[CommitId]:
@@ -65,6 +68,6 @@ def _list_parents(commits: Commits, one: CommitId) -> tuple[CommitId, ...]:
     return commit.parents if commit is not None else ()
 
 
-def _order(commits: Commits, one: CommitId) -> tuple[int, int, str]:
+def _order(commits: Commits, one: CommitId) -> tuple[int, str]:
     commit = commits.get(one)
-    return commit.order if commit is not None else (-1, -1, one)
+    return (commit.created_at if commit is not None else -1, one)

@@ -14,7 +14,7 @@ from omnigraph.execution.stored_rows import (
     convert_from_table_rows,
     convert_to_table_rows,
 )
-from omnigraph.history.merge import MergePlan, TableMergePlan
+from omnigraph.history.merge import StatePlan, TableMergePlan
 from omnigraph.history.three_way import Entities
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.snapshot import Snapshot
@@ -29,7 +29,7 @@ _BLOB_ROWS = 64
 """So many rows with blobs are in memory at a time."""
 
 
-def stage_merge(plan: MergePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:
+def stage_merge(plan: StatePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:
     """One transaction for each table that is written; forks that are not needed are removed."""
     staged: list[StagedTable] = []
     try:

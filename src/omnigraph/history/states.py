@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from omnigraph.errors import (
     HistoricalVersionReclaimed,
@@ -23,59 +24,97 @@ from omnigraph.storage.tables.table import Table
 Entries = Mapping[TableKey, TableEntry]
 
 
-def read_entries_at(
-    root: GraphRoot,
-    commit_id: CommitId,
-    commits: Mapping[CommitId, Commit],
-    refs: Iterable[BranchRef],
-    now: ManifestState,
-) -> Entries:
-    """The tables at a commit.
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """The tables of the graph as they were at a commit."""
 
-    A branch keeps the state it started from, the branch a commit was made on those that cleanup
-    left, and a merge what it brought in, even after that branch is gone.
+    commit_id: CommitId
+    entries: Entries
+    is_head: bool = False
+    """Whether it is a branch as it was just seen: should cleanup take it, there is a newer one."""
+
+
+class PastStates:
+    """The states at the commits of one or two branches, each looked for once."""
+
+    def __init__(
+        self,
+        root: GraphRoot,
+        commits: Mapping[CommitId, Commit],
+        refs: Iterable[BranchRef],
+        now: ManifestState,
+    ) -> None:
+        self.commits = commits
+        self._root, self._refs, self._now = root, tuple(refs), now
+        self._known: dict[CommitId, KnownState | None] = {}
+
+    def list_parents(self, commit_id: CommitId) -> tuple[CommitId, ...]:
+        commit = self.commits.get(commit_id)
+        return () if commit is None else commit.parents
+
+    def read(self, commit_id: CommitId) -> KnownState:
+        """The state at a commit.
+
+        Raises:
+            MergeBaseUnavailable: nothing keeps it any more.
+        """
+        found = self.find(commit_id)
+        if found is None:
+            raise MergeBaseUnavailable(commit_id)
+        return found
+
+    def find(self, commit_id: CommitId) -> KnownState | None:
+        """The same; None if nothing keeps it any more.
+
+        A branch keeps the state it started from, the branch a commit was made on those that
+        cleanup left, and a merge what it brought in, even after that branch is gone.
+        """
+        if commit_id not in self._known:
+            entries = self._find_entries(commit_id)
+            self._known[commit_id] = None if entries is None else KnownState(commit_id, entries)
+        return self._known[commit_id]
+
+    def _find_entries(self, commit_id: CommitId) -> Entries | None:
+        commit = self.commits[commit_id]
+        places = [(r.incarnation, r.fork_version) for r in self._refs if r.fork_head == commit_id]
+        places.append((commit.incarnation, commit.manifest_version))
+        for incarnation, version in places:
+            manifest = _read_manifest(self._root, incarnation, version)
+            if manifest is not None and _is_showing(manifest, commit_id):
+                return manifest.state.entries
+        for merge in self.commits.values():
+            if merge.merged_parent_commit_id == commit_id and merge.merged is not None:
+                return _restore_entries(merge.merged, self._now)
+        return None
+
+
+def open_kept(snapshot: Snapshot, entry: TableEntry, state: KnownState) -> Table:
+    """A table of a state; the snapshot is any of the same graph.
 
     Raises:
-        MergeBaseUnavailable: nothing keeps it any more.
+        MergeBaseUnavailable: cleanup took it, and it is no head.
     """
-    commit = commits[commit_id]
-    places = [(r.incarnation, r.fork_version) for r in refs if r.fork_head == commit_id]
-    places.append((commit.incarnation, commit.manifest_version))
-    for incarnation, version in places:
-        manifest = _read_manifest(root, incarnation, version)
-        if manifest is not None and _is_showing(manifest, commit_id):
-            return manifest.state.entries
-    for merge in commits.values():
-        if merge.merged_parent_commit_id == commit_id and merge.merged is not None:
-            return _restore_entries(merge.merged, now)
-    raise MergeBaseUnavailable(commit_id)
-
-
-def open_kept(snapshot: Snapshot, entry: TableEntry, commit_id: CommitId) -> Table:
-    """A table of the state at a commit; the snapshot is any of the same graph.
-
-    Raises:
-        MergeBaseUnavailable: cleanup took it.
-    """
+    if state.is_head:
+        return snapshot.open_entry(entry)
     try:
         return snapshot.open_entry(entry)
     except HistoricalVersionReclaimed as error:
-        raise MergeBaseUnavailable(commit_id) from error
+        raise MergeBaseUnavailable(state.commit_id) from error
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
-            raise MergeBaseUnavailable(commit_id) from failure
+            raise MergeBaseUnavailable(state.commit_id) from failure
         raise
 
 
 @contextmanager
-def translate_reclaimed(tables: Sequence[Table], commit_ids: Sequence[CommitId]) -> Iterator[None]:
-    """Tell a base that cleanup took while it was read from anything else that was outdated."""
+def translate_reclaimed(tables: Sequence[Table], states: Sequence[KnownState]) -> Iterator[None]:
+    """Tell a state that cleanup took while it was read from anything else that was outdated."""
     try:
         yield
     except HistoricalVersionReclaimed as error:
-        for table, commit_id in zip(tables, commit_ids, strict=True):
-            if not table.is_there():
-                raise MergeBaseUnavailable(commit_id) from error
+        for table, state in zip(tables, states, strict=True):
+            if not state.is_head and not table.is_there():
+                raise MergeBaseUnavailable(state.commit_id) from error
         raise
 
 

@@ -6,19 +6,18 @@ Only rows that one of the sides changed are read, some at a time; kept are their
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.equality import Mask, compare_images, read_images
-from omnigraph.identity import ID_COLUMN
+from omnigraph.history.equality import ROWS_AT_ONCE, Mask, compare_entities
+from omnigraph.history.virtual_base import UNKNOWN, Choice, FoundRows, find_rows
 from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
-from omnigraph.storage.tables.table import ROW_ADDRESS, Table
-
-ROWS_AT_ONCE = 8_192
+from omnigraph.storage.tables.table import Table
 
 
 class ConflictKind(StrEnum):
@@ -36,8 +35,8 @@ class TableSides:
     base: Table
     source: Table
     target: Table
-    other_bases: tuple[Table, ...] = ()
-    """Where the histories have several newest common commits, the other ones."""
+    base_is_known: bool = True
+    """Whether an absent base means that the entity was not there, or that nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +73,15 @@ class Entities:
     def has(self, side: str) -> Mask:
         return _to_mask(pc.is_valid(getattr(self, side)))
 
-    @property
-    def kinds(self) -> list[ConflictKind]:
+    def kinds(self, *, base_is_known: bool) -> list[ConflictKind]:
         """What to call a conflict about each of them, by where they are."""
+        was_there = self.has("base") | (not base_is_known)
         return [
             ConflictKind.DELETE_VS_UPDATE
             if not (source and target)
             else (ConflictKind.DIVERGENT_UPDATE if base else ConflictKind.DIVERGENT_INSERT)
             for base, source, target in zip(
-                self.has("base").tolist(),
+                was_there.tolist(),
                 self.has("source").tolist(),
                 self.has("target").tolist(),
                 strict=True,
@@ -92,29 +91,47 @@ class Entities:
 
 @dataclass(frozen=True, slots=True)
 class TableMerge:
-    """What merging one table comes to."""
+    """What merging some entities of a table comes to, whose base is in one state."""
 
+    sides: TableSides
     taken: Entities
     """Changed by the source alone; without a row there, they are deleted."""
     conflicts: Entities
 
 
-def merge_table(sides: TableSides, *, target_is_base: bool) -> TableMerge:
+class FindBase(Protocol):
+    """Says what the base of entities is about which the newest common commits disagree."""
+
+    def __call__(self, ids: pa.Array) -> tuple[Choice, Sequence[FoundRows]]: ...
+
+
+def merge_table(
+    sides: TableSides,
+    *,
+    target_is_base: bool,
+    other_bases: Sequence[Table] = (),
+    find_base: FindBase | None = None,
+) -> list[TableMerge]:
     """What the source changed, divided into what the target left alone and what it did not.
 
-    A change that both sides made alike is no change any more.
+    A change that both sides made alike is no change any more. Where the histories have several
+    newest common commits, `other_bases` are the other ones, and `find_base` says which state is
+    the base of an entity about which they disagree: that gives a part for each such state.
     """
     source = find_changed_keys(sides.base, sides.source)
     target = _NO_KEYS if target_is_base else find_changed_keys(sides.base, sides.target)
+    uncertain = _find_uncertain(sides.base, other_bases)
+    parts = []
+    if len(uncertain):
+        assert find_base is not None, "who has several bases can tell between them"
+        parts = _merge_uncertain(sides, uncertain, *find_base(uncertain))
+        source, target = _without(source, uncertain), _without(target, uncertain)
     in_both = pc.is_in(source.ids, value_set=target.ids)
     alone = _find_changed_alone(sides, source.filter(pc.invert(in_both)))
     together = _pair_changes(source.filter(in_both), target)
-    uncertain = _find_uncertain(sides)
-    doubts = _find_doubts(sides, uncertain, alone, together, target) if len(uncertain) else []
-    alone, together = _drop_uncertain(alone, uncertain), _drop_uncertain(together, uncertain)
     divided = [_divide(sides, some) for some in together.batches()]
     taken = Entities.concatenate([alone, *(free for free, _ in divided)])
-    return TableMerge(taken, Entities.concatenate([*doubts, *(clash for _, clash in divided)]))
+    return [TableMerge(sides, taken, Entities.concatenate([clash for _, clash in divided])), *parts]
 
 
 _NO_KEYS = ChangedKeys(
@@ -122,10 +139,35 @@ _NO_KEYS = ChangedKeys(
 )
 
 
-def _find_uncertain(sides: TableSides) -> pa.Array:
-    """The ids about which the newest common commits disagree."""
-    found = [find_changed_keys(sides.base, other).ids for other in sides.other_bases]
+def _find_uncertain(base: Table, others: Sequence[Table]) -> pa.Array:
+    """The ids about which the newest common commits may disagree."""
+    found = [find_changed_keys(base, other).ids for other in others]
     return pc.unique(pa.concat_arrays(found)) if found else _NO_KEYS.ids
+
+
+def _without(keys: ChangedKeys, ids: pa.Array) -> ChangedKeys:
+    return keys.filter(pc.invert(pc.is_in(keys.ids, value_set=ids)))
+
+
+def _merge_uncertain(
+    sides: TableSides, ids: pa.Array, choice: Choice, states: Sequence[FoundRows]
+) -> list[TableMerge]:
+    """The same for entities whose base was chosen from several states."""
+    source, target = find_rows(sides.source, ids).addresses, find_rows(sides.target, ids).addresses
+    parts = []
+    for number in np.unique(choice):
+        rows = pa.array(np.flatnonzero(choice == number))
+        if number == UNKNOWN:
+            found = replace(sides, base_is_known=False)
+            base = pa.nulls(len(rows), pa.uint64())
+        else:
+            found = replace(sides, base=states[number].table)
+            base = states[number].addresses.take(rows)
+        some = Entities(ids.take(rows), base, source.take(rows), target.take(rows))
+        divided = [_divide(found, batch) for batch in some.batches()]
+        free = Entities.concatenate([free for free, _ in divided])
+        parts.append(TableMerge(found, free, Entities.concatenate([clash for _, clash in divided])))
+    return parts
 
 
 def _find_changed_alone(sides: TableSides, keys: ChangedKeys) -> Entities:
@@ -143,6 +185,9 @@ def _pair_changes(source: ChangedKeys, target: ChangedKeys) -> Entities:
 
 def _divide(sides: TableSides, some: Entities) -> tuple[Entities, Entities]:
     """Those that only the source changed, and those that both changed, not alike."""
+    if not sides.base_is_known:
+        none = some.filter(np.zeros(len(some), np.bool_))
+        return none, some.filter(~_compare_sides(sides, some, "source", "target"))
     changed, left = (
         ~_compare_sides(sides, some, "base", "source"),
         _compare_sides(sides, some, "base", "target"),
@@ -154,56 +199,9 @@ def _divide(sides: TableSides, some: Entities) -> tuple[Entities, Entities]:
 
 
 def _compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> Mask:
-    """Whether each entity is the same on two sides: absent from both, or equal."""
-    left, right = some.has(one), some.has(other)
-    same: Mask = left == right
-    compared = np.flatnonzero(left & right)
-    if len(compared):
-        rows = pa.array(compared)
-        images = [
-            read_images(getattr(sides, side), getattr(some, side).take(rows))
-            for side in (one, other)
-        ]
-        same[compared] = compare_images(*images)
-    return same
-
-
-def _find_doubts(
-    sides: TableSides, uncertain: pa.Array, alone: Entities, together: Entities, target: ChangedKeys
-) -> list[Entities]:
-    """What differs between the sides where nobody can tell what the base was.
-
-    Neither side can be said to have left such an entity alone, so none may be preferred.
-    """
-    moved = [_locate(sides.target, _select_among(alone, uncertain), "target")]
-    for some in _select_among(together, uncertain).batches():
-        moved.append(some.filter(~_compare_sides(sides, some, "source", "target")))
-    doubtful = target.filter(pc.is_in(target.ids, value_set=uncertain))
-    listed = pa.concat_arrays([alone.ids, together.ids])
-    kept = doubtful.filter(pc.invert(pc.is_in(doubtful.ids, value_set=listed)))
-    for some in Entities(kept.ids, kept.before, kept.before, kept.after).batches():
-        changed = some.filter(~_compare_sides(sides, some, "base", "target"))
-        moved.append(_locate(sides.source, changed, "source"))
-    return moved
-
-
-def _select_among(some: Entities, ids: pa.Array) -> Entities:
-    return some.filter(_to_mask(pc.is_in(some.ids, value_set=ids)))
-
-
-def _drop_uncertain(some: Entities, uncertain: pa.Array) -> Entities:
-    return some.filter(~_to_mask(pc.is_in(some.ids, value_set=uncertain)))
-
-
-def _locate(table: Table, some: Entities, side: str) -> Entities:
-    """The same with the addresses of one side looked up in its table."""
-    if not len(some):
-        return some
-    found = table.lookup(ID_COLUMN, some.ids, [ID_COLUMN, ROW_ADDRESS])
-    places = pc.index_in(some.ids, value_set=found.column(ID_COLUMN).combine_chunks())
-    addresses = found.column(ROW_ADDRESS).combine_chunks().take(places)
-    columns = {name: getattr(some, name) for name in Entities.__slots__}
-    return Entities(**{**columns, side: addresses})
+    return compare_entities(
+        getattr(sides, one), getattr(some, one), getattr(sides, other), getattr(some, other)
+    )
 
 
 def _to_mask(values: pa.Array) -> Mask:

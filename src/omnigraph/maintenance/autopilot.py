@@ -84,10 +84,10 @@ def _find_cleanup_reasons(branches: BranchReader, policy: AutopilotSettings) -> 
     found = preview_cleanup(branches.root, make_retention(policy))
     for table in found.tables:
         if policy.versions and table.old_versions_removed >= policy.versions:
-            yield f"{table.table_key} has {table.old_versions_removed} versions nothing needs"
+            yield f"{table.table_key} has {table.old_versions_removed} versions that nothing needs"
     size = sum(table.bytes_removed for table in found.tables)
     if policy.bytes and size >= policy.bytes:
-        yield f"{size} bytes are needed by nothing"
+        yield f"{size} bytes are unreferenced"
 
 
 def make_retention(policy: AutopilotSettings) -> Retention:

@@ -8,7 +8,7 @@ forks, folders and files that nothing refers to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,13 +16,14 @@ from functools import partial
 from typing import TypeVar
 
 from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError, StorageFailure
+from omnigraph.identity import EntityKind
 from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable, CleanupResult
-from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
+from omnigraph.maintenance.reachability import Place, ReachabilityScan, Reachable
 from omnigraph.maintenance.retention import Retention
 from omnigraph.maintenance.unreferenced_files import UnreferencedFiles
 from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.layout import MANIFEST, make_table_path
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.recovery.intent import list_pending_intents
 from omnigraph.storage.recovery.resolve_intents import examine, settle_all
@@ -31,6 +32,7 @@ from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.relocate import relocate
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.damage import drop_stale_checksums
 from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.presence import find_missing
@@ -91,7 +93,7 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     with root.hold() as hold:
         # Files shared with a branch that has another address for them would count as unneeded.
         relocate(root, hold)
-        settle_all(root, hold)
+        _settle(root, hold, marker, rows)
         _require_no_drift(root, hold)
         mark = marker.mark()
         if before is None:
@@ -101,8 +103,45 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
         mark = marker.remaining(mark)
     _clean_tables(root, mark, rows, remove_versions)
-    _reclaim(leftovers, rows)
+    _reclaim(root, leftovers, rows)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
+
+
+def _settle(
+    root: GraphRoot, hold: Hold, marker: ReachabilityScan, rows: Mapping[str, _Row]
+) -> None:
+    """Settle interrupted writes; on a full disk, make room for that first.
+
+    Whether they are finished or undone, versions that no retained commit shows are not needed for
+    it. What has no reference at all stays: an interrupted write may give it one.
+    """
+    try:
+        settle_all(root, hold)
+        return
+    except StorageFailure as failure:
+        if not failure.is_disk_full:
+            raise
+        full = failure
+    try:
+        mark = marker.mark()
+        _require_whole(root, mark)
+        hold.check()
+        _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
+        kept = marker.remaining(mark).also_keeping(_announced(root))
+        _clean_tables(root, kept, rows, remove_versions)
+    except OmniError as error:
+        raise full from error
+    settle_all(root, hold)
+
+
+def _announced(root: GraphRoot) -> Iterator[tuple[Place, int]]:
+    """The table versions that interrupted writes start from or come to show."""
+    for intent in list_pending_intents(root.store):
+        for table in intent.tables:
+            yield (table.path, table.branch), table.base_version
+        for change in intent.adopted:
+            kind = EntityKind(change.table_key.partition(":")[0])
+            yield (make_table_path(kind, change.identity), change.owner_branch), change.version
 
 
 def _require_whole(root: GraphRoot, mark: Reachable) -> None:
@@ -124,7 +163,7 @@ def _require_whole(root: GraphRoot, mark: Reachable) -> None:
         raise FilesMissing(sorted({str(one) for one in missing}))
 
 
-def _reclaim(leftovers: UnreferencedFiles, rows: Mapping[str, _Row]) -> None:
+def _reclaim(root: GraphRoot, leftovers: UnreferencedFiles, rows: Mapping[str, _Row]) -> None:
     """What nothing refers to; each failure is noted with the table it concerns."""
     manifest = rows[MANIFEST]
     try:
@@ -134,9 +173,20 @@ def _reclaim(leftovers: UnreferencedFiles, rows: Mapping[str, _Row]) -> None:
         manifest.errors.append(error.message)
     for path, row in rows.items():
         _run_guarded(row, partial(leftovers.reclaim_files, path))
+        _run_guarded(row, partial(_shorten_logs, root, path))
     _run_guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
     _run_guarded(manifest, leftovers.reclaim_residue)
     _run_guarded(manifest, leftovers.finish)
+
+
+def _shorten_logs(root: GraphRoot, path: str) -> int:
+    """Drop the checksums of files that are gone; what that frees is too little to count."""
+    location = root.location(path)
+    if not is_table(location):
+        return 0
+    for branch in (None, *list_branches(location)):
+        drop_stale_checksums(location.on_branch(branch))
+    return 0
 
 
 def _run_guarded(row: _Row, work: Callable[[], int]) -> None:

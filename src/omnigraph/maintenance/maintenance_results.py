@@ -188,14 +188,23 @@ class VerifyFinding:
     message: str
     branch: str | None = None
     table_key: str | None = None
+    file: str | None = None
+    """The file that is damaged, relative to the root."""
+    rows: int | None = None
+    """How many rows are in it."""
+    commits: tuple[str, ...] = ()
+    """The commits of the branch that show it, newest first."""
 
     def wire(self) -> dict[str, object]:
-        return {
+        body: dict[str, object] = {
             "check": self.check,
             "branch": self.branch,
             "table_key": self.table_key,
             "message": self.message,
         }
+        if self.file is not None:
+            body |= {"file": self.file, "rows": self.rows, "commits": list(self.commits)}
+        return body
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,13 @@ def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
         ConflictError: a table is ahead of the graph; the intent may be what explains it.
     """
     if not operation_id.isalnum():
-        raise BadRequest(f"'{operation_id}' is no operation")
+        raise BadRequest(f"'{operation_id}' is not an operation id")
     operation = OperationId(operation_id)
     path, place = make_intent_path(operation), make_quarantined_intent_path(operation)
     with root.hold() as hold:
         data = root.store.find(path)
         if data is None:
-            raise NotFoundError(f"there is no pending write {operation_id}")
+            raise NotFoundError(f"no pending write {operation_id}")
         _require_in_place(root, _decode_if_readable(data, path))
         hold.check()
         root.store.put(place, data)

@@ -18,6 +18,8 @@ from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.lost_branches import require_none_lost
 from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.manifest.read import (
     History,
@@ -30,6 +32,11 @@ from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.damage import (
+    ChecksumLogs,
+    require_branch_ref,
+    require_version_file,
+)
 from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tags import list_tags
@@ -74,6 +81,13 @@ class Reachable:
         limit = min(self.floors.get(place, max(pins)), max(pins))
         return [version for version in versions if version < limit and version not in pins]
 
+    def also_keeping(self, versions: Iterable[tuple[Place, int]]) -> Reachable:
+        """The same with more table versions to keep."""
+        pins = {place: set(all_) for place, all_ in self.pins.items()}
+        for place, version in versions:
+            pins.setdefault(place, set()).add(version)
+        return replace(self, pins={place: frozenset(all_) for place, all_ in pins.items()})
+
     def list_unneeded_manifests(self, branch: str | None, versions: Iterable[int]) -> list[int]:
         kept = self.manifests[branch]
         limit = min(self.manifest_floors.get(branch, max(kept)), max(kept))
@@ -88,6 +102,7 @@ class ReachabilityScan:
         self._shown: dict[tuple[str | None, int], Entries] = {}
         self._warm: dict[str | None, ManifestSnapshot] = {}
         self._histories: dict[str | None, History] = defaultdict(History)
+        self._trusted: set[tuple[str, str | None, int]] = set()
         self._merges: dict[str | None, list[Commit]] = {}
 
     def mark(self) -> Reachable:
@@ -129,11 +144,13 @@ class ReachabilityScan:
 
     def _mark(self) -> Reachable:
         refs = tuple(list_refs(self.root.store))
+        require_none_lost(self.root, refs)
         newest = {ref.incarnation: self._read_newest(ref) for ref in refs}
         self._preflight(newest.values())
         commits = {ref.incarnation: self._list_own_commits(ref, newest) for ref in refs}
         self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
         manifests = self._list_retained(commits, newest, self._list_claimed(refs, newest))
+        self._require_undamaged(manifests)
         bases = self._list_resting(commits) if self._has_sleepers() else {}
         return Reachable(
             refs=refs,
@@ -147,7 +164,7 @@ class ReachabilityScan:
 
     def _read_newest(self, ref: BranchRef) -> ManifestSnapshot:
         """The newest manifest of a branch, read again only if it moved since the last look."""
-        location = self.root.manifest(ref.incarnation)
+        location = replace(self.root.manifest(ref.incarnation), is_verified=True)
         newest = read_newest(location, self._warm.get(ref.incarnation))
         self._warm[ref.incarnation] = newest
         return newest
@@ -164,6 +181,23 @@ class ReachabilityScan:
                     sorted(entries, key=str),
                 )
             )
+
+    def _require_undamaged(self, manifests: Mapping[str | None, frozenset[int]]) -> None:
+        """Raise unless what says what is needed is what was written.
+
+        Damaged, it might not name what a commit shows, and that would pass for garbage.
+        """
+        logs = ChecksumLogs()
+        pins = {**self._list_pins(manifests)}
+        places = {**{(MANIFEST, branch): all_ for branch, all_ in manifests.items()}, **pins}
+        for (path, branch), versions in places.items():
+            location = self.root.location(path, branch)
+            if branch is not None:
+                require_branch_ref(location, branch)
+            for version in sorted(versions):
+                if (path, branch, version) not in self._trusted:
+                    require_version_file(location, version, logs)
+                    self._trusted.add((path, branch, version))
 
     def _list_own_commits(
         self, ref: BranchRef, newest: Mapping[str | None, ManifestSnapshot]
@@ -215,7 +249,7 @@ class ReachabilityScan:
     ) -> dict[Place, frozenset[int]]:
         wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
         with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
-            shown = list(pool.map(lambda one: self._is_showing(*one), wanted))
+            shown = list(pool.map(lambda one: self._read_shown_entries(*one), wanted))
         pins: dict[Place, set[int]] = defaultdict(set)
         for entries in shown:
             for entry in entries:
@@ -242,13 +276,14 @@ class ReachabilityScan:
                 if is_newest or commit.manifest_version in manifests[branch]:
                     yield commit.merged
 
-    def _is_showing(self, branch: str | None, version: int) -> Entries:
+    def _read_shown_entries(self, branch: str | None, version: int) -> Entries:
         """The tables of a manifest version; none if an earlier cleanup removed it."""
         known = self._shown.get((branch, version))
         if known is not None:
             return known
         try:
-            manifest = read_manifest(self.root.manifest(branch), version)
+            verified = replace(self.root.manifest(branch), is_verified=True)
+            manifest = read_manifest(verified, version)
         except HistoricalVersionReclaimed:
             return ()
         entries = tuple(manifest.state.entries.values())
@@ -275,7 +310,7 @@ class ReachabilityScan:
     ) -> dict[Place, int]:
         floors: dict[Place, int] = {}
         for branch, version in bases.items():
-            shown = self._is_showing(branch, version) if version else ()
+            shown = self._read_shown_entries(branch, version) if version else ()
             base = {(e.path, e.owner_branch): e.version for e in shown}
             for entry in newest[branch].state.entries.values():
                 place = (entry.path, entry.owner_branch)

@@ -40,7 +40,7 @@ class Retention:
             raise BadRequest(f"{self.keep} commits cannot be kept")
         age = self.older_than_s
         if age is not None and not (math.isfinite(age) and age >= 0):
-            raise BadRequest(f"{age} s is no age")
+            raise BadRequest(f"{age} s is not a valid age")
 
     def list_kept(self, commits: Sequence[Commit], now_us: int) -> list[Commit]:
         """Those of the commits of one branch, given newest first, that must stay readable."""
@@ -65,5 +65,7 @@ def parse_duration(text: str) -> float:
     """The seconds of a duration such as `90s`, `15m`, `12h`, `7d` or `2w`."""
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
-        raise BadRequest(f"'{text}' is no duration; write a number and s, m, h, d or w, such as 7d")
+        raise BadRequest(
+            f"'{text}' is not a duration; write a number and s, m, h, d or w, such as 7d"
+        )
     return float(int(found[1]) * _SECONDS[found[2]])

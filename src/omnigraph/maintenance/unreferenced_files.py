@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from omnigraph.errors import ConflictError, OmniError, StorageFailure
+from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError, StorageFailure
 from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.layout import MANIFEST, STAGING
+from omnigraph.storage.lost_branches import list_marked, unmark_deleted
 from omnigraph.storage.recovery.intent import list_pending_intents
 from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.refs import list_refs
 from omnigraph.storage.tables.lance_branches import (
     LanceBranch,
     delete_branch,
@@ -81,6 +83,7 @@ class UnreferencedFiles:
         while True:
             found = [one for one in self._find_unwanted(paths, errors) if one not in tried]
             if not found:
+                self._drop_marks()
                 return errors
             with self._root.hold() as hold:
                 still = set(self._find_unwanted({path for path, _ in found}, errors))
@@ -109,12 +112,12 @@ class UnreferencedFiles:
         location = self._root.location(path)
         if not is_table(location):
             return []
-        wanted, known = self._is_wanted(mark, path), list_branches(location)
+        wanted, known = self._list_wanted(mark, path), list_branches(location)
         zombies = [name for name in list_tree_names(location) if name not in known]
         names = [*_sort_children_first(known), *zombies]
         return [name for name in names if name not in wanted and self._is_settled(path, name)]
 
-    def _is_wanted(self, mark: Reachable, path: str) -> set[str | None]:
+    def _list_wanted(self, mark: Reachable, path: str) -> set[str | None]:
         """The branches of a table that something shows or is about to."""
         if path == MANIFEST:
             return set(mark.manifests)
@@ -149,6 +152,19 @@ class UnreferencedFiles:
             return
         self._first_seen.forget([f"{path}/tree/{name}"])
         self.reclaimed.append(f"{path}/tree/{name}")
+
+    def _drop_marks(self) -> None:
+        """Remove the marks of deleted branches of which nothing is left, or that live after all."""
+        store, manifest = self._root.store, self._root.location(MANIFEST)
+        if not list_marked(store):
+            return
+        with self._root.hold() as hold:
+            left = set(list_branches(manifest)) | set(list_tree_names(manifest))
+            alive = {ref.incarnation for ref in list_refs(store)}
+            for incarnation in list_marked(store):
+                if incarnation in alive or incarnation not in left:
+                    hold.check()
+                    unmark_deleted(store, incarnation)
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -229,7 +245,8 @@ def _sort_children_first(branches: Mapping[str, LanceBranch]) -> list[str]:
     while waiting:
         parents = {branch.parent_branch for branch in waiting.values()}
         leaves = sorted(name for name in waiting if name not in parents)
-        assert leaves, "a branch is no descendant of itself"
+        if not leaves:
+            raise ManifestCorrupt(f"the branches {', '.join(sorted(waiting))} start at each other")
         ordered += leaves
         for name in leaves:
             del waiting[name]

@@ -2,23 +2,27 @@
 
 A quick look reads metadata: every branch folds, every table version it shows opens, has as many
 rows as recorded and is where its newest version is, the history has no gap. A deep look reads
-every row as well: ids are unique, edges end at nodes, indexes find what scans find.
+every row as well: ids are unique, edges end at nodes, indexes find what scans find, and every
+file is what was written. Both look at what branches show now, or at every commit that can be read.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from omnigraph.errors import BranchNotFound, OmniError
 from omnigraph.identity import EntityKind, make_table_key
 from omnigraph.maintenance.maintenance_results import VerifyFinding, VerifyResult
 from omnigraph.maintenance.reachability import Place
 from omnigraph.maintenance.stored_indexes import list_stored_indexes
+from omnigraph.maintenance.verify_files import Concerned, FileCheck
+from omnigraph.maintenance.verify_past import verify_past
+from omnigraph.maintenance.verify_refs import verify_refs
+from omnigraph.maintenance.verify_report import Report
 from omnigraph.maintenance.verify_rows import count_dangling_ends, verify_rows
 from omnigraph.maintenance.verify_schema import check_schema
+from omnigraph.maintenance.verify_small_files import verify_small_files
 from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest.commits import Commit
@@ -29,55 +33,45 @@ from omnigraph.storage.recovery.resolve_intents import examine
 from omnigraph.storage.refs import list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.damage import lost_versions
 from omnigraph.storage.tables.indices import describe_indices
 from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.remove_versions import list_tree_names, list_unreferenced_files
-from omnigraph.storage.tables.table import Table, find_latest_version, open_table
+from omnigraph.storage.tables.table import Table, open_newest, open_table
 from omnigraph.writer.change import BranchReader, CatalogSnapshot
 
 _LOOKS = 3
 """So often a branch is looked at that is written while we look."""
 
 
-@dataclass
-class Report:
-    """What was found so far; tables are looked at side by side, and lists take that."""
+def verify(branches: BranchReader, *, deep: bool = False, history: bool = False) -> VerifyResult:
+    """Everything about a graph that is not as it must be, on all its branches.
 
-    findings: list[VerifyFinding] = field(default_factory=list)
-    notes: list[VerifyFinding] = field(default_factory=list)
-    checked: Counter[str] = field(default_factory=Counter)
-    tables: set[tuple[str, str | None, int]] = field(default_factory=set)
-    """The table versions that other branches showed as well and that were looked at."""
-    looked: set[tuple[str, str | None, int]] = field(default_factory=set)
-
-    def wrong(self, check: str, message: str, branch: str, table_key: str | None = None) -> None:
-        self.findings.append(VerifyFinding(check, message, branch, table_key))
-
-    def note(
-        self, check: str, message: str, branch: str | None = None, table_key: str | None = None
-    ) -> None:
-        self.notes.append(VerifyFinding(check, message, branch, table_key))
-
-    def take(self, other: Report) -> None:
-        """Add what was found about one branch."""
-        self.findings += other.findings
-        self.notes += other.notes
-        self.checked += other.checked
-        self.tables |= other.looked
-
-
-def verify(branches: BranchReader, *, deep: bool = False) -> VerifyResult:
-    """Everything about a graph that is not as it must be, on all its branches."""
-    report = Report()
+    With `history` every commit is looked at that can still be read, and not only the newest.
+    """
+    report, files = Report(Concerned(branches.root)), FileCheck(whole=deep)
     _verify_intents(branches.root, report)
+    verify_small_files(branches.root, report)
+    verify_refs(branches.root, report)
     names = [str(name) for name in list_names(branches.root.store)]
     with working("verifying", total=len(names), unit="branches") as work:
         for name in names:
-            _verify_branch(branches, name, report, deep=deep)
+            _verify_branch(branches, name, report, files, deep=deep)
+            if history:
+                verify_past(branches, name, report, files)
             work.advance()
+    _count_files(report, files)
     _look_for_leftovers(branches.root, report)
     ordered = sorted(report.findings, key=lambda f: (f.branch or "", f.table_key or "", f.check))
-    return VerifyResult(deep, tuple(ordered), tuple(report.notes), dict(report.checked))
+    unique = tuple(dict.fromkeys(ordered))
+    return VerifyResult(deep, unique, tuple(report.notes), dict(report.checked))
+
+
+def _count_files(report: Report, files: FileCheck) -> None:
+    report.checked["files"] += files.compared
+    if files.unnoted:
+        message = f"{files.unnoted} files have no checksum, so nobody can tell if they are damaged"
+        report.note("no_checksum", message)
 
 
 def _verify_intents(root: GraphRoot, report: Report) -> None:
@@ -91,10 +85,12 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
         report.findings.append(VerifyFinding("intent", error.message))
 
 
-def _verify_branch(branches: BranchReader, name: str, report: Report, *, deep: bool) -> None:
+def _verify_branch(
+    branches: BranchReader, name: str, report: Report, files: FileCheck, *, deep: bool
+) -> None:
     """A branch as it is; what is found wrong counts only if nobody moved it meanwhile."""
     for attempt in range(_LOOKS):
-        look = Report(tables=report.tables)
+        look = Report(report.concerned, tables=report.tables)
         try:
             seen = branches.read_newest(name)
         except BranchNotFound:
@@ -102,7 +98,7 @@ def _verify_branch(branches: BranchReader, name: str, report: Report, *, deep: b
         except OmniError as error:
             report.wrong("branch", error.message, name)
             return
-        _verify_seen(seen, look, deep=deep)
+        _verify_seen(seen, look, files, deep=deep)
         if not look.findings or attempt + 1 == _LOOKS or not _has_moved(branches, seen):
             report.take(look)
             return
@@ -116,16 +112,17 @@ def _has_moved(branches: BranchReader, seen: CatalogSnapshot) -> bool:
     return now.manifest_version != seen.snapshot.manifest_version
 
 
-def _verify_seen(seen: CatalogSnapshot, report: Report, *, deep: bool) -> None:
+def _verify_seen(seen: CatalogSnapshot, report: Report, files: FileCheck, *, deep: bool) -> None:
     snapshot = seen.snapshot
     report.checked["branches"] += 1
     _verify_schema(snapshot, report)
     _verify_history(snapshot, report)
+    _run_guarded(report, snapshot.branch, None, lambda: _verify_manifest(snapshot, report, files))
     entries = snapshot.entries.values()
     fresh = [e for e in entries if (e.path, e.owner_branch, e.version) not in report.tables]
     report.looked |= {(e.path, e.owner_branch, e.version) for e in entries}
     with ThreadPoolExecutor(snapshot.root.settings.maintenance_concurrency) as pool:
-        list(pool.map(lambda entry: _verify_table(seen, entry, report, deep=deep), fresh))
+        list(pool.map(lambda entry: _verify_table(seen, entry, report, files, deep=deep), fresh))
     if deep:
         _run_guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report))
 
@@ -157,9 +154,12 @@ def _verify_history(snapshot: Snapshot, report: Report) -> None:
             report.wrong("history", message, snapshot.branch)
 
 
-def _verify_table(seen: CatalogSnapshot, entry: TableEntry, report: Report, *, deep: bool) -> None:
+def _verify_table(
+    seen: CatalogSnapshot, entry: TableEntry, report: Report, files: FileCheck, *, deep: bool
+) -> None:
     snapshot = seen.snapshot
     branch, key = snapshot.branch, entry.table_key
+    _run_guarded(report, branch, key, lambda: _verify_files(snapshot, entry, report, files))
 
     def look() -> None:
         location = snapshot.location(entry)
@@ -167,10 +167,10 @@ def _verify_table(seen: CatalogSnapshot, entry: TableEntry, report: Report, *, d
         report.checked["tables"] += 1
         rows = table.count_rows()
         if rows != entry.row_count:
-            message = f"it has {rows} rows and is recorded with {entry.row_count}"
+            message = f"it has {rows} rows, but {entry.row_count} are recorded"
             report.wrong("row_count", message, branch, key)
         if entry.owner == snapshot.ref.incarnation:
-            _verify_head(snapshot, entry, report)
+            _verify_head(snapshot, entry, report, files)
         _verify_indexes(seen, entry, table, report)
         if deep:
             report.checked["rows"] += rows
@@ -179,9 +179,32 @@ def _verify_table(seen: CatalogSnapshot, entry: TableEntry, report: Report, *, d
     _run_guarded(report, branch, key, look)
 
 
-def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report) -> None:
+def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> None:
+    """The files of the manifest are what was written, and none of its versions vanished."""
+    table = snapshot.manifest.table
+    files.check(table, lambda found: report.damaged(found, snapshot, MANIFEST, None))
+    for version in lost_versions(table.location):
+        message = f"version {version} of the manifest was written and is gone"
+        report.wrong("lost_version", message, snapshot.branch)
+
+
+def _verify_files(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
+    table = open_table(snapshot.location(entry), entry.version)
+    key = entry.table_key
+    files.check(table, lambda found: report.damaged(found, snapshot, entry.path, key))
+    for version in lost_versions(table.location):
+        message = f"version {version} of {table.location} was written and is gone"
+        report.wrong("lost_version", message, snapshot.branch, key)
+
+
+def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
     """A table its branch owns stands where the graph shows it, but for a write on its way."""
-    head = find_latest_version(snapshot.location(entry))
+    newest = open_newest(snapshot.location(entry))
+    head = newest.version
+    if head > entry.version:
+        # Settling an interrupted write may come to show it.
+        path, key = entry.path, entry.table_key
+        files.check(newest, lambda found: report.damaged(found, snapshot, path, key))
     message = f"the graph shows version {entry.version}, the newest is {head}"
     if head < entry.version:
         report.wrong("missing_version", message, snapshot.branch, entry.table_key)
@@ -233,7 +256,7 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
     known = {path for path, _ in shown}
     for path in (MANIFEST, *root.table_paths()):
         if path not in known and path != MANIFEST:
-            report.note("unreferenced_table", f"{path} is no table of any branch")
+            report.note("unreferenced_table", f"{path} is not a table of any branch")
             continue
         try:
             location = root.location(path)
@@ -247,10 +270,12 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
             size = sum(file.size_bytes for file in files)
             report.note("unreferenced_files", f"{path} has {len(files)} of {size} bytes")
         for name in zombies:
-            report.note("zombie_branch", f"{path}/tree/{name} is no branch")
+            report.note("zombie_branch", f"{path}/tree/{name} is not a branch")
         for name in forks:
             if path != MANIFEST and (path, name) not in shown:
-                report.note("unreferenced_fork", f"{path}/tree/{name} is shown by no branch")
+                report.note(
+                    "unreferenced_fork", f"{path}/tree/{name} is not referenced by any branch"
+                )
 
 
 def _run_guarded(
@@ -261,3 +286,5 @@ def _run_guarded(
         look()
     except OmniError as error:
         report.wrong("unreadable", error.message, branch, table_key)
+    except ValueError as error:  # values that are no text, or no array
+        report.wrong("unreadable", str(error), branch, table_key)

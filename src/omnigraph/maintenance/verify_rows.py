@@ -30,7 +30,7 @@ def verify_rows(table: Table, complain: Complain) -> None:
         if id is None:
             complain("id", f"{count} rows have no id")
         elif count > 1:
-            complain("duplicate_id", f"'{id}' is there {count} times")
+            complain("duplicate_id", f"'{id}' occurs {count} times")
     require_valid_table(table)
     for message in _find_index_mistakes(table):
         complain("index", message)

@@ -26,6 +26,7 @@ from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.read.fixed_operands import Given
 from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.output_files import OutputFile
 from omnigraph.pipeline.embed_kernels import (
     Asking,
     EmbeddedRows,
@@ -88,6 +89,7 @@ def embed_file_in_tasks(
         EmbeddingFailed: the provider did not answer properly.
     """
     check_request(request)
+    output = OutputFile(request.output)
     open_embedder(settings)  # a missing key is said before anything is started
     folder = request.output.with_name(f"{request.output.name}.pieces")
     answers = request.output.with_name(f"{request.output.name}.vectors")
@@ -103,7 +105,7 @@ def embed_file_in_tasks(
         located = replace(request, input=request.input.absolute())
         work = FileWork(request=located, folder=folder.absolute(), asking=asking)
         done = _require_successes(tasks.run(embed_piece, pieces, work, stage="embed"))
-        _gather(request.output, [work.output(piece.number) for piece in pieces])
+        _gather(output, [work.output(piece.number) for piece in pieces])
     return _sum_counts(request, done, settings)
 
 
@@ -142,8 +144,8 @@ def _split_pieces(source: Path) -> Iterator[Piece]:
         yield Piece(number=number, lines=LineRange(start=start, end=end, first_line=first))
 
 
-def _gather(output: Path, parts: Sequence[Path]) -> None:
-    scratch = output.with_name(f"{output.name}.tmp")
+def _gather(output: OutputFile, parts: Sequence[Path]) -> None:
+    scratch = output.path.with_name(f"{output.path.name}.tmp")
     try:
         with scratch.open("wb") as file:
             for part in parts:
@@ -151,9 +153,9 @@ def _gather(output: Path, parts: Sequence[Path]) -> None:
                     shutil.copyfileobj(piece, file)
             file.flush()
             os.fsync(file.fileno())
-        scratch.replace(output)
+        output.put(scratch)
     except OSError as error:
-        raise BadRequest(f"cannot write {output}: {error.strerror}") from None
+        raise BadRequest(f"cannot write {output.path}: {error.strerror}") from None
     finally:
         scratch.unlink(missing_ok=True)
 
@@ -201,7 +203,7 @@ def list_graph_targets(
         ]
     for name in types:
         if not any(target.type_.name == name for target in found):
-            raise BadRequest(f"nothing says what the vectors of type '{name}' are made of")
+            raise BadRequest(f"the spec does not say how to build the vectors of '{name}'")
     chosen = [target for target in found if not types or target.type_.name in types]
     for target in chosen:
         _require_model(target, model)
@@ -215,7 +217,7 @@ def _list_specified(catalog: Catalog, name: str, spec: EmbedSpec) -> GraphTarget
     wanted = spec.types[name]
     property_ = type_.property(wanted.target)
     if property_ is None or not property_.type.is_vector:
-        raise BadRequest(f"{name}.{wanted.target} is no vector")
+        raise BadRequest(f"{name}.{wanted.target} is not a vector")
     if property_.type.dimension != spec.dimension:
         raise BadRequest(
             f"{name}.{wanted.target} has {property_.type.dimension} dimensions, "
@@ -224,7 +226,7 @@ def _list_specified(catalog: Catalog, name: str, spec: EmbedSpec) -> GraphTarget
     for field in wanted.fields:
         source = type_.property(field)
         if source is None or source.type.is_vector or source.type.is_blob:
-            raise BadRequest(f"{name}.{field} is no property a text can be made of")
+            raise BadRequest(f"{name}.{field} cannot be used as text")
     return GraphTarget(type_, property_, wanted.fields)
 
 

@@ -106,7 +106,7 @@ def plan_inputs(
         for found in _expand_place(str(place), aws):
             files.append(_describe_input_file(found, str(place), options, catalog, aws))
     if not files:
-        raise BadRequest("there is no input")
+        raise BadRequest("no input was given")
     splits: list[InputSplit] = []
     for file in files:
         for start, end in _split_pieces(file, split_bytes, aws):
@@ -129,7 +129,7 @@ def build_table_mapping(
         allowed |= {"src", "dst"}
     for name in named:
         if name not in allowed:
-            raise BadRequest(f"'{name}' is no property of {type_.name}")
+            raise BadRequest(f"{type_.name} has no property '{name}'")
     return ColumnMapping(type_.table_key, named, is_exact=bool(named))
 
 
@@ -194,7 +194,7 @@ def _expand_place(place: str, aws: AwsSettings) -> list[str]:
     if Path(path).is_dir():
         inside = sorted(str(p) for p in Path(path).rglob("*") if _is_data(p))
         if not inside:
-            raise BadRequest(f"there are no files in {place}")
+            raise BadRequest(f"no files in {place}")
         return inside
     return [path]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 
@@ -17,6 +17,7 @@ from omnigraph.errors import (
     Violation,
 )
 from omnigraph.identity import TableKey
+from omnigraph.output_files import OutputFile
 from omnigraph.pipeline.kernels.key_kernel import KeyFindings
 from omnigraph.pipeline.kernels.stage_kernel import StagedSplit
 from omnigraph.pipeline.kernels.staged_row_reader import RuleFindings
@@ -217,20 +218,26 @@ def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> 
         raise KeyConflict(key, first.id, places.of(first.at)[1])
 
 
-def write_rejects(path: str | Path, tables: Iterable[Table], places: Places) -> int:
-    """Write every refused record to a file of JSON lines; gives their number."""
+def write_rejects(target: OutputFile, tables: Iterable[Table], places: Places) -> int:
+    """Write every refused record to a file of JSON lines; gives their number.
+
+    Raises:
+        AlreadyExists: somebody else wrote such a file since the load began.
+    """
     encode = msgspec.json.Encoder().encode
-    target = Path(path)
-    partial = target.with_name(target.name + ".partial")
+    path = target.path
+    partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
     count = 0
     try:
-        with partial.open("wb") as file:
+        with partial.open("xb") as file:
             for line in _write_reject_lines(tables, places):
                 file.write(encode(line) + b"\n")
                 count += 1
-        partial.replace(target)
+        target.put(partial)
     except OSError as error:
         raise BadRequest(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
     return count
 
 

@@ -71,7 +71,7 @@ def cast_to_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     names = batch.schema.names
     for name in schema.names:
         if name not in names:
-            raise BadRequest(f"there is no column '{name}' among {', '.join(names)}")
+            raise BadRequest(f"no such column '{name}' among {', '.join(names)}")
     arrays = [convert_to_spark(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

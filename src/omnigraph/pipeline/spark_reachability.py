@@ -24,7 +24,7 @@ def require_master(master: str) -> None:
     """Raise unless this is a master Spark knows and, for one of its own kind, somebody answers."""
     if not master.startswith(_MASTERS):
         raise BadRequest(
-            f"'{master}' is no Spark master: write local[2], spark://host:7077, yarn or k8s://…"
+            f"'{master}' is not a Spark master: write local[2], spark://host:7077, yarn or k8s://…"
         )
     if master.startswith("spark://"):
         named = master.removeprefix("spark://").split(",")
@@ -37,7 +37,9 @@ def require_server(remote: str) -> None:
     if remote.startswith("local") or is_behind_proxy:
         return
     if not remote.startswith("sc://"):
-        raise BadRequest(f"'{remote}' is no Spark Connect server: write sc://host:{CONNECT_PORT}")
+        raise BadRequest(
+            f"'{remote}' is not a Spark Connect server: write sc://host:{CONNECT_PORT}"
+        )
     authority = re.split("[/;]", remote.removeprefix("sc://"), maxsplit=1)[0]
     _require_answer("Spark Connect server", [_parse_address(authority, CONNECT_PORT)])
 
@@ -46,7 +48,7 @@ def _parse_address(text: str, port: int) -> tuple[str, int]:
     """Host and port of `host:port`, where an address of many colons stands in brackets."""
     found = re.fullmatch(r"(\[[^\]]+\]|[^:]+)(?::(\d+))?", text.strip())
     if found is None:
-        raise BadRequest(f"'{text}' is no address: write host:port")
+        raise BadRequest(f"'{text}' is not an address: write host:port")
     return found[1].strip("[]"), int(found[2] or port)
 
 

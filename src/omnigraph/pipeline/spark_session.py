@@ -74,7 +74,7 @@ def parse_options(options: Sequence[str]) -> dict[str, str]:
     for option in options:
         key, sign, value = option.partition("=")
         if not sign or not key.strip():
-            raise BadRequest(f"'{option}' is no Spark option; write key=value")
+            raise BadRequest(f"'{option}' is not a Spark option; write key=value")
         parsed[key.strip()] = value.strip()
     return parsed
 

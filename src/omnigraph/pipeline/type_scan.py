@@ -26,7 +26,7 @@ def choose_columns(schema: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
         return schema
     for name in names:
         if name not in schema.names:
-            raise BadRequest(f"there is no column '{name}' among {', '.join(schema.names)}")
+            raise BadRequest(f"no such column '{name}' among {', '.join(schema.names)}")
     return pa.schema([schema.field(name) for name in names])
 
 

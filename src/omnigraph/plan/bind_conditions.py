@@ -74,10 +74,10 @@ def bind_condition(condition: Condition, names: NameResolver) -> Predicate | Non
         case Truth():
             return _bind_truth(condition, names)
         case And():
-            items = _are_all_bound(condition.items, names)
+            items = _collect_bound(condition.items, names)
             return None if items is None else AllOf(items)
         case Or():
-            items = _are_all_bound(condition.items, names)
+            items = _collect_bound(condition.items, names)
             return None if items is None else AnyOf(items)
         case Not():
             item = bind_condition(condition.item, names)
@@ -86,7 +86,7 @@ def bind_condition(condition: Condition, names: NameResolver) -> Predicate | Non
             assert_never(condition)
 
 
-def _are_all_bound(
+def _collect_bound(
     conditions: tuple[Condition, ...], names: NameResolver
 ) -> tuple[Predicate, ...] | None:
     bound = [bind_condition(condition, names) for condition in conditions]

@@ -284,7 +284,9 @@ def _parse_version(text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isdecimal():
-        raise BadRequest(f"option 'versionAsOf' is the number of a manifest version, not '{text}'")
+        raise BadRequest(
+            f"option 'versionAsOf' must be the number of a manifest version, not '{text}'"
+        )
     return int(text)
 
 
@@ -297,7 +299,7 @@ def _parse_moment(text: str | None) -> int | None:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise BadRequest(
-            "option 'timestampAsOf' is a time with its zone, as in '2024-06-01T12:00:00Z', "
+            "option 'timestampAsOf' must be a time with a zone, as in '2024-06-01T12:00:00Z', "
             f"not '{text}'"
         )
     return (moment - _EPOCH) // timedelta(microseconds=1)
@@ -313,7 +315,7 @@ def _parse_query(options: Mapping[str, str]) -> QueryText | None:
     try:
         params = msgspec.json.decode(options.get("params") or "{}", type=dict[str, object])
     except msgspec.DecodeError as error:
-        raise BadRequest(f"option 'params' is a JSON object: {error}") from error
+        raise BadRequest(f"option 'params' must be a JSON object: {error}") from error
     return QueryText(text, options.get("name"), params)
 
 
@@ -323,7 +325,7 @@ def _parse_names(options: Mapping[str, str], option: str) -> tuple[str, ...] | N
         return None
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise BadRequest(f"option '{option}' names at least one, separated by commas")
+        raise BadRequest(f"option '{option}' must name at least one")
     return tuple(dict.fromkeys(names))
 
 
@@ -339,7 +341,7 @@ def _parse_mode(text: str | None) -> LoadMode | None:
 def _parse_flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     word = options.get(name, str(default)).lower()
     if word not in _TRUE | _FALSE:
-        raise BadRequest(f"option '{name}' is true or false, not '{word}'")
+        raise BadRequest(f"option '{name}' must be true or false, not '{word}'")
     return word in _TRUE
 
 
@@ -348,5 +350,5 @@ def _count(options: Mapping[str, str], name: str, default: int) -> int:
     if text is None:
         return default
     if not text.isdecimal() or int(text) < 1:
-        raise BadRequest(f"option '{name}' is a positive whole number, not '{text}'")
+        raise BadRequest(f"option '{name}' must be a positive integer, not '{text}'")
     return int(text)

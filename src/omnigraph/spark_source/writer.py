@@ -187,7 +187,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
             return
         query = self._options.stream_id or staged[0].query
         if query is None:
-            raise BadRequest("this Spark does not tell the id of the query; give option 'streamId'")
+            raise BadRequest(
+                "this version of Spark does not report the id of the query; give option 'streamId'"
+            )
         area, splits = staged[0].area, [one.split for one in staged]
         if not any(_has_rows(split) for split in splits):
             self._target.forget(area)

@@ -118,7 +118,9 @@ def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
             raise
         return
     if not is_done:
-        raise ConflictError(f"consumer '{consumer.name}' was moved by somebody else; look again")
+        raise ConflictError(
+            f"consumer '{consumer.name}' was changed by another process; read it again"
+        )
 
 
 def find_consumer(store: ObjectStore, name: str) -> Consumer | None:

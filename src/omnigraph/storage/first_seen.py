@@ -10,12 +10,13 @@ the fence that their files are there, and start over if not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import ManifestCorrupt
+from omnigraph.errors import ManifestCorrupt, OmniError
 from omnigraph.storage.layout import SIGHTINGS
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.sealed_json import SEAL, is_sealed, seal
 
 _FORMAT = 2
 
@@ -85,18 +86,35 @@ class FirstSeen:
         self._after |= {p: seen for p, seen in self._before.items() if p.startswith(prefix)}
 
     def save(self) -> None:
-        """Leave the notes for the next cleanup."""
-        if self._after == self._before:
-            return
-        if not self._after:
-            self._store.delete(SIGHTINGS)
-            return
-        seen = {
-            path: {"at": one.at_us, "notes": sorted(one.notes)}
-            for path, one in sorted(self._after.items())
-        }
-        body = {"version": _FORMAT, "first_seen": seen}
-        self._store.put(SIGHTINGS, json.dumps(body, indent=1).encode())
+        """Leave the notes for the next cleanup, in a list that is whole afterwards."""
+        content = _encode(self._after)
+        if self._store.find(SIGHTINGS) != content:
+            self._store.put(SIGHTINGS, content)
+
+
+def write_empty_list(store: ObjectStore) -> None:
+    """What a new graph has: from then on a missing list is noticed."""
+    store.put(SIGHTINGS, _encode({}))
+
+
+def find_list_damage(store: ObjectStore) -> str | None:
+    """What is wrong with the list; None if it is whole."""
+    data = store.find(SIGHTINGS)
+    if data is None:
+        return "is missing; the next cleanup makes it again"
+    try:
+        _decode(data)
+    except (OmniError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "is not what a cleanup leaves; the next one starts it anew"
+    return None
+
+
+def _encode(first_seen: Mapping[str, FirstSeenNote]) -> bytes:
+    seen = {
+        path: {"at": one.at_us, "notes": sorted(one.notes)}
+        for path, one in sorted(first_seen.items())
+    }
+    return json.dumps(seal({"version": _FORMAT, "first_seen": seen}), indent=1).encode()
 
 
 def list_removable_paths(store: ObjectStore) -> frozenset[str]:
@@ -109,12 +127,18 @@ def _read(store: ObjectStore) -> dict[str, FirstSeenNote]:
     if data is None:
         return {}
     try:
-        body = json.loads(data)
-        if body["version"] > _FORMAT:
-            raise ManifestCorrupt(f"{SIGHTINGS} has format {body['version']}, not {_FORMAT}")
-        return {
-            str(path): FirstSeenNote(int(seen["at"]), frozenset(map(str, seen["notes"])))
-            for path, seen in body["first_seen"].items()
-        }
+        return _decode(data)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # it only delays what it would have allowed
+
+
+def _decode(data: bytes) -> dict[str, FirstSeenNote]:
+    body = json.loads(data)
+    if not is_sealed(body) or body.keys() - {SEAL, "version", "first_seen"}:
+        raise ValueError(f"{SIGHTINGS} is not what was written")
+    if body["version"] > _FORMAT:
+        raise ManifestCorrupt(f"{SIGHTINGS} has format {body['version']}, not {_FORMAT}")
+    return {
+        str(path): FirstSeenNote(int(seen["at"]), frozenset(map(str, seen["notes"])))
+        for path, seen in body["first_seen"].items()
+    }

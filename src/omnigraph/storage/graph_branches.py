@@ -12,6 +12,7 @@ from dataclasses import replace
 from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound, ConflictError, OmniError
 from omnigraph.identity import MAIN, BranchName
 from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.lost_branches import find_lost, mark_deleted, unmark_deleted
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.names import (
     normalize_branch,
@@ -32,6 +33,7 @@ from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.lance_branches import create_branch as create_physical
 from omnigraph.storage.tables.lance_branches import delete_branch as delete_physical
+from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.storage.tags import list_tags
 
 
@@ -78,6 +80,9 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
 def delete(root: GraphRoot, name: str) -> BranchName:
     """Remove the name, then as much of what it stood for as can go now.
 
+    A mark comes first, so that nobody takes the record for lost. A branch that did lose its record
+    is deleted by its id.
+
     Raises:
         BranchNotFound: there is no such branch.
         ConflictError: another branch was created from it and still needs it.
@@ -85,7 +90,7 @@ def delete(root: GraphRoot, name: str) -> BranchName:
     branch = normalize_deletable_branch(name)
     with root.hold() as hold:
         refs = _list_settled_refs(root, hold)
-        ref = next((r for r in refs if r.name == branch), None)
+        ref = next((r for r in refs if r.name == branch), None) or _lost(root, refs, branch)
         if ref is None or ref.incarnation is None:
             raise BranchNotFound(branch)
         tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
@@ -99,9 +104,17 @@ def delete(root: GraphRoot, name: str) -> BranchName:
                 f"branch '{branch}' is the source of {', '.join(children)}; delete those first"
             )
         hold.check()
+        mark_deleted(root.store, ref)
+        hold.check()
         delete_ref(root.store, branch)
         _drop_leftovers(root, hold, ref)
     return branch
+
+
+def _lost(root: GraphRoot, refs: list[BranchRef], name: BranchName) -> BranchRef | None:
+    """A branch that has lost its record, by its id, which is all that is left to name it by."""
+    ids = {one.incarnation for one in find_lost(root, refs)} if is_flat_name(name) else ()
+    return BranchRef(name, name) if name in ids else None
 
 
 def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
@@ -167,5 +180,6 @@ def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
             if intent.incarnation == ref.incarnation:
                 settle(root, hold, intent)
         delete_physical(root.manifest(), ref.incarnation)
+        unmark_deleted(root.store, ref.incarnation)
     except OmniError:
         return

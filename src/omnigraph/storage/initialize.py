@@ -22,6 +22,7 @@ from omnigraph.errors import (
     OmniError,
 )
 from omnigraph.identity import MAIN, CommitId, EntityKind, TableIdentity, TableKey
+from omnigraph.storage.first_seen import write_empty_list
 from omnigraph.storage.layout import (
     ADDRESS,
     CLONE_CLAIM,
@@ -45,7 +46,7 @@ from omnigraph.storage.manifest.manifest_rows import COLUMNS, PRIMARY_KEY, STAMP
 from omnigraph.storage.manifest.read import ManifestSnapshot, read_manifest
 from omnigraph.storage.manifest.state import ManifestState, SchemaContract, encode_state
 from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
-from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.relocate import encode_address_note
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
@@ -196,6 +197,14 @@ def list_mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
     )
 
 
+def write_control_files(root: GraphRoot) -> None:
+    """Write what stands beside the tables of every graph, so that what is missing is noticed."""
+    root.store.put(ADDRESS, encode_address_note(root.store.uri))
+    write_empty_list(root.store)
+    if root.store.kind is StoreKind.LOCAL:
+        root.hold().release()  # makes the files of the locks
+
+
 def _create(
     root: GraphRoot, tables: Sequence[NewTable], contract: SchemaContract, genesis: NewCommit
 ) -> ManifestSnapshot:
@@ -260,7 +269,7 @@ def _probe_genesis(root: GraphRoot, genesis: NewCommit, error: OmniError) -> Man
 def _finish(root: GraphRoot, created: ManifestSnapshot) -> None:
     assert created.version == GENESIS_VERSION
     try:
-        root.store.put(ADDRESS, encode_address_note(root.store.uri))
+        write_control_files(root)
         root.store.delete(INIT_CLAIM)
     except OmniError as error:
         raise InitializationCommitted(root.uri, str(error)) from error

@@ -4,6 +4,7 @@
     nodes/<type id>-<incarnation>/       rows of one node type
     edges/<type id>-<incarnation>/       rows of one edge type
     _refs/branches/<encoded name>.json   which branch a name stands for
+    _refs/deleted/<branch id>.json       that a branch was deleted, while something of it is left
     _refs/tags/<encoded name>.json       which commit a tag names
     _refs/consumers/<encoded name>.json  how far a consumer of the change feed has read
     _schema.pg, _schema.ir.json, __schema_state.json
@@ -39,6 +40,7 @@ from omnigraph.storage.names import decode_name, encode_name
 
 MANIFEST = "__manifest"
 BRANCHES = "_refs/branches"
+DELETED = "_refs/deleted"
 TAGS = "_refs/tags"
 CONSUMERS = "_refs/consumers"
 RECOVERY = "__recovery"
@@ -60,6 +62,7 @@ SCHEMA_FILES = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
 LOCAL_HIDDEN_PREFIX = ".omnigraph-"
 """Files the local store keeps for itself; listings leave them out."""
+OBJECTS_LOCK = f"{LOCAL_HIDDEN_PREFIX}objects.lock"
 
 _FOLDERS = {EntityKind.NODE: "nodes", EntityKind.EDGE: "edges"}
 _KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
@@ -100,6 +103,11 @@ def make_ref_path(branch: BranchName) -> str:
     '_refs/branches/team%2Fx.json'
     """
     return f"{BRANCHES}/{encode_name(branch)}{_JSON}"
+
+
+def deletion_mark(incarnation: str) -> str:
+    """The object that says that a branch was deleted on purpose."""
+    return f"{DELETED}/{incarnation}{_JSON}"
 
 
 def tag_ref(tag: str) -> str:

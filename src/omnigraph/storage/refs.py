@@ -16,6 +16,7 @@ from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, Sto
 from omnigraph.identity import MAIN, BranchName, CommitId
 from omnigraph.storage.layout import BRANCHES, find_branch, make_ref_path
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.sealed_json import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
 
 _FORMAT = 1
@@ -66,7 +67,7 @@ def encode_ref(ref: BranchRef) -> bytes:
     }
     if ref.renamed_from is not None:
         body["renamed_from"] = ref.renamed_from
-    return json.dumps(body, indent=2).encode()
+    return json.dumps(seal(body), indent=2).encode()
 
 
 def decode_ref(data: bytes, path: str) -> BranchRef:
@@ -75,6 +76,7 @@ def decode_ref(data: bytes, path: str) -> BranchRef:
         body = json.loads(data)
         if body["version"] != _FORMAT:
             raise ManifestCorrupt(f"{path} has format {body['version']}, not {_FORMAT}")
+        require_seal(body, path, ("version", *BranchRef.__slots__))
         members = {name: body[name] for name in BranchRef.__slots__ if name != "renamed_from"}
         members["renamed_from"] = body.get("renamed_from")
         ref = msgspec.convert(members, BranchRef)

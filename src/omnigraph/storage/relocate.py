@@ -18,6 +18,7 @@ from omnigraph.storage.layout import ADDRESS, MANIFEST
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.base_paths import relocate_version
+from omnigraph.storage.tables.damage import rewritten_version
 from omnigraph.storage.tables.location import is_flat_name
 
 _FORMAT = 1
@@ -73,7 +74,8 @@ def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> None:
         moved = relocate_version(data, root.store.uri_of(path))
         if moved != data:
             hold.check()
-            root.store.put(version, moved)
+            with rewritten_version(root.location(path, branch), version.rpartition("/")[2]):
+                root.store.put(version, moved)
 
 
 def list_version_files(store: ObjectStore, folder: str) -> list[str]:

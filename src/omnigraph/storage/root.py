@@ -63,6 +63,7 @@ class GraphRoot:
             self.store.storage_options,
             generation or self.generation,
             folder,
+            self.settings.verify_reads,
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import TypeNotFound
+from omnigraph.errors import ManifestCorrupt, TypeNotFound
 from omnigraph.identity import BranchName, CommitId, TableKey
 from omnigraph.storage.manifest.read import ManifestSnapshot
 from omnigraph.storage.manifest.state import ManifestState, SchemaContract, TableEntry
@@ -42,7 +42,8 @@ class Snapshot:
     @property
     def contract(self) -> SchemaContract:
         contract = self.state.contract
-        assert contract is not None, "a graph is created with its schema"
+        if contract is None:
+            raise ManifestCorrupt(f"version {self.manifest_version} of the manifest has no schema")
         return contract
 
     @property

@@ -138,21 +138,21 @@ def _require_files(request: WriteRequest) -> None:
 
 
 def _require_source(request: WriteRequest) -> None:
-    """Raise unless what is merged is still there; its branch may have moved on meanwhile.
+    """Raise unless what is brought in is still there; its branch may have moved on meanwhile.
 
     Looked at under the fence: nothing is cleaned away while it is held.
     """
-    if request.merging is None:
-        return
-    source, root = request.merging.source, request.snapshot.root
-    ref = find_ref(root.store, source.branch)
-    if ref is None:
-        raise BranchNotFound(source.branch)
-    if ref.incarnation != source.ref.incarnation:
-        member = f"{BRANCH_IDENTIFIER}{source.branch}"
-        raise ReadSetChanged(member, source.ref.incarnation, ref.incarnation)
+    root = request.snapshot.root
+    if request.merging is not None:
+        source = request.merging.source
+        ref = find_ref(root.store, source.branch)
+        if ref is None:
+            raise BranchNotFound(source.branch)
+        if ref.incarnation != source.ref.incarnation:
+            member = f"{BRANCH_IDENTIFIER}{source.branch}"
+            raise ReadSetChanged(member, source.ref.incarnation, ref.incarnation)
     for change in request.adopted:
-        path = source.entry(change.table_key).path
+        path = request.snapshot.entry(change.table_key).path
         open_table(root.location(path, change.owner_branch), change.version)
 
 

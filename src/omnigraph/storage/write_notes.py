@@ -113,7 +113,7 @@ def end_shared_work(root: GraphRoot, pointer: str) -> None:
 def _open_shared_note(root: GraphRoot, pointer: str) -> _HeartbeatWriteNote:
     found = root.store.find(pointer)
     if found is None:
-        raise _raise_taken_for_dead()
+        raise _make_considered_dead_error()
     return _HeartbeatWriteNote(root.store, found.decode(), BEAT_S)
 
 
@@ -122,14 +122,14 @@ def _require_short(began_s: float) -> None:
     if taken_s > LONGEST_S:
         raise ConflictError(
             f"the write took {taken_s / 86_400:.1f} days to prepare, but files without a reference "
-            f"may be removed after {LONGEST_S / 86_400:.0f}; nothing was changed, redo it"
+            f"may be removed after {LONGEST_S / 86_400:.0f}; nothing was changed, so retry it"
         )
 
 
-def _raise_taken_for_dead() -> ConflictError:
+def _make_considered_dead_error() -> ConflictError:
     return ConflictError(
-        "cleanup has taken this write for dead, because it gave no sign of life for too long, and "
-        "may have removed its files; nothing was changed, redo it"
+        "cleanup considered this write dead because its note was not renewed in time, and "
+        "may have removed its files; nothing was changed, so retry it"
     )
 
 
@@ -146,7 +146,7 @@ class _LockedWriteNote:
         _require_short(self._began_s)
         with translate_os_errors("look for", str(self._place)):
             if self._descriptor is None or not is_at(self._descriptor, self._place):
-                raise _raise_taken_for_dead()
+                raise _make_considered_dead_error()
 
     def end(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -203,7 +203,7 @@ class _HeartbeatWriteNote:
     def check(self) -> None:
         _require_short(self._began_s)
         if self._over.is_set() or self._store.find(self._path) is None:
-            raise _raise_taken_for_dead()
+            raise _make_considered_dead_error()
 
     def rest(self) -> None:
         """Stop changing the note, and leave it for others to go on with."""

@@ -56,7 +56,7 @@ def _convert_scalar(value: object, scalar: Scalar) -> Stored:
         case Scalar.BOOL:
             if isinstance(value, bool):
                 return value
-            raise _raise_expected("true or false", value)
+            raise _make_expected_error("true or false", value)
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return _convert_integer(value, scalar)
         case Scalar.F32 | Scalar.F64:
@@ -73,7 +73,7 @@ def _convert_scalar(value: object, scalar: Scalar) -> Stored:
 
 def _convert_text(value: object) -> str:
     if not isinstance(value, str):
-        raise _raise_expected("a string", value)
+        raise _make_expected_error("a string", value)
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -83,7 +83,7 @@ def _convert_text(value: object) -> str:
 
 def _convert_integer(value: object, scalar: Scalar) -> int:
     if not _is_integer(value):
-        raise _raise_expected("an integer", value)
+        raise _make_expected_error("an integer", value)
     assert isinstance(value, int)
     low, high = INTEGER_BOUNDS[scalar]
     if not low <= value <= high:
@@ -94,7 +94,7 @@ def _convert_integer(value: object, scalar: Scalar) -> int:
 def convert_finite_float(value: object, scalar: Scalar) -> float:
     """A number rounded to the width of its type; refused if it is not finite there."""
     if not (isinstance(value, float) or _is_integer(value)):
-        raise _raise_expected("a number", value)
+        raise _make_expected_error("a number", value)
     assert isinstance(value, int | float)
     try:
         number = float(value)
@@ -122,7 +122,7 @@ def _convert_date(value: object) -> date:
     if _is_integer(value):
         assert isinstance(value, int)
         return from_epoch_days(value)
-    raise _raise_expected("a date string or integer days", value)
+    raise _make_expected_error("a date string or integer days", value)
 
 
 def _convert_datetime(value: object) -> datetime:
@@ -131,7 +131,7 @@ def _convert_datetime(value: object) -> datetime:
     if _is_integer(value):
         assert isinstance(value, int)
         return from_epoch_milliseconds(value)
-    raise _raise_expected("a timestamp string or integer milliseconds", value)
+    raise _make_expected_error("a timestamp string or integer milliseconds", value)
 
 
 def _list(value: object, element: PropertyType) -> list[object]:
@@ -183,5 +183,5 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _raise_expected(what: str, value: object) -> ValueRefused:
+def _make_expected_error(what: str, value: object) -> ValueRefused:
     return ValueRefused(f"expects {what}, got {name_json_kind(value)}")

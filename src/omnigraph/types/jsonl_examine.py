@@ -82,7 +82,7 @@ def make_missing_value(wanted: PropertySpec) -> RowProblem:
     return RowProblem(explain_required(wanted.name), ProblemCode.REQUIRED, property=wanted.name)
 
 
-def _raise_refused(reason: str, code: ProblemCode) -> LineRefused:
+def _make_refused_error(reason: str, code: ProblemCode) -> LineRefused:
     return LineRefused([RowProblem(reason, code)])
 
 
@@ -90,9 +90,9 @@ def _examine_object(line: bytes) -> dict[str, object]:
     try:
         value = parse_json(line)
     except ValueRefused as refused:
-        raise _raise_refused(refused.reason, refused.problem) from None
+        raise _make_refused_error(refused.reason, refused.problem) from None
     if not isinstance(value, dict):
-        raise _raise_refused(
+        raise _make_refused_error(
             f"expects a JSON object, got {name_json_kind(value)}", ProblemCode.MALFORMED
         )
     return value
@@ -100,7 +100,9 @@ def _examine_object(line: bytes) -> dict[str, object]:
 
 def _examine_kind(envelope: Mapping[str, object]) -> EntityKind:
     if ("type" in envelope) == ("edge" in envelope):
-        raise _raise_refused("a record has exactly one of 'type' or 'edge'", ProblemCode.ENVELOPE)
+        raise _make_refused_error(
+            "a record has exactly one of 'type' or 'edge'", ProblemCode.ENVELOPE
+        )
     return EntityKind.NODE if "type" in envelope else EntityKind.EDGE
 
 
@@ -137,13 +139,13 @@ def _examine_type(
         return (types.nodes if kind is EntityKind.NODE else types.edges)[name]
     except KeyError:
         reason = f"unknown {kind} type {quote_for_message(name)}"
-        raise _raise_refused(reason, ProblemCode.UNKNOWN_TYPE) from None
+        raise _make_refused_error(reason, ProblemCode.UNKNOWN_TYPE) from None
 
 
 def _examine_ends(envelope: Mapping[str, object]) -> tuple[str, str]:
     for member in ("from", "to"):
         if member not in envelope:
-            raise _raise_refused(f"an edge record needs '{member}'", ProblemCode.ENVELOPE)
+            raise _make_refused_error(f"an edge record needs '{member}'", ProblemCode.ENVELOPE)
     return _examine_text(envelope, "from"), _examine_text(envelope, "to")
 
 
@@ -151,7 +153,7 @@ def _examine_text(members: Mapping[str, object], name: str) -> str:
     value = members[name]
     if not isinstance(value, str):
         reason = f"'{name}' must be a string, got {name_json_kind(value)}"
-        raise _raise_refused(reason, ProblemCode.ENVELOPE)
+        raise _make_refused_error(reason, ProblemCode.ENVELOPE)
     return value
 
 
@@ -159,7 +161,7 @@ def _examine_record(data: object, id: object, type: RecordType, *, partial: bool
     """The record of the data, its values as they were given."""
     if not isinstance(data, dict):
         reason = f"'data' must be a JSON object, got {name_json_kind(data)}"
-        raise _raise_refused(reason, ProblemCode.ENVELOPE)
+        raise _make_refused_error(reason, ProblemCode.ENVELOPE)
     spec = type.spec
     structural = STRUCTURAL_FIELDS if spec.kind is EntityKind.EDGE else frozenset()
     _check_fields(data, _list_allowed(spec), structural=structural)

@@ -24,7 +24,7 @@ def assign_value(value: object, wanted: PropertyType) -> Stored | None:
         return convert_value(value, wanted)
     if wanted.is_list:
         if not isinstance(value, list):
-            raise _raise_cannot_convert(value, wanted)
+            raise _make_conversion_error(value, wanted)
         return [_assign_scalar(item, wanted.element()) for item in value]
     return _assign_scalar(value, wanted)
 
@@ -32,23 +32,23 @@ def assign_value(value: object, wanted: PropertyType) -> Stored | None:
 def _assign_scalar(value: object, wanted: PropertyType) -> Stored:
     if isinstance(value, datetime):
         if wanted.scalar is not Scalar.DATETIME:
-            raise _raise_cannot_convert(value, wanted)
+            raise _make_conversion_error(value, wanted)
         return from_epoch_milliseconds(to_epoch_milliseconds(value))
     if isinstance(value, date):
         if wanted.scalar is not Scalar.DATE:
-            raise _raise_cannot_convert(value, wanted)
+            raise _make_conversion_error(value, wanted)
         return value
     if wanted.scalar in INTEGERS and isinstance(value, float):
         if not value.is_integer():
-            raise _raise_cannot_convert(value, wanted)
+            raise _make_conversion_error(value, wanted)
         value = int(value)
     if wanted.scalar in FLOATS and type(value) is int:
         return _convert_exact_float(value, wanted)
     if wanted.scalar in (Scalar.DATE, Scalar.DATETIME) and not isinstance(value, str):
-        raise _raise_cannot_convert(value, wanted)
+        raise _make_conversion_error(value, wanted)
     stored = convert_value(value, PropertyType(wanted.scalar))
     if stored is None:
-        raise _raise_cannot_convert(value, wanted)
+        raise _make_conversion_error(value, wanted)
     return stored
 
 
@@ -61,7 +61,7 @@ def _convert_exact_float(value: int, wanted: PropertyType) -> float:
     return number
 
 
-def _raise_cannot_convert(value: object, wanted: PropertyType) -> ValueRefused:
+def _make_conversion_error(value: object, wanted: PropertyType) -> ValueRefused:
     return ValueRefused(
         f"cannot convert {name_json_kind(value)} to {wanted.display(nullable=False)}"
     )

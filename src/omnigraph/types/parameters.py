@@ -120,7 +120,7 @@ def _convert_text(value: object, scalar: Scalar, reading: _ParameterReader) -> s
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise reading.refuse(f"{_EXPECTED[scalar]}: half a surrogate pair is no text") from None
+        raise reading.refuse(f"{_EXPECTED[scalar]}: half a surrogate pair is not text") from None
     return value
 
 

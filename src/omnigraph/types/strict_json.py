@@ -25,15 +25,17 @@ def parse_json(text: str | bytes) -> object:
         if _SURROGATE_ESCAPE.search(decoded) or _SURROGATE.search(decoded):
             _require_text(value)
     except UnicodeDecodeError as error:
-        raise _raise_malformed(f"invalid UTF-8 at byte {error.start + 1}") from None
+        raise _make_malformed_error(f"invalid UTF-8 at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
-        raise _raise_malformed(f"invalid JSON at character {error.pos + 1}: {error.msg}") from None
+        raise _make_malformed_error(
+            f"invalid JSON at character {error.pos + 1}: {error.msg}"
+        ) from None
     except RecursionError:
-        raise _raise_malformed("JSON is nested too deeply") from None
+        raise _make_malformed_error("JSON is nested too deeply") from None
     return value
 
 
-def _raise_malformed(reason: str) -> ValueRefused:
+def _make_malformed_error(reason: str) -> ValueRefused:
     return ValueRefused(reason, ProblemCode.MALFORMED)
 
 
@@ -58,14 +60,14 @@ def _parse_integer(digits: str) -> int:
 
 
 def _parse_constant(word: str) -> NoReturn:
-    raise _raise_malformed(f"invalid JSON: {word} is not a JSON value")
+    raise _make_malformed_error(f"invalid JSON: {word} is not a JSON value")
 
 
 def _require_text(value: object) -> None:
     """Refuse strings that are no Unicode text."""
     match value:
         case str() if _SURROGATE.search(value):
-            raise _raise_malformed("invalid JSON: half a surrogate pair in a string")
+            raise _make_malformed_error("invalid JSON: half a surrogate pair in a string")
         case list():
             for item in value:
                 _require_text(item)

@@ -60,6 +60,7 @@ def version_row(number: int = 1, version: int = 3, **changes: object) -> Row:
 
 
 names = st.text(st.characters(categories=["Lu", "Ll", "Nd"]), min_size=1, max_size=8)
+ulids = st.text("0123456789ABCDEFGHJKMNPQRSTVWXYZ", min_size=25, max_size=25).map("0{}".format)
 
 
 @st.composite
@@ -70,7 +71,7 @@ def states(draw: st.DrawFn) -> ManifestState:
         known = registration(number, f"{kind}:{name}")
         registrations[known.identity] = known
         version = draw(st.integers(1, 2**40))
-        branch = draw(st.none() | names)
+        branch = draw(st.none() | ulids)
         versions[known.identity] = TableVersion(
             known.identity, version, branch, draw(st.integers(0, 2**40)), branch
         )

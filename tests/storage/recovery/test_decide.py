@@ -133,8 +133,8 @@ def test_the_decision_for_an_interrupted_write(classes, outlook, expected):
 
 
 def all_outlooks():
-    for alive, published, rolled_back, unchanged in product((False, True), repeat=4):
-        yield Outlook(alive, published, rolled_back, unchanged)
+    for flags in product((False, True), repeat=5):
+        yield Outlook(*flags)
 
 
 def all_findings():
@@ -156,7 +156,8 @@ def test_whatever_is_found_the_decision_destroys_nothing_and_leaves_nothing_half
                 assert not seen & OURS
                 assert not seen & BROKEN
             case D.REFUSE:
-                assert seen & BROKEN or (outlook.is_published and outlook.is_rolled_back)
+                is_contradiction = outlook.is_published and outlook.is_rolled_back
+                assert seen & BROKEN or is_contradiction or outlook.is_branch_lost
             case D.FINISH_PUBLISHED:
                 assert outlook.is_published
             case D.FINISH_ROLLED_BACK:

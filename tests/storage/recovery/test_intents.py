@@ -124,7 +124,23 @@ PATH = make_intent_path(INTENT.operation_id)
 
 
 def body() -> dict:
-    return json.loads(encode_intent(INTENT))
+    """An intent as earlier builds wrote it, without a checksum that any change would break."""
+    value = json.loads(encode_intent(INTENT))
+    del value["crc32"]
+    return value
+
+
+@pytest.mark.parametrize("member", ["actor_id", "created_at", "crc32"])
+def test_a_member_that_changed_since_it_was_written_is_noticed(member):
+    value = json.loads(encode_intent(INTENT))
+    value[member] = "somebody" if member == "actor_id" else value[member] + 1
+    with pytest.raises(ManifestCorrupt, match="checksum differs"):
+        decode(value)
+
+
+def test_a_member_nobody_writes_is_refused():
+    with pytest.raises(ManifestCorrupt, match="crc33"):
+        decode({**body(), "crc33": 7})
 
 
 def decode(value: object) -> Intent:

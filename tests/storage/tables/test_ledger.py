@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from omnigraph.errors import AlreadyExists, RetryableCommitConflict
+from omnigraph.errors import AlreadyExists, ManifestCorrupt, RetryableCommitConflict
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.compaction import write_groups
 from omnigraph.storage.tables.lance_branches import create_branch
@@ -231,5 +231,5 @@ def test_rows_of_a_manifest_fit(tmp_path, location):
 
 def test_plain_changes_do_not_mistake_a_plain_table_for_a_ledger(location):
     table = change(create(location, {"a": 1}), {"b": 2})
-    with pytest.raises(AssertionError, match="no ledger"):
+    with pytest.raises(ManifestCorrupt, match="not a manifest"):
         read_state(table)

@@ -45,9 +45,9 @@ class _AliasCommand(click.Command):
 @click.argument("args", nargs=-1, metavar="[ARG]...")
 @click.option("--params", metavar="JSON", help="Further parameters as a JSON object.")
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
-@click.option("--format", "chosen", type=click.Choice(OUTPUT_FORMATS), help="How to write rows.")
+@click.option("--format", "chosen", type=click.Choice(OUTPUT_FORMATS), help="The output format.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--quiet", is_flag=True, help="Do not say what is being changed.")
+@click.option("--quiet", is_flag=True, help="Do not print what is being changed.")
 def alias(
     name: str,
     args: tuple[str, ...],
@@ -87,7 +87,7 @@ def _resolve(name: str, *, quiet: bool) -> tuple[CommandTarget, Alias]:
     found = config.alias(name)
     if found.store is None:
         raise click.ClickException(
-            f"alias '{name}' runs on server '{found.server}', and this release reaches no servers"
+            f"alias '{name}' runs on server '{found.server}', which this release cannot reach"
         )
     return CommandTarget(found.store, config.actor, config, quiet), found
 

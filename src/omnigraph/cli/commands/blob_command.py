@@ -41,14 +41,16 @@ def add_cell_options(command: Command) -> Command:
 
 @click.group()
 def blob() -> None:
-    """Read blobs, which no query returns."""
+    """Read blob values."""
 
 
 @blob.command("get", epilog=render_examples("blob get"))
 @add_cell_options
 @click.option("--offset", type=click.IntRange(min=0), metavar="N", help="The first byte to read.")
-@click.option("--length", type=click.IntRange(min=1), metavar="N", help="At most so many bytes.")
-@click.option("--range", "span", metavar="A-B", help="Bytes A to B, both read; A- or -N besides.")
+@click.option(
+    "--length", type=click.IntRange(min=1), metavar="N", help="The maximum number of bytes to read."
+)
+@click.option("--range", "span", metavar="A-B", help="Bytes A to B, inclusive; also A- and -N.")
 @click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
 @force_option
 def get(
@@ -71,7 +73,7 @@ def get(
     ENTITY is node or edge.
     """
     if span is not None and (offset is not None or length is not None):
-        raise click.UsageError("give the range once: with --range, or with --offset and --length")
+        raise click.UsageError("give either --range, or --offset and --length")
     require_free(out, force=force)
     cell = (entity, type_name, entity_id, property_name)
     first, last, final = _parse_span(span)
@@ -98,7 +100,7 @@ def stat(
     snapshot: str | None,
     as_json: bool,
 ) -> None:
-    """Show what is known of a blob without reading it.
+    """Show the metadata of a blob without reading its value.
 
     ENTITY is node or edge.
     """
@@ -125,8 +127,8 @@ def _parse_span(text: str | None) -> tuple[int | None, int | None, int | None]:
         return None, None, None
     found = re.fullmatch(r"(?P<first>\d{1,18})-(?P<last>\d{0,18})|-(?P<final>\d{1,18})", text)
     if found is None:
-        raise click.UsageError("--range is written A-B, A- or -N, in bytes")
+        raise click.UsageError("--range must be A-B, A- or -N, in bytes")
     first, last, final = (int(found[g]) if found[g] else None for g in ("first", "last", "final"))
     if (first is not None and last is not None and last < first) or final == 0:
-        raise click.UsageError("--range names no byte")
+        raise click.UsageError("--range selects no bytes")
     return first, last, final

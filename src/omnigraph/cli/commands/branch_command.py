@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.conflict_options import add_deciding_options, print_counts
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import print_json
 
 if TYPE_CHECKING:
     from omnigraph.graph.merging import MergeResult
-
-SHOWN_CONFLICTS = 20
 
 
 @click.group()
@@ -25,7 +24,7 @@ def branch() -> None:
 @click.argument("branch_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
-@click.option("--commit", metavar="ID", help="Start at this commit instead of the head.")
+@click.option("--commit", metavar="ID", help="Start at this commit instead of at the head.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def create(
     scope: CommandTarget, branch_name: str, source: str, commit: str | None, as_json: bool
@@ -73,10 +72,10 @@ def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool)
 @branch.command("delete", epilog=render_examples("branch delete"))
 @click.argument("branch_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True)
-@click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
-    """Delete branch NAME; what only it could reach is gone."""
+    """Delete branch NAME and the commits that only it contains."""
     ask_consent(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo("branch delete")
@@ -91,18 +90,7 @@ def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> 
 @click.argument("source", metavar="SOURCE")
 @add_graph_options(positional=True, writes=True)
 @click.option("--into", default="main", show_default=True, help="The branch to change.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
-@click.option(
-    "--resolve",
-    multiple=True,
-    metavar="RULE",
-    help="Decide conflicts: ours, theirs, newest, Type=RULE or Type.property=RULE; repeatable.",
-)
-@click.option(
-    "--decisions",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Decisions about single conflicts: what --dry-run --json printed, with 'take' filled in.",
-)
+@add_deciding_options
 @click.option("--delete-branch", is_flag=True, help="Delete SOURCE after the merge.")
 @click.option("--message", metavar="TEXT", help="Keep this text with the commit.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -140,16 +128,6 @@ def merge(
 def _show(result: MergeResult) -> None:
     verb = "would merge" if result.dry_run else "merged"
     click.echo(f"{verb} {result.source} into {result.target}: {result.outcome}")
-    for table in result.tables:
-        click.echo(
-            f"  {table.table_key}: {table.inserted} inserted, {table.updated} updated, "
-            f"{table.deleted} deleted, {table.conflicts} conflicts"
-        )
-    for rule, count in result.resolved.items():
-        click.echo(f"  resolved by {rule}: {count}")
-    for conflict in result.conflicts[:SHOWN_CONFLICTS]:
-        click.echo(f"  conflict ({conflict.kind}): {conflict.message}")
-    if len(result.conflicts) > SHOWN_CONFLICTS:
-        click.echo(f"  and {len(result.conflicts) - SHOWN_CONFLICTS} more conflicts")
+    print_counts(result)
     if result.branch_deleted:
         click.echo(f"deleted branch {result.source}")

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 
 @click.group()
 def changes() -> None:
-    """Follow what commits change."""
+    """Read the change feed of a branch."""
 
 
 @changes.command("poll", epilog=render_examples("changes poll"))
 @add_graph_options(positional=True, writes=False)
 @click.option("--branch", default="main", show_default=True, help="The branch to follow.")
-@click.option("--cursor", metavar="C", help="Go on where an earlier poll ended.")
+@click.option("--cursor", metavar="C", help="Continue after this cursor of an earlier poll.")
 @click.option("--start", metavar="WHERE", help="now, beginning or after:COMMIT; now by default.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many commits.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="The maximum number of commits."
+)
 @filter_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def poll(
@@ -47,12 +49,12 @@ def poll(
 ) -> None:
     """Print the commits that follow a point of a branch, oldest first, with their changes.
 
-    The cursor comes last: with it the next poll goes on where this one ended.
+    The cursor is printed last; the next poll continues from it.
     """
     if cursor is not None and start is not None:
         raise click.UsageError("give --cursor or --start, not both")
     if start is not None and start not in ("now", "beginning") and not start.startswith("after:"):
-        raise click.UsageError("--start is now, beginning or after:COMMIT")
+        raise click.UsageError("--start must be now, beginning or after:COMMIT")
     graph = scope.open(read_only=True)
     read = partial(graph.changes, kinds=kinds, types=types, ops=ops, branch=branch)
     pages = _read_pages(read, cursor or start or "now", limit)
@@ -155,7 +157,7 @@ def baseline(
 ) -> None:
     """Write every record of a branch to a file, and print the cursor to follow it from.
 
-    The cursor is printed once the file is safely there. --op only binds the cursor.
+    The cursor is printed after the file has been written. --op applies only to the cursor.
     """
     graph = scope.open(read_only=True)
     copy = graph.baseline(kinds=kinds, types=types, ops=ops, branch=branch)

@@ -13,12 +13,21 @@ from omnigraph.cli.output import note, print_json
 
 @click.command(epilog=render_examples("cleanup"))
 @add_graph_options(positional=True, writes=True)
-@click.option("--keep", type=int, metavar="N", help="Commits to keep on every branch; 10 is good.")
 @click.option(
-    "--older-than", metavar="DURATION", help="Only remove what is older, such as 90m, 12h or 7d."
+    "--keep",
+    type=int,
+    metavar="N",
+    help="The number of commits to keep on every branch; 10 is a good choice.",
 )
-@click.option("--confirm", is_flag=True, help="Remove it; without this only say what would go.")
-@click.option("--yes", is_flag=True, help="Remove in a graph elsewhere without being asked.")
+@click.option(
+    "--older-than",
+    metavar="DURATION",
+    help="Remove only what is older than this, such as 90m, 12h or 7d.",
+)
+@click.option(
+    "--confirm", is_flag=True, help="Remove it; otherwise only report what would be removed."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def cleanup(
     scope: CommandTarget,
@@ -30,8 +39,8 @@ def cleanup(
 ) -> None:
     """Remove versions and files that only older commits need.
 
-    At least one of --keep and --older-than is needed; with both, only what is beyond both goes.
-    Branches stay as they are now; their older commits can no longer be read.
+    At least one of --keep and --older-than is required; both protect what they match.
+    The current state of every branch stays; older commits can no longer be read.
     """
     from omnigraph.maintenance.retention import Retention, parse_duration
 
@@ -60,4 +69,4 @@ def cleanup(
         if table.error:
             click.echo(f"  failed: {table.error}")
     if result.reclaimed:
-        click.echo(f"{len(result.reclaimed):,} forks, folders and files nothing referred to")
+        click.echo(f"{len(result.reclaimed):,} unreferenced forks, folders and files")

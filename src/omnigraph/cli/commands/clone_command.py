@@ -18,10 +18,10 @@ from omnigraph.cli.process_settings import read_settings
     "branches",
     multiple=True,
     metavar="NAME",
-    help="Copy only this branch, main, and the branches it was made from; may be repeated.",
+    help="Copy only this branch, main, and the branches it was created from; repeatable.",
 )
-@click.option("--shallow", is_flag=True, help="Copy the newest state of each branch only.")
-@click.option("--force", is_flag=True, help="Start over a clone that was interrupted.")
+@click.option("--shallow", is_flag=True, help="Copy only the newest state of each branch.")
+@click.option("--force", is_flag=True, help="Restart an interrupted clone.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def clone(
     source: str, target: str, branches: tuple[str, ...], shallow: bool, force: bool, as_json: bool

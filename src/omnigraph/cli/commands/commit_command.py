@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -13,21 +17,23 @@ from omnigraph.cli.output import note, print_json
 
 if TYPE_CHECKING:
     from omnigraph.graph.results import Commit
-    from omnigraph.history.images import EntityChange
+    from omnigraph.history.feed import CommitChanges
 
 
 @click.group()
 def commit() -> None:
-    """Look at the history."""
+    """List commits and show what they changed."""
 
 
 @commit.command("list", epilog=render_examples("commit list"))
 @add_graph_options(positional=True, writes=False)
-@click.option("--branch", default="main", show_default=True, help="The branch to look at.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many.")
+@click.option("--branch", default="main", show_default=True, help="The branch to read.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help="The maximum number of commits."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(scope: CommandTarget, branch: str, limit: int | None, as_json: bool) -> None:
-    """List the commits a branch can see, newest first."""
+    """List the commits of a branch, newest first."""
     commits = scope.open(read_only=True).commits(branch)[:limit]
     if as_json:
         print_json({"commits": [one.wire() for one in commits]})
@@ -54,9 +60,12 @@ def show(scope: CommandTarget, commit_id: str, as_json: bool) -> None:
 @click.argument("commit_id")
 @add_graph_options(positional=True, writes=False)
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many changes a page."
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The maximum number of changes on a page.",
 )
-@click.option("--page-token", metavar="T", help="Print the page that follows, and no other.")
+@click.option("--page-token", metavar="T", help="Print only the page this token leads to.")
 @filter_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def changes(
@@ -69,33 +78,63 @@ def changes(
     ops: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Show what a commit changed against its first parent, page after page."""
+    """Show what a commit changed relative to its first parent."""
     graph = scope.open(read_only=True)
     is_one_page = limit is not None or page_token is not None
-    found: list[EntityChange] = []
-    while True:
-        page = graph.commit_changes(
-            commit_id,
-            page_token=page_token,
-            kinds=kinds,
-            types=types,
-            ops=ops,
-            max_changes=limit or 1_000,
-        )
-        page_token = page.next_page_token
-        found += page.changes
-        if is_one_page or page_token is None:
-            break
-    if as_json:
-        print_json({**page.wire(), "changes": [one.wire() for one in found]})
-        return
+    read = partial(
+        graph.commit_changes,
+        commit_id,
+        kinds=kinds,
+        types=types,
+        ops=ops,
+        max_changes=limit or 1_000,
+    )
+    if is_one_page:
+        page = read(page_token=page_token)
+        if as_json:
+            print_json(page.wire())
+            return
+        _print_changes(iter([page]))
+        if page.next_page_token is not None:
+            note(f"more: --page-token {page.next_page_token}")
+    elif as_json:
+        _print_document(_pages(read))
+    else:
+        _print_changes(_pages(read))
+
+
+def _pages(read: Callable[..., CommitChanges]) -> Iterator[CommitChanges]:
+    page = read()
+    yield page
+    while page.next_page_token is not None:
+        page = read(page_token=page.next_page_token)
+        yield page
+
+
+def _print_document(pages: Iterator[CommitChanges]) -> None:
+    """One document, written while it is read."""
+    page = next(pages)  # what cannot be read at all is found out before anything is printed
+    click.echo(f'{{"cause": {_json(page.wire()["cause"])}, "changes": [', nl=False)
+    is_first = True
+    for some in chain([page], pages):
+        for change in some.changes:
+            click.echo(f"{'' if is_first else ','}\n{_json(change.wire())}", nl=False)
+            is_first = False
+    click.echo("]}")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _print_changes(pages: Iterator[CommitChanges]) -> None:
+    page = next(pages)
     click.echo(render_cause(page.commit))
     colour = use_colour()
-    for change in found:
-        for line in render_change(change, colour=colour):
-            click.echo(f"  {line}", color=colour)
-    if page_token is not None:
-        note(f"there is more: --page-token {page_token}")
+    for some in chain([page], pages):
+        for change in some.changes:
+            for line in render_change(change, colour=colour):
+                click.echo(f"  {line}", color=colour)
 
 
 def _render_line(one: Commit) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def config() -> None:
-    """Look at the operator's configuration."""
+    """Show the operator's configuration."""
 
 
 @config.command("path", epilog=render_examples("config path"))
@@ -35,7 +35,7 @@ def path(as_json: bool) -> None:
 @config.command("show", epilog=render_examples("config show"))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(as_json: bool) -> None:
-    """Show the file as it was understood, with the defaults of what it leaves out."""
+    """Show the configuration that was read, with defaults filled in."""
     body = read_config(find_config_folder(), lambda message: note(f"warning: {message}")).wire()
     if as_json:
         print_json(body)
@@ -90,7 +90,7 @@ def _describe_setting(one: Setting[Any]) -> dict[str, object]:
 @click.argument("url")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def token(url: str, as_json: bool) -> None:
-    """Say where the token for a server's address comes from; the token itself is not shown."""
+    """Show where the token for a server's address comes from, but not the token."""
     from omnigraph.cli.credentials import choose_token, find_server
 
     folder = find_config_folder()

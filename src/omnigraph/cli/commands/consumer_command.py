@@ -12,16 +12,21 @@ from omnigraph.cli.output import print_json
 
 @click.group()
 def consumer() -> None:
-    """Keep changes for those who follow them."""
+    """Manage the consumers of the change feed."""
 
 
 @consumer.command("set", epilog=render_examples("consumer set"))
 @click.argument("consumer_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True)
 @click.option("--branch", default="main", show_default=True, help="The branch it follows.")
-@click.option("--cursor", metavar="C", help="It has read up to here; to the head by default.")
-@click.option("--commit", metavar="ID", help="The same, by a commit id.")
-@click.option("--expires", default="7d", show_default=True, help="How long it is waited for.")
+@click.option("--cursor", metavar="C", help="The cursor it has read up to; the head by default.")
+@click.option("--commit", metavar="ID", help="The same, as a commit id.")
+@click.option(
+    "--expires",
+    default="7d",
+    show_default=True,
+    help="How long the changes it has not read are kept.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def set_(
     scope: CommandTarget,
@@ -32,7 +37,7 @@ def set_(
     expires: str,
     as_json: bool,
 ) -> None:
-    """Note how far NAME has read a branch; cleanup keeps what follows until it expires."""
+    """Record how far NAME has read a branch; cleanup keeps what follows until it expires."""
     import datetime
 
     from omnigraph.maintenance.retention import parse_duration
@@ -53,7 +58,7 @@ def set_(
 @add_graph_options(positional=True, writes=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(scope: CommandTarget, as_json: bool) -> None:
-    """List who follows changes, and how far each is."""
+    """List the consumers, and how far each has read."""
     found = scope.open(read_only=True).consumers()
     if as_json:
         print_json({"consumers": [one.wire() for one in found]})
@@ -67,10 +72,10 @@ def list_(scope: CommandTarget, as_json: bool) -> None:
 @consumer.command("delete", epilog=render_examples("consumer delete"))
 @click.argument("consumer_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True)
-@click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: CommandTarget, consumer_name: str, yes: bool, as_json: bool) -> None:
-    """Forget consumer NAME; what only it kept may be cleaned away."""
+    """Delete consumer NAME; cleanup may then remove what only it protected."""
     ask_consent(scope, f"consumer delete {consumer_name}", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo("consumer delete")

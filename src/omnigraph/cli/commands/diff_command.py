@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 @click.argument("before", metavar="FROM")
 @click.argument("after", metavar="TO")
 @add_graph_options(positional=True, writes=False)
-@click.option("--branch", default="main", show_default=True, help="Whose versions and times.")
+@click.option(
+    "--branch",
+    default="main",
+    show_default=True,
+    help="The branch that versions and times refer to.",
+)
 @filter_options
-@click.option("--stat", is_flag=True, help="Only count, by type.")
+@click.option("--stat", is_flag=True, help="Print only counts by type.")
 @click.option("--images", is_flag=True, help="With --jsonl, whole entities before and after.")
 @click.option("--jsonl", is_flag=True, help="One JSON document for each change.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -39,12 +44,12 @@ def diff(
     jsonl: bool,
     as_json: bool,
 ) -> None:
-    """Show what is different at TO from FROM.
+    """Show the differences between FROM and TO.
 
-    Each is a branch, a tag, a commit or the beginning of its id, a version, a time or a snapshot.
+    Each is a branch, a tag, a commit id or a prefix of one, a version, a time or a snapshot.
     """
     if jsonl and (as_json or stat):
-        raise click.UsageError("--jsonl writes changes; it goes with neither --json nor --stat")
+        raise click.UsageError("--jsonl cannot be combined with --json or --stat")
     is_for_people = not (jsonl or as_json)
     found = scope.open(read_only=True).diff(
         before,

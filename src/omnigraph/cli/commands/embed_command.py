@@ -34,23 +34,23 @@ from omnigraph.settings import ENGINES
     metavar="FILE",
     help="Which fields make which vector, as JSON; - for stdin.",
 )
-@click.option("--clean", is_flag=True, help="Take the vectors away; asks no provider.")
-@click.option("--reembed-all", is_flag=True, help="Embed what has a vector, too.")
+@click.option("--clean", is_flag=True, help="Remove the vectors; no provider is called.")
+@click.option("--reembed-all", is_flag=True, help="Also embed what already has a vector.")
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type; repeatable.")
 @click.option("--select", multiple=True, metavar="[TYPE:]FIELD=VALUE", help="Only these records.")
-@click.option("--resume", is_flag=True, help="Keep what was embedded if it fails, and go on there.")
+@click.option("--resume", is_flag=True, help="Keep finished work on failure, and continue from it.")
 @click.option(
     "--per-minute",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="Ask the provider at most so often.",
+    help="The maximum number of requests per minute.",
 )
 @click.option("--branch", metavar="NAME", help="The branch of the graph; main by default.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="local",
-    help="Where to embed: here, or in batches on Spark.",
+    help="Where to run: in this process, or on Spark.",
 )
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -95,9 +95,9 @@ def embed(
             click.echo(f"{scope.uri}: {filled.embedded} embedded, commit {filled.commit_id or '-'}")
         return
     if branch is not None:
-        raise click.UsageError("--branch goes with a graph")
+        raise click.UsageError("--branch requires a graph")
     if clean and reembed_all:
-        raise click.UsageError("--clean and --reembed-all exclude each other")
+        raise click.UsageError("--clean and --reembed-all cannot be combined")
     _check_files(seed, input_path, output_path, spec)
     _check_streams((input_path, output_path), engine, resume=resume, as_json=as_json)
     from omnigraph.graph.embedding import embed as run
@@ -139,7 +139,7 @@ def _check_files(
     if (seed is None) == (files == (None, None, None)):
         raise click.UsageError("give --seed, or all of --input, --output and --spec")
     if seed is None and None in files:
-        raise click.UsageError("--input, --output and --spec belong together")
+        raise click.UsageError("--input, --output and --spec must be given together")
     if seed == "-":
         raise click.UsageError("the paths of a manifest start from its folder: --seed needs a file")
 
@@ -151,8 +151,8 @@ def _check_streams(
     if "-" not in paths:
         return
     if resume:
-        raise click.UsageError("--resume goes on beside a file: name --input and --output")
+        raise click.UsageError("--resume requires files for --input and --output")
     if engine != "local":
-        raise click.UsageError("executors do not reach stdin and stdout: use --engine local")
+        raise click.UsageError("Spark executors cannot reach stdin and stdout: use --engine local")
     if as_json and paths[1] == "-":
-        raise click.UsageError("the records are printed: --json needs --output FILE")
+        raise click.UsageError("--json requires --output FILE, since the records go to stdout")

@@ -12,15 +12,19 @@ from omnigraph.cli.output import note, print_json
 
 @click.group()
 def entity() -> None:
-    """Look at single entities."""
+    """Show the history of single entities."""
 
 
 @entity.command("history", epilog=render_examples("entity history"))
 @click.argument("type_name", metavar="TYPE")
 @click.argument("entity_id", metavar="ID")
 @add_graph_options(positional=True, writes=False)
-@click.option("--branch", default="main", show_default=True, help="The branch to look at.")
-@click.option("--kind", type=click.Choice(["node", "edge"]), help="For a name that both have.")
+@click.option("--branch", default="main", show_default=True, help="The branch to read.")
+@click.option(
+    "--kind",
+    type=click.Choice(["node", "edge"]),
+    help="Which one, if a node type and an edge type share the name.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def history(
     scope: CommandTarget,
@@ -44,6 +48,8 @@ def history(
         for line in render_image(version.image):
             click.echo(line)
     if not found.versions:
-        click.echo(f"{found.kind} {found.type_name} {entity_id} never was on branch {branch}")
+        click.echo(
+            f"{found.kind} {found.type_name} {entity_id} has never existed on branch {branch}"
+        )
     if not found.is_complete:
         note("earlier commits were removed by cleanup")

@@ -54,7 +54,7 @@ def explain(
     check_place(branch, at, snapshot)
     if scope is None:
         if analyze or branch or at or snapshot:
-            raise click.UsageError("a schema file has no rows; name a graph instead")
+            raise click.UsageError("a schema file has no rows to analyze; give a graph instead")
         assert schema_path is not None, "without a scope there is a schema"
         _explain_offline(schema_path, read_query(query_path, text), name, as_json=as_json)
         return

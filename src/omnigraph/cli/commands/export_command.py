@@ -29,11 +29,16 @@ from omnigraph.settings import ENGINES
 )
 @force_option
 @click.option(
-    "--format", "format_", type=click.Choice(("jsonl", "parquet")), help="A folder of such files."
+    "--format",
+    "format_",
+    type=click.Choice(("jsonl", "parquet")),
+    help="Write a folder of files in this format.",
 )
-@click.option("--engine", type=click.Choice(ENGINES), help="Where a folder is written.")
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
-@click.option("--jsonl", is_flag=True, hidden=True, help="What is written anyway.")
+@click.option("--engine", type=click.Choice(ENGINES), help="Where the folder is written.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
+@click.option(
+    "--jsonl", is_flag=True, hidden=True, help="Accepted for scripts; JSON lines are the default."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was written with --out.")
 def export(
     scope: CommandTarget,
@@ -55,12 +60,12 @@ def export(
     """
     check_place(branch, at, snapshot)
     if as_json and out in (None, "-"):
-        raise click.UsageError("the records are printed: --json needs --out PATH")
+        raise click.UsageError("--json requires --out PATH, since the records go to stdout")
     require_free(out, force=force)
     view = open_view(scope, branch, at, snapshot)
     if format_ is not None or engine is not None:
         if out is None or out == "-":
-            raise click.UsageError("files are written to a folder: give it with --out")
+            raise click.UsageError("--format and --engine write a folder: give it with --out")
         if force:
             raise click.UsageError("--force replaces a file; a folder must be new")
         engine = engine or "local"

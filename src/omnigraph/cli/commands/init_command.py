@@ -29,7 +29,7 @@ def _add_address_options(command: Command) -> Command:
 @click.option(
     "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="The schema (.pg)."
 )
-@click.option("--force", is_flag=True, help="Replace schema files a failed attempt left.")
+@click.option("--force", is_flag=True, help="Replace schema files left by a failed attempt.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def init(
     graph_uri: str | None,
@@ -46,7 +46,7 @@ def init(
 
     address = take_only_address([graph_uri, store, uri])
     if address is None:
-        raise click.UsageError("Missing argument 'URI': where the graph shall be.")
+        raise click.UsageError("Missing argument 'URI'.")
     schema = read_source(schema_path)
     draft = compile_schema(schema)
     for warning in (*draft.warnings, *list_creation_notes(draft)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -11,8 +11,9 @@ from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_c
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
-from omnigraph.cli.input_files import force_option, read_stdin, require_free
+from omnigraph.cli.input_files import force_option, require_free, take_stdin
 from omnigraph.cli.output import note, print_json
+from omnigraph.output_files import OutputFile
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -58,8 +59,13 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     type=click.Choice(ENGINES),
     help="On Spark, unless OMNIGRAPH_LOAD_ENGINE says otherwise, or in this process.",
 )
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="By the name otherwise.")
-@click.option("--type", "type_name", metavar="T", help="The type of the rows of a table.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="The input format; by default, by file name.",
+)
+@click.option("--type", "type_name", metavar="T", help="The type of the rows of a table file.")
 @click.option(
     "--column",
     "columns",
@@ -67,20 +73,22 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     metavar="P=C",
     help="Property P is column C; also for id, from and to. Repeatable.",
 )
-@click.option("--partial", is_flag=True, help="Merge: keep what a record leaves out.")
+@click.option(
+    "--partial", is_flag=True, help="With merge: keep the properties a record leaves out."
+)
 @click.option(
     "--on-error",
     type=click.Choice(("fail", "skip")),
     default="fail",
     show_default=True,
-    help="Refuse bad rows, or go on without them.",
+    help="Reject the load on bad rows, or skip them.",
 )
 @click.option(
-    "--rejects", type=FILE, metavar="PATH", help="Write every refused record to this file."
+    "--rejects", type=FILE, metavar="PATH", help="Write every rejected record to this file."
 )
 @force_option
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
-@click.option("--yes", is_flag=True, help="Overwrite a graph elsewhere without being asked.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def load(
     scope: CommandTarget,
@@ -107,6 +115,7 @@ def load(
     and CSV hold the rows of one type.
     """
     require_free(rejects, force=force)
+    refused = None if rejects is None else OutputFile(rejects)
     if mode == "overwrite":
         ask_consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
@@ -125,7 +134,7 @@ def load(
             columns=_parse_columns(columns),
             partial=partial,
             on_error=on_error,
-            rejects=rejects,
+            rejects=refused,
             spark_conf=parse_spark_options(spark_conf),
         )
     if as_json:
@@ -143,12 +152,12 @@ ingest = click.Command(
 )
 
 
-def _read_records(places: tuple[str, ...]) -> bytes | str | list[str]:
+def _read_records(places: tuple[str, ...]) -> BinaryIO | str | list[str]:
     if "-" not in places:
         return places[0] if len(places) == 1 else list(places)
     if len(places) > 1:
         raise click.UsageError("stdin cannot be loaded together with files")
-    return read_stdin()
+    return take_stdin()
 
 
 def _parse_columns(given: tuple[str, ...]) -> dict[str, str]:

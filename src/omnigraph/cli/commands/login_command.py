@@ -18,7 +18,7 @@ from omnigraph.cli.output import note, print_json
 @click.option("--token", metavar="T", help="The token; without it, one line of stdin is read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def login(name: str, token: str | None, as_json: bool) -> None:
-    """Keep the token for server NAME in the operator's credentials file.
+    """Store the token for server NAME in the operator's credentials file.
 
     A token given as an argument can be seen by others on this machine while the command runs.
     """
@@ -28,7 +28,7 @@ def login(name: str, token: str | None, as_json: bool) -> None:
     config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
     given = (_read_typed_token(name) if token is None else token).strip()
     if not given:
-        raise click.ClickException("the token is empty; nothing was kept")
+        raise click.ClickException("the token is empty; nothing was stored")
     path = find_config_folder() / "credentials"
     store_token(path, name, given)
     declared = name in config.servers
@@ -37,7 +37,7 @@ def login(name: str, token: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"server": name, "credentials_path": str(path), "declared": declared})
     else:
-        click.echo(f"kept a token for {name} in {path}")
+        click.echo(f"stored a token for {name} in {path}")
 
 
 def _read_typed_token(name: str) -> str:
@@ -56,7 +56,7 @@ def _read_typed_token(name: str) -> str:
 @click.argument("name", shell_complete=complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def logout(name: str, as_json: bool) -> None:
-    """Forget the token for server NAME; nothing happens if there is none."""
+    """Remove the token for server NAME, if there is one."""
     from omnigraph.cli.credentials import remove_token
 
     path = find_config_folder() / "credentials"

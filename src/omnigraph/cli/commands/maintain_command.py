@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @click.command(epilog=render_examples("maintain"))
 @add_graph_options(positional=True, writes=True)
-@click.option("--watch", is_flag=True, help="Go on until interrupted.")
+@click.option("--watch", is_flag=True, help="Run until interrupted.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Time between two looks; OMNIGRAPH_AUTOPILOT_INTERVAL by default.",
+    help="Time between two checks; OMNIGRAPH_AUTOPILOT_INTERVAL by default.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document for each turn.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document for each check.")
 def maintain(scope: CommandTarget, watch: bool, interval: float | None, as_json: bool) -> int:
     """Optimize and clean up when the policy in the OMNIGRAPH_AUTOPILOT settings says so."""
     graph = scope.open(read_only=False)
@@ -51,6 +51,6 @@ def _show(result: MaintainResult, *, as_json: bool) -> None:
         freed = sum(table.bytes_removed for table in result.cleaned.tables)
         click.echo(f"removed {freed:,} bytes")
     if result.error:
-        click.echo(f"failed, to be tried again: {result.error}")
+        click.echo(f"failed, will be retried: {result.error}")
     elif not result.due.is_any:
         click.echo("nothing is due")

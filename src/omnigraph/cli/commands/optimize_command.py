@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 @click.command(epilog=render_examples("optimize"))
 @add_graph_options(positional=True, writes=True)
-@click.option("--branch", default="main", show_default=True, help="Whose tables to optimize.")
 @click.option(
-    "--engine", type=click.Choice(ENGINES), default="local", help="Where files are written."
+    "--branch", default="main", show_default=True, help="The branch whose tables to optimize."
 )
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option(
+    "--engine", type=click.Choice(ENGINES), default="local", help="Where the files are written."
+)
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def optimize(
     scope: CommandTarget, branch: str, engine: str, spark_conf: tuple[str, ...], as_json: bool

@@ -18,7 +18,7 @@ from omnigraph.cli.output import note, print_json
 
 @click.group()
 def profile() -> None:
-    """Look at the operator's profiles."""
+    """Show the operator's profiles."""
 
 
 @profile.command("list", epilog=render_examples("profile list"))

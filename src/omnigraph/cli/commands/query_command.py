@@ -26,9 +26,9 @@ from omnigraph.settings import ENGINES
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @place_options
-@click.option("--engine", type=click.Choice(ENGINES), default="local", help="Where it runs.")
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
-@click.option("--format", "chosen", type=click.Choice(FORMATS), help="How to write rows.")
+@click.option("--engine", type=click.Choice(ENGINES), default="local", help="Where the query runs.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
+@click.option("--format", "chosen", type=click.Choice(FORMATS), help="The output format.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
 @force_option
@@ -51,13 +51,15 @@ def query(
 ) -> None:
     """Run read query NAME; a text with one query needs no name.
 
-    A query that ranks or looks for words runs in this process even with --engine spark.
+    A query that ranks or searches text runs in this process even with --engine spark.
     """
     check_place(branch, at, snapshot)
     if chosen is not None and as_json:
         raise click.UsageError("give --format or --json, not both")
     if chosen in BINARY_FORMATS and out is None and sys.stdout is not None and sys.stdout.isatty():
-        raise click.UsageError(f"--format {chosen} is not for a terminal; give --out PATH")
+        raise click.UsageError(
+            f"--format {chosen} cannot be written to a terminal; give --out PATH"
+        )
     require_free(out, force=force)
     source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)

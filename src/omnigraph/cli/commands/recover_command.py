@@ -11,18 +11,18 @@ from omnigraph.cli.output import print_json
 
 @click.command(epilog=render_examples("recover"))
 @add_graph_options(positional=True, writes=True)
-@click.option("--check", is_flag=True, help="Only say what would be done.")
+@click.option("--check", is_flag=True, help="Only report what would be done.")
 @click.option(
     "--quarantine",
     metavar="ID",
     help="Set aside the record of this write, which cannot be read; needs --confirm.",
 )
-@click.option("--confirm", is_flag=True, help="Really set it aside.")
+@click.option("--confirm", is_flag=True, help="Confirm --quarantine.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def recover(
     scope: CommandTarget, check: bool, quarantine: str | None, confirm: bool, as_json: bool
 ) -> None:
-    """Settle writes that were interrupted; every writer does this by itself as well."""
+    """Finish or undo interrupted writes; every writer does this by itself as well."""
     if quarantine is not None:
         _set_aside(scope, quarantine, confirm=confirm, as_json=as_json)
         return
@@ -54,20 +54,20 @@ def _set_aside(scope: CommandTarget, operation_id: str, *, confirm: bool, as_jso
 
 @click.group()
 def recovery() -> None:
-    """Look at interrupted writes."""
+    """Show interrupted writes."""
 
 
 @recovery.command("pending", epilog=render_examples("recovery pending"))
 @add_graph_options(positional=True, writes=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def pending(scope: CommandTarget, as_json: bool) -> None:
-    """Show interrupted writes nobody has settled, and what would become of them."""
+    """Show pending interrupted writes, and how each would be settled."""
     _print_pending(scope, as_json=as_json)
 
 
 @recovery.command("list", epilog=render_examples("recovery list"))
 @add_graph_options(positional=True, writes=False)
-@click.option("--branch", default="main", show_default=True, help="The branch to look at.")
+@click.option("--branch", default="main", show_default=True, help="The branch to read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(scope: CommandTarget, branch: str, as_json: bool) -> None:
     """Show writes that were recovered."""
@@ -79,7 +79,7 @@ def list_(scope: CommandTarget, branch: str, as_json: bool) -> None:
         tables = ", ".join(f"{t.table_key} {t.from_version}→{t.to_version}" for t in one.tables)
         click.echo(f"{one.operation_id}  {one.kind}  {one.writer_kind}  {tables or '-'}")
     if not audits:
-        click.echo("nothing was ever recovered")
+        click.echo("no writes were recovered")
 
 
 def _print_pending(scope: CommandTarget, *, as_json: bool) -> None:
@@ -91,4 +91,4 @@ def _print_pending(scope: CommandTarget, *, as_json: bool) -> None:
         click.echo(f"{one.operation_id}  {one.branch}  {one.writer_kind}  {one.decision}")
         click.echo(f"  {one.reason}")
     if not found:
-        click.echo("nothing is pending")
+        click.echo("no writes are pending")

@@ -11,12 +11,12 @@ from omnigraph.cli.output import note, print_json
 
 @click.command(epilog=render_examples("repair"))
 @add_graph_options(positional=True, writes=True)
-@click.option("--confirm", is_flag=True, help="Accept what provably changed no row.")
-@click.option("--force", is_flag=True, help="With --confirm, accept whatever else there is.")
-@click.option("--yes", is_flag=True, help="Force in a graph elsewhere without being asked.")
+@click.option("--confirm", is_flag=True, help="Accept changes that provably changed no row.")
+@click.option("--force", is_flag=True, help="With --confirm, accept every other change as well.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def repair(scope: CommandTarget, confirm: bool, force: bool, yes: bool, as_json: bool) -> int:
-    """Show tables that were moved ahead of the graph by something else, and accept them."""
+    """Show tables that something else moved ahead of the graph, and accept them."""
     if force and confirm:
         ask_consent(scope, "repair --force", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)

@@ -13,7 +13,7 @@ from omnigraph.cli.output import note, print_json
 
 @click.group()
 def schema() -> None:
-    """Look at schemas and plan changes."""
+    """Show schemas and plan changes."""
 
 
 @schema.command(epilog=render_examples("schema show"))
@@ -34,7 +34,12 @@ def show(scope: CommandTarget, as_json: bool) -> None:
     "--from", "from_path", type=FILE, metavar="FILE", help="A schema file instead of a graph."
 )
 @click.option(
-    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it should be."
+    "--schema",
+    "schema_path",
+    type=FILE,
+    required=True,
+    metavar="FILE",
+    help="The desired schema (.pg).",
 )
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -47,7 +52,7 @@ def plan(
 ) -> None:
     """Show the steps from the schema of a graph, or a schema file, to another; changes nothing.
 
-    What is worth knowing before taking them stands on stderr, or in `notes` with --json. FILE may
+    Notes about the steps are printed on stderr, or in `notes` with --json. FILE may
     be - for standard input.
     """
     from omnigraph.catalog.build import compile_schema
@@ -90,7 +95,7 @@ schema.add_command(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def lint(schema_path: str, as_json: bool) -> None:
-    """Give advice on a schema file; advice never fails.
+    """Lint a schema file; warnings do not fail.
 
     FILE may be - for standard input.
     """

@@ -11,7 +11,7 @@ from omnigraph.cli.output import print_json
 
 @click.group()
 def tag() -> None:
-    """Name commits that are to stay."""
+    """Name commits and protect them from cleanup."""
 
 
 @tag.command("create", epilog=render_examples("tag create"))
@@ -47,10 +47,10 @@ def list_(scope: CommandTarget, as_json: bool) -> None:
 @tag.command("delete", epilog=render_examples("tag delete"))
 @click.argument("tag_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True)
-@click.option("--yes", is_flag=True, help="Delete in a graph elsewhere without being asked.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: CommandTarget, tag_name: str, yes: bool, as_json: bool) -> None:
-    """Delete tag NAME; what only it kept may be cleaned away."""
+    """Delete tag NAME; cleanup may then remove what only it protected."""
     ask_consent(scope, f"tag delete {tag_name}", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo("tag delete")

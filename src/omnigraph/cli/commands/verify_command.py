@@ -11,15 +11,16 @@ from omnigraph.cli.output import print_json
 
 @click.command(epilog=render_examples("verify"))
 @add_graph_options(positional=True, writes=False)
-@click.option("--deep", is_flag=True, help="Read every row as well.")
+@click.option("--deep", is_flag=True, help="Read every row and compare every checksum.")
+@click.option("--history", is_flag=True, help="Look at every commit that can still be read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def verify(scope: CommandTarget, deep: bool, as_json: bool) -> int:
-    """Look whether everything is in order on every branch; changes nothing.
+def verify(scope: CommandTarget, deep: bool, history: bool, as_json: bool) -> int:
+    """Check the integrity of every branch; changes nothing.
 
-    Exits with 1 if something is wrong. What is merely worth knowing is shown and changes nothing.
+    Exits with 1 if something is wrong. Notes are shown and do not affect the exit code.
     """
     graph = scope.open(read_only=True)
-    result = graph.verify(deep=deep)
+    result = graph.verify(deep=deep, history=history)
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return 0 if result.is_sound else 1

@@ -19,6 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed.embedder import Embedder, TextRole
 from omnigraph.execution.embed.local_embedder import LocalEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
+from omnigraph.output_files import OutputFile
 from omnigraph.progress import working
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
@@ -108,7 +109,7 @@ def parse_selector(text: str) -> RecordSelector:
     name, equals, value = text.partition("=")
     type_name, colon, field = name.rpartition(":")
     if not equals or not field or (colon and not type_name):
-        raise BadRequest(f"a selection is written [Type:]field=value, not '{text}'")
+        raise BadRequest(f"a selection must be written [Type:]field=value, not '{text}'")
     return RecordSelector(type_name or None, field, value)
 
 
@@ -122,6 +123,7 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
         EmbeddingFailed: the provider did not answer properly.
     """
     check_request(request)
+    output = OutputFile(request.output)
     run, kept = (
         _FileRun(request, embedder),
         _Kept(request, None if embedder is None else embedder.model),
@@ -135,7 +137,7 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
                     file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        kept.scratch.replace(request.output)
+        output.put(kept.scratch)
         is_done = True
     except OSError as error:
         raise BadRequest(f"cannot write {request.output}: {error.strerror}") from None
@@ -207,12 +209,12 @@ class _Kept:
 def check_request(request: EmbedRequest) -> None:
     """Raise unless the request fits its spec."""
     if request.is_clean and request.is_reembed_all:
-        raise BadRequest("records are either cleaned or embedded again, not both")
+        raise BadRequest("records can be cleaned or embedded again, not both")
     named = [*request.types, *(s.type for s in request.selectors if s.type is not None)]
     for name in named:
         if name not in request.spec.types:
             known = ", ".join(sorted(request.spec.types))
-            raise BadRequest(f"the spec says nothing of type '{name}'; it knows {known}")
+            raise BadRequest(f"the spec does not mention type '{name}'; its types are {known}")
 
 
 @dataclass(frozen=True, slots=True)

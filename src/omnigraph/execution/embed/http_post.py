@@ -38,7 +38,7 @@ def normalize_base_address(text: str) -> str:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise BadRequest("the embedding base URL cannot be understood") from None
+        raise BadRequest("the embedding base URL cannot be parsed") from None
     if parts.username is not None or parts.password is not None:
         raise BadRequest("the embedding base URL must not hold a user name or password")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:

@@ -85,7 +85,7 @@ def open_embedder(settings: EmbedSettings) -> Embedder:
     """
     if _is_mock(settings):
         if settings.provider is not EmbedProvider.MOCK:
-            _log.warning("embeddings are made up: OMNIGRAPH_EMBEDDINGS_MOCK is set")
+            _log.warning("embeddings are mock values: OMNIGRAPH_EMBEDDINGS_MOCK is set")
         return MockEmbedder(choose_model(settings))
     if settings.provider is EmbedProvider.LOCAL:
         return _open_local(settings)

@@ -210,7 +210,7 @@ class _FilterWriter:
 
     def _write_decided(self, predicate: Predicate) -> Condition:
         """A predicate without columns: the same for every row."""
-        scope = RowScope(1, _is_no_column, self.given.parameters, self.given.now)
+        scope = RowScope(1, _refuse_column, self.given.parameters, self.given.now)
         answer = evaluate(predicate, scope)[0].as_py()
         if answer is None:
             return UNKNOWN
@@ -218,7 +218,7 @@ class _FilterWriter:
         return found if answer else found.negate()
 
 
-def _is_no_column(variable: str, name: str) -> pa.Array:
+def _refuse_column(variable: str, name: str) -> pa.Array:
     raise AssertionError(f"{variable}.{name} stands in a predicate without columns")
 
 

@@ -14,7 +14,7 @@ QUERY_SYNTAX_CODES: Mapping[str, str] = {
     "P115": "The parameter type does not exist.",
     "P116": "An ordering by `nearest` takes no direction.",
     "P117": "A query is empty, or both reads and mutates.",
-    "P120": "There is no function of that name.",
+    "P120": "There is no such function.",
     "P121": "A function has too few or too many arguments.",
     "P122": "A function takes another form of argument.",
     "P123": "The dimension of a vector is out of range.",

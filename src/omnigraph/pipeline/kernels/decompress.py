@@ -44,20 +44,22 @@ class _Limited(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size) if size >= 0 else self._stream.read()
         self._given += len(data)
-        self._require_allowed()
+        require_allowed(self._given, self._file, self._limits)
         return data
 
-    def _require_allowed(self) -> None:
-        most, ratio = self._limits.expanded_bytes, self._limits.expansion_ratio
-        if most and self._given > most:
-            raise InputTooLarge(
-                self._file.name,
-                f"expands to more than {most >> 20} MiB",
-                InputSettings.variable("expanded_bytes"),
-            )
-        if ratio and self._given > max(_ALWAYS_BYTES, ratio * self._file.size):
-            raise InputTooLarge(
-                self._file.name,
-                f"expands to more than {ratio} times its size",
-                InputSettings.variable("expansion_ratio"),
-            )
+
+def require_allowed(given: int, file: InputFile, limits: InputSettings) -> None:
+    """Raise if a file that gave so many bytes gave more than its size and the limits allow."""
+    most, ratio = limits.expanded_bytes, limits.expansion_ratio
+    if most and given > most:
+        raise InputTooLarge(
+            file.name,
+            f"expands to more than {most >> 20} MiB",
+            InputSettings.variable("expanded_bytes"),
+        )
+    if ratio and given > max(_ALWAYS_BYTES, ratio * file.size):
+        raise InputTooLarge(
+            file.name,
+            f"expands to more than {ratio} times its size",
+            InputSettings.variable("expansion_ratio"),
+        )

@@ -35,7 +35,6 @@ from omnigraph.storage.tables.table import Table
 from omnigraph.types.jsonl import ParsedLines, parse_lines
 from omnigraph.types.jsonl_types import LineOptions, TypeSpec
 
-ROWS_AT_ONCE = 1 << 17
 SHOWN_BYTES = 2000
 
 
@@ -236,20 +235,17 @@ def _read_blocks(split: InputSplit, spec: StageSpec, longest: int) -> Iterator[t
 
 
 def _stage_parquet(stager: _Stager, split: InputSplit) -> None:
-    import pyarrow.parquet as pq  # noqa: PLC0415 - only where a Parquet file is given
+    # Only where a Parquet file is given.
+    from omnigraph.pipeline.kernels.parquet_batches import ParquetRows  # noqa: PLC0415
 
     assert split.file.mapping is not None
     store = open_filesystem(split.file.place, stager.spec.aws)
     try:
         with store.open_input_file(store_path(split.file.place)) as stream:
-            file = pq.ParquetFile(stream)
-            names = file.schema_arrow.names
+            rows = ParquetRows(stream, split, stager.spec.input)
             type_ = stager.catalog.by_table_key[TableKey(split.file.mapping.table_key)]
-            chosen = resolve_columns(type_, split.file.mapping, names, split.file.name)
-            groups = list(range(split.start, split.end))
-            batches = file.iter_batches(
-                batch_size=ROWS_AT_ONCE, row_groups=groups, columns=sorted(set(chosen.values()))
-            )
+            chosen = resolve_columns(type_, split.file.mapping, rows.names, split.file.name)
+            batches = rows.batches(sorted(set(chosen.values())))
             _stage_chosen(stager, batches, split.file.mapping, chosen)
     except (OSError, pa.ArrowInvalid) as error:
         raise BadRequest(f"cannot read {split.file.name}: {error}") from error

@@ -51,8 +51,8 @@ def resolve_columns(
         unknown = [name for name in names if name not in chosen.values()]
         if unknown:
             raise BadRequest(
-                f"{where}: column '{unknown[0]}' is no property of {type_.name}; "
-                "name the columns to be read"
+                f"{where}: column '{unknown[0]}' is not a property of {type_.name}; "
+                "select the columns to read"
             )
     return chosen
 

@@ -9,6 +9,7 @@ plan is made, of what the graph has become, and files that are here already are 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,9 +25,10 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import BranchName, EntityKind
 from omnigraph.progress import Work, working
+from omnigraph.storage.clone.copied_checksums import CopiedChecksums
 from omnigraph.storage.clone.cut import take_cut
 from omnigraph.storage.clone.plan import Place, Plan, make_plan
-from omnigraph.storage.initialize import list_mirror_files, require_finished
+from omnigraph.storage.initialize import list_mirror_files, require_finished, write_control_files
 from omnigraph.storage.layout import (
     ADDRESS,
     BRANCHES,
@@ -34,13 +36,13 @@ from omnigraph.storage.layout import (
     INIT_CLAIM,
     MANIFEST,
     SCHEMA_FILES,
+    SIGHTINGS,
     make_ref_path,
     make_tables_folder,
 )
 from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.refs import encode_ref
-from omnigraph.storage.relocate import encode_address_note
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.base_paths import relocate_version
@@ -117,6 +119,7 @@ class _Copying:
         self._claim = json.dumps(body).encode()
         self._here: dict[str, int] = {}
         """The files that were copied, and how long they are."""
+        self._checksums = CopiedChecksums(source, target)
 
     def claim(self, *, force: bool) -> None:
         store = self._target.store
@@ -124,7 +127,7 @@ class _Copying:
             store.put(CLONE_CLAIM, self._claim)
             for path in _FOLDERS:
                 store.delete_prefix(path)
-            for path in (*SCHEMA_FILES, ADDRESS):
+            for path in (*SCHEMA_FILES, ADDRESS, SIGHTINGS):
                 store.delete(path)
             return
         require_finished(store)
@@ -190,13 +193,14 @@ class _Copying:
             work.advance()
 
     def _copy_file(self, path: str) -> tuple[str, int]:
-        size = 0
+        size = crc = 0
 
         def counted() -> Iterable[bytes]:
-            nonlocal size
+            nonlocal size, crc
             for chunk in self._source.store.chunks(path):
-                size += len(chunk)
+                size, crc = size + len(chunk), zlib.crc32(chunk, crc)
                 yield chunk
+            self._checksums.take(path, size, crc)
 
         self._target.store.put_chunks(path, counted())
         return path, size
@@ -232,6 +236,7 @@ class _Copying:
     def _finish(self, plan: Plan) -> None:
         """Write what names the copied versions, look at them, and give up the claim."""
         target, store = self._target, self._target.store
+        self._checksums.note(plan.versions)
         for ref in plan.cut.refs:
             if not ref.is_main:
                 store.put(make_ref_path(ref.name), encode_ref(ref))
@@ -243,7 +248,7 @@ class _Copying:
                 )
         for path, text in list_mirror_files(plan.contract):
             store.put(path, text.encode())
-        store.put(ADDRESS, encode_address_note(store.uri))
+        write_control_files(target)
         if store.find(CLONE_CLAIM) != self._claim:
             raise ConflictError(f"another clone to {store.uri} was started meanwhile")
         store.delete(CLONE_CLAIM)

@@ -102,9 +102,7 @@ class _Planner:
                     continue
                 record = known.get(branch)
                 if record is None:
-                    raise StorageFailure(
-                        StorageKind.NOT_FOUND, f"there is no branch {branch} of {path}"
-                    )
+                    raise StorageFailure(StorageKind.NOT_FOUND, f"no branch {branch} of {path}")
                 if (path, record.parent_branch) not in found:
                     waiting.append(record.parent_branch)
                 found[path, record.parent_branch].add(record.parent_version)

@@ -3,19 +3,16 @@
 Two files are locked: a writer first takes the queue and keeps it until it has the writer lock.
 Whoever just finished must pass the queue again and so cannot snatch the lock from those who wait.
 
-The lock file holds a record of who has it. It is for people and for telling whether the writer
-before us gave the lock back; the lock itself is the kernel's.
+The lock file holds a record of who has it (`lock_record`); the lock itself is the kernel's.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import random
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -24,12 +21,17 @@ from typing import Self
 from omnigraph.errors import WriterBusy
 from omnigraph.storage.fence.hold import Holder, make_fence_lost
 from omnigraph.storage.fence.lock_file import close_lock_file, is_at, open_lock_file, try_lock
+from omnigraph.storage.fence.lock_record import (
+    RECORD_BYTES,
+    LockRecord,
+    decode_record,
+    encode_record,
+)
 from omnigraph.storage.fence.process import Clock, Sleep, Turn, take_turn
 from omnigraph.storage.layout import WRITER_LOCK, WRITER_QUEUE_LOCK
 from omnigraph.storage.objects.address import resolve_local_identity
 from omnigraph.storage.objects.object_errors import translate_os_errors
 
-_RECORD_BYTES = 1024
 _QUEUE_POLL_S = 0.02
 _LOCK_POLL_S = 0.005
 _UNSUPPORTED = frozenset(
@@ -73,7 +75,7 @@ class LocalFence:
             close_lock_file(queue)
         try:
             previous = _read_record(lock)
-            record = _LockRecord(
+            record = LockRecord(
                 previous.epoch + 1, self._holder or Holder.of_this_process(), _read_clock()
             )
             _write_record(lock, record)
@@ -109,7 +111,7 @@ class LocalHold:
     """The lock file, locked."""
 
     def __init__(
-        self, descriptor: int, place: str, turn: Turn, record: _LockRecord, *, took_over: bool
+        self, descriptor: int, place: str, turn: Turn, record: LockRecord, *, took_over: bool
     ) -> None:
         self._descriptor, self._place, self._turn = descriptor, place, turn
         self.epoch, self.took_over = record.epoch, took_over
@@ -126,7 +128,7 @@ class LocalHold:
         if not self._turn.is_ours:
             return
         with suppress(OSError):  # Unrecorded, it only makes the next writer look for leftovers.
-            _write_record(self._descriptor, _LockRecord(self.epoch, None, _read_clock()))
+            _write_record(self._descriptor, LockRecord(self.epoch, None, _read_clock()))
         close_lock_file(self._descriptor)
         self._turn.end()
 
@@ -164,40 +166,16 @@ def find_exclusion_problem(root: Path) -> str | None:
             close_lock_file(second)
 
 
-@dataclass(frozen=True, slots=True)
-class _LockRecord:
-    epoch: int
-    holder: Holder | None
-    since: str
-
-
 def _read_clock() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _read_record(descriptor: int) -> _LockRecord:
-    """Who had the lock last. A file nobody wrote to yet says: nobody, epoch 0."""
-    text = os.pread(descriptor, _RECORD_BYTES, 0)
-    if not text.strip(b"\0 \n"):
-        return _LockRecord(0, None, "")
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    match value:
-        case {"epoch": int(epoch), "holder": holder, "since": str(since)}:
-            return _LockRecord(epoch, Holder.from_json(holder), since)
-        case _:
-            # Cut short by a crash: what its writer was doing is unknown as well.
-            return _LockRecord(0, Holder("", "unknown", 0), "")
+def _read_record(descriptor: int) -> LockRecord:
+    return decode_record(os.pread(descriptor, RECORD_BYTES, 0))
 
 
-def _write_record(descriptor: int, record: _LockRecord) -> None:
-    # Always the same length: overwritten in place, it needs no room on a full disk.
-    holder = None if record.holder is None else record.holder.as_json()
-    value = {"epoch": record.epoch, "holder": holder, "since": record.since}
-    text = json.dumps(value).encode()
-    os.pwrite(descriptor, text.ljust(_RECORD_BYTES - 1)[: _RECORD_BYTES - 1] + b"\n", 0)
+def _write_record(descriptor: int, record: LockRecord) -> None:
+    os.pwrite(descriptor, encode_record(record), 0)
 
 
 def _describe_holder(place: str) -> str:

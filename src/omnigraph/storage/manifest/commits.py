@@ -12,6 +12,7 @@ import msgspec
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import MAIN, CommitId, OperationId
 from omnigraph.storage.manifest.manifest_rows import Row, RowKind, make_audit_row_id, make_row
+from omnigraph.storage.tables.location import is_flat_name
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 
@@ -168,9 +169,12 @@ def decode_commit(one: Row) -> Commit:
     created_at = metadata.get("created_at")
     if version is None or not isinstance(created_at, int):
         raise ManifestCorrupt(f"commit {one['object_id']!r} lacks its version or its time")
+    incarnation = _decode_optional(metadata, "incarnation")
+    if incarnation is not None and not is_flat_name(incarnation):
+        raise ManifestCorrupt(f"commit {one['object_id']!r} is of no branch, {incarnation!r}")
     details = metadata.get("details", {})
     if not isinstance(details, dict):
-        raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are no object")
+        raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are not an object")
     return Commit(
         commit_id=CommitId(one["object_id"]),
         branch=one["table_branch"] or MAIN,
@@ -179,7 +183,7 @@ def decode_commit(one: Row) -> Commit:
         merged_parent_commit_id=_commit_id(metadata, "merged_parent_commit_id"),
         actor_id=_decode_optional(metadata, "actor_id"),
         created_at=created_at,
-        incarnation=_decode_optional(metadata, "incarnation"),
+        incarnation=incarnation,
         origin=_decode_optional(metadata, "origin"),
         details=details,
         merged=_decode_merged(one, metadata),
@@ -206,7 +210,8 @@ def decode_audit(one: Row) -> RecoveryAudit:
     body = _decode_object(one)
     try:
         tables = body["tables"]
-        assert isinstance(tables, list)
+        if not isinstance(tables, list):
+            raise TypeError("its tables are not a list")
         return RecoveryAudit(
             operation_id=OperationId(str(body["operation_id"])),
             kind=RecoveryKind(str(body["recovery_kind"])),
@@ -219,7 +224,7 @@ def decode_audit(one: Row) -> RecoveryAudit:
             ),
             created_at=int(str(body["created_at"])),
         )
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ManifestCorrupt(f"recovery audit {one['object_id']!r} is malformed") from error
 
 
@@ -227,9 +232,9 @@ def _decode_object(one: Row) -> Mapping[str, object]:
     try:
         value = json.loads(one["metadata"] or "")
     except ValueError as error:
-        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is no JSON") from error
+        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is not JSON") from error
     if not isinstance(value, dict):
-        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is no object")
+        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is not an object")
     return value
 
 

@@ -146,7 +146,7 @@ def apply_publication(
             if incarnation is None or other.incarnation != incarnation
         }
         state = replace(state, heads={**others, branch: head})
-    assert state.entries is not None  # folding refuses two live tables of one name
+    state.require_consistent()
     return state
 
 

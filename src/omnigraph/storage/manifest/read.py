@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
+from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import CommitId
 from omnigraph.storage.generations import SeenVersion, note_published, resolve_generation
 from omnigraph.storage.manifest.commits import (
@@ -19,7 +20,10 @@ from omnigraph.storage.manifest.commits import (
 from omnigraph.storage.manifest.manifest_rows import COLUMNS, Row, RowKind
 from omnigraph.storage.manifest.stamp import require_stamp
 from omnigraph.storage.manifest.state import ManifestState, decode_state
-from omnigraph.storage.tables.ledger import LedgerState, read_state
+from omnigraph.storage.tables.checksums import LOG
+from omnigraph.storage.tables.damage import lost_after
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.ledger import MARK, LedgerState, read_state
 from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.marks import find_mark, mark_of
 from omnigraph.storage.tables.table import Table, open_newest, open_table
@@ -94,9 +98,13 @@ def make_published_manifest(
 def _apply_lineage(table: Table, *, is_newest: bool) -> ManifestSnapshot:
     mark = mark_of(table)
     stamp = require_stamp(table.schema_metadata, table.schema.names)
-    ledger = read_state(table)
-    rows: list[Row] = ledger.rows.select(_NAMES).to_pylist()
-    state = decode_state(rows)
+    _require_columns(table)
+    if is_newest:
+        _require_newest(table)
+    with translate_errors(f"decoding {table!r}"):
+        ledger = read_state(table)
+        rows: list[Row] = ledger.rows.select(_NAMES).to_pylist()
+        state = decode_state(rows)
     generation = resolve_generation(
         table.location,
         state.graph_identity,
@@ -110,6 +118,29 @@ def _apply_lineage(table: Table, *, is_newest: bool) -> ManifestSnapshot:
             return _apply_lineage(open_table(known, table.version), is_newest=is_newest)
         ledger = replace(ledger, table=Table(known, table.native, table.columns))
     return ManifestSnapshot(ledger, state, stamp, mark)
+
+
+def _require_columns(table: Table) -> None:
+    """Raise unless it has the columns of a manifest; a damaged file may say anything."""
+    for column in (*COLUMNS, MARK):
+        at = table.schema.get_field_index(column.name)
+        if at < 0 or table.schema.field(at).type != column.type:
+            raise ManifestCorrupt(
+                f"version {table.version} of {table.location} has no column {column.name} of type "
+                f"{column.type}: its file is damaged; restore it from a backup"
+            )
+
+
+def _require_newest(table: Table) -> None:
+    """Raise if a newer version was there and is gone: what it published must not be forgotten."""
+    lost = lost_after(table.location, table.version)
+    if lost is not None:
+        raise ManifestCorrupt(
+            f"version {lost} of {table.location} was written and is gone, and with it what it "
+            "published; restore its file from a backup. If this is a copy that was made while the "
+            "graph was written, make another with `omnigraph clone`. To go on from version "
+            f"{table.version} instead, remove {table.location}/{LOG}"
+        )
 
 
 class History:
@@ -143,11 +174,12 @@ class History:
         ids = [f.id for f in manifest.table.fragments() if f.id not in state_ids]
         with self._lock:
             fresh = [id for id in ids if id not in self._seen]
-            if fresh:
-                # One scan for all of them: a first read meets a fragment for every publish.
-                self._seen |= _decode(manifest.table, fresh)
-            recent: list[Row] = manifest.ledger.recent.select(_NAMES).to_pylist()
-            return [*(self._seen[id] for id in ids), _split(recent)]
+            with translate_errors(f"decoding the history of {manifest.location}"):
+                if fresh:
+                    # One scan for all of them: a first read meets a fragment for every publish.
+                    self._seen |= _decode(manifest.table, fresh)
+                recent: list[Row] = manifest.ledger.recent.select(_NAMES).to_pylist()
+                return [*(self._seen[id] for id in ids), _split(recent)]
 
 
 def sort_newest_first(commits: Mapping[CommitId, Commit]) -> tuple[Commit, ...]:

@@ -29,7 +29,7 @@ def require_stamp(metadata: Mapping[str, str], columns: list[str]) -> int:
         return _refuse_unstamped(columns)
     if not text.isascii() or not text.isdigit():
         raise StampRefused(
-            f"__manifest carries the stamp {text!r}, which is no number: the graph may be "
+            f"__manifest carries the stamp {text!r}, which is not a number: the graph may be "
             "corrupt; keep its files as they are and look for a backup",
             text,
             INTERNAL_SCHEMA_VERSION,
@@ -43,13 +43,13 @@ def require_stamp(metadata: Mapping[str, str], columns: list[str]) -> int:
             INTERNAL_SCHEMA_VERSION,
         )
     if found < INTERNAL_SCHEMA_VERSION:
-        raise _raise_too_old(found)
+        raise _make_too_old_error(found)
     return found
 
 
 def _refuse_unstamped(columns: list[str]) -> int:
     if _IDENTITY_COLUMN not in columns:
-        raise _raise_too_old(1)
+        raise _make_too_old_error(1)
     raise StampRefused(
         "__manifest carries no stamp: either an interrupted initialization of an old build, or "
         "damaged metadata; delete the root and initialize again only if you know that the "
@@ -59,7 +59,7 @@ def _refuse_unstamped(columns: list[str]) -> int:
     )
 
 
-def _raise_too_old(found: int) -> StampRefused:
+def _make_too_old_error(found: int) -> StampRefused:
     release = _RELEASES.get(found, "an unrecognized older release")
     return StampRefused(
         f"__manifest is stamped at internal schema v{found}, written by omnigraph {release}; "

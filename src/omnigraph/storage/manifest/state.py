@@ -27,6 +27,7 @@ from omnigraph.storage.manifest.manifest_rows import (
     make_tombstone_row_id,
     make_version_row_id,
 )
+from omnigraph.storage.tables.location import is_flat_name
 
 _TABLE_KINDS = frozenset({RowKind.TABLE, RowKind.TABLE_VERSION, RowKind.TABLE_TOMBSTONE})
 
@@ -122,6 +123,10 @@ class ManifestState:
                 raise ManifestCorrupt(f"two live tables share the name {entry.table_key}")
             by_key[entry.table_key] = entry
         return by_key
+
+    def require_consistent(self) -> None:
+        """Raise unless every live table is registered and no two of them share a name."""
+        _ = self.entries
 
     @cached_property
     def row_counts(self) -> Mapping[str, int]:
@@ -266,7 +271,7 @@ class _Fold:
         if kind in _TABLE_KINDS:
             self._add_table_row(one, _decode_identity(one))
         elif one["stable_table_id"] is not None or one["table_incarnation_id"] is not None:
-            raise _raise_corrupt(one, "carries a table identity, which its kind must not")
+            raise _make_corrupt_error(one, "carries a table identity, which its kind must not")
         elif kind == RowKind.GRAPH_HEAD:
             self._add_head(one)
         elif kind == RowKind.SCHEMA_CONTRACT:
@@ -286,7 +291,7 @@ class _Fold:
             self._register(one, Registration(identity, key, one["location"] or ""))
             return
         if version is None:
-            raise _raise_corrupt(one, "has no version")
+            raise _make_corrupt_error(one, "has no version")
         if one["object_type"] == RowKind.TABLE_TOMBSTONE:
             _require(
                 one,
@@ -300,14 +305,13 @@ class _Fold:
             one, one["object_id"] == make_version_row_id(identity, version), "has a foreign id"
         )
         if one["metadata"] is None or one["row_count"] is None:
-            raise _raise_corrupt(one, "lacks its metadata or its row count")
-        owner = _decode_metadata(one).get("owner")
+            raise _make_corrupt_error(one, "lacks its metadata or its row count")
+        branch, owner = one["table_branch"], _decode_metadata(one).get("owner")
+        for name in (branch, owner):
+            is_branch = name is None or (isinstance(name, str) and is_flat_name(name))
+            _require(one, is_branch, f"names the branch {name!r}, which is not a ULID")
         pin = TableVersion(
-            identity,
-            version,
-            one["table_branch"],
-            one["row_count"],
-            None if owner is None else str(owner),
+            identity, version, branch, one["row_count"], None if owner is None else str(owner)
         )
         known = self.versions.get(identity)
         if known is None or version > known[0].version:
@@ -316,7 +320,7 @@ class _Fold:
     def _register(self, one: Row, registration: Registration) -> None:
         kind, _, name = registration.table_key.partition(":")
         if kind not in tuple(EntityKind) or not name:
-            raise _raise_corrupt(one, f"has the malformed name {registration.table_key!r}")
+            raise _make_corrupt_error(one, f"has the malformed name {registration.table_key!r}")
         expected = make_table_path(EntityKind(kind), registration.identity)
         _require(one, registration.path == expected, f"is not located at {expected}")
         known = self.registrations.setdefault(registration.identity, registration)
@@ -351,14 +355,14 @@ class _Fold:
             contract=self.contract,
             foreign=tuple(self.foreign),
         )
-        assert state.entries is not None  # folding checks names and registrations
+        state.require_consistent()
         return state
 
 
 def _decode_identity(one: Row) -> TableIdentity:
     stable, incarnation = one["stable_table_id"], one["table_incarnation_id"]
     if not stable or not incarnation:
-        raise _raise_corrupt(one, "lacks its table identity")
+        raise _make_corrupt_error(one, "lacks its table identity")
     return TableIdentity(TypeId(stable), TableIncarnationId(incarnation))
 
 
@@ -366,23 +370,23 @@ def _decode_metadata(one: Row) -> Mapping[str, object]:
     try:
         value = json.loads(one["metadata"] or "")
     except ValueError as error:
-        raise _raise_corrupt(one, "has metadata that is no JSON") from error
+        raise _make_corrupt_error(one, "has metadata that is not JSON") from error
     if not isinstance(value, dict):
-        raise _raise_corrupt(one, "has metadata that is no object")
+        raise _make_corrupt_error(one, "has metadata that is not an object")
     return value
 
 
 def _decode_text(one: Row, metadata: Mapping[str, object], name: str) -> str:
     value = metadata.get(name)
     if not isinstance(value, str):
-        raise _raise_corrupt(one, f"lacks {name}")
+        raise _make_corrupt_error(one, f"lacks {name}")
     return value
 
 
 def _require(one: Row, holds: bool, problem: str) -> None:  # noqa: FBT001
     if not holds:
-        raise _raise_corrupt(one, problem)
+        raise _make_corrupt_error(one, problem)
 
 
-def _raise_corrupt(one: Row, problem: str) -> ManifestCorrupt:
+def _make_corrupt_error(one: Row, problem: str) -> ManifestCorrupt:
     return ManifestCorrupt(f"manifest row {one['object_id']!r} ({one['object_type']}) {problem}")

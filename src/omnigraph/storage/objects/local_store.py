@@ -30,7 +30,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from omnigraph.errors import StorageFailure, StorageKind
-from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX
+from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX, OBJECTS_LOCK
 from omnigraph.storage.objects.address import resolve_local_identity
 from omnigraph.storage.objects.beneath import (
     find_mode,
@@ -50,7 +50,6 @@ from omnigraph.storage.objects.store import (
     require_prefix,
 )
 
-_LOCK_NAME = f"{LOCAL_HIDDEN_PREFIX}objects.lock"
 _TEMPORARY_PREFIX = f"{LOCAL_HIDDEN_PREFIX}tmp-"
 _LOCK_WAIT_S = 30.0
 _LOCK_POLL_S = 0.002
@@ -224,7 +223,7 @@ class LocalObjectStore:
         The lock is held for a compare and a rename only, so a long wait means that its holder is
         stopped; then an error is better than waiting for ever.
         """
-        place = self._below + _LOCK_NAME
+        place = self._below + OBJECTS_LOCK
         descriptor = open_file(place, os.O_RDWR | os.O_CREAT)
         try:
             deadline = clock() + _LOCK_WAIT_S

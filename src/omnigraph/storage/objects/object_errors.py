@@ -122,7 +122,7 @@ class _OsErrorTranslation(Translating):
 
 
 def make_missing_object(uri: str) -> StorageFailure:
-    return StorageFailure(StorageKind.NOT_FOUND, f"cannot read {uri}: there is no such object")
+    return StorageFailure(StorageKind.NOT_FOUND, f"cannot read {uri}: no such object")
 
 
 _STATUS = re.compile(r"status code: (\d{3})")

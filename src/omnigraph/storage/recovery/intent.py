@@ -22,6 +22,7 @@ from omnigraph.storage.layout import RECOVERY, find_operation, make_intent_path,
 from omnigraph.storage.manifest.commits import Commit, MergedState
 from omnigraph.storage.manifest.manifest_changes import NewCommit, SetVersion
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.sealed_json import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
 
 FORMAT = 2
@@ -38,6 +39,9 @@ class WriterKind(StrEnum):
     LOAD = "Load"
     SCHEMA_APPLY = "SchemaApply"
     BRANCH_MERGE = "BranchMerge"
+    REVERT = "Revert"
+    CHERRY_PICK = "CherryPick"
+    RESTORE = "Restore"
     ENSURE_INDICES = "EnsureIndices"
     OPTIMIZE = "Optimize"
 
@@ -123,7 +127,7 @@ class Intent:
 
 def encode_intent(intent: Intent) -> bytes:
     body = {"schema_version": intent.format, **msgspec.to_builtins(intent)}
-    return msgspec.json.format(msgspec.json.encode(body), indent=2)
+    return msgspec.json.format(msgspec.json.encode(seal(body)), indent=2)
 
 
 def decode_intent(data: bytes, path: str) -> Intent:
@@ -132,7 +136,7 @@ def decode_intent(data: bytes, path: str) -> Intent:
     try:
         intent = msgspec.json.decode(data, type=Intent)
     except msgspec.ValidationError as error:
-        raise ManifestCorrupt(f"{path} is no complete intent: {error}") from error
+        raise ManifestCorrupt(f"{path} is not a complete intent: {error}") from error
     _check_shape(intent, path)
     for table in intent.tables:
         _check_table(table, path)
@@ -142,9 +146,12 @@ def decode_intent(data: bytes, path: str) -> Intent:
 def _check_format(data: bytes, path: str) -> None:
     """Nothing else of an intent may be read before this passed."""
     try:
-        version = msgspec.json.decode(data)["schema_version"]
+        body = msgspec.json.decode(data)
+        version = body["schema_version"]
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ManifestCorrupt(f"{path} is no intent: {error!r}; set it aside to go on") from error
+        raise ManifestCorrupt(
+            f"{path} is not an intent: {error!r}; quarantine it to continue"
+        ) from error
     if type(version) is int and version > FORMAT:
         raise ManifestCorrupt(
             f"{path} has format {version}, newer than the maximum {FORMAT} this build knows; "
@@ -152,6 +159,7 @@ def _check_format(data: bytes, path: str) -> None:
         )
     if type(version) is not int or version < PLAIN_FORMAT:
         raise ManifestCorrupt(f"{path} has the unknown format {version!r}")
+    require_seal(body, path, ("schema_version", *Intent.__slots__))
 
 
 def _check_shape(intent: Intent, path: str) -> None:
@@ -172,9 +180,9 @@ def _check_table(table: TableIntent, path: str) -> None:
     if table.path != make_table_path(EntityKind(kind), table.identity):
         raise ManifestCorrupt(f"{path} places {table.table_key} at {table.path}")
     if table.branch is not None and not is_flat_name(table.branch):
-        raise ManifestCorrupt(f"{path} names the branch {table.branch!r}, which is none of ours")
+        raise ManifestCorrupt(f"{path} names {table.branch!r}, which is not a Lance branch")
     if table.branch is None and table.is_fork:
-        raise ManifestCorrupt(f"{path} has a fork of {table.table_key} that is no branch")
+        raise ManifestCorrupt(f"{path} has a fork of {table.table_key} that is not a branch")
     if table.base_version < 1:
         raise ManifestCorrupt(f"{path} starts {table.table_key} at version {table.base_version}")
 

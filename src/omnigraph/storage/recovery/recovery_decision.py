@@ -55,6 +55,8 @@ class Outlook:
     is_published: bool = False
     is_rolled_back: bool = False
     is_authority_unchanged: bool = True
+    is_branch_lost: bool = False
+    """Whether the record of its branch is gone though nobody deleted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ def decide(classes: Sequence[TableClass], outlook: Outlook) -> Verdict:
     seen = set(classes)
     if outlook.is_published and outlook.is_rolled_back:
         return Verdict(Decision.REFUSE, "both its commit and its rollback are visible")
+    if outlook.is_branch_lost:
+        return Verdict(Decision.REFUSE, "the record of its branch is lost; verify says which")
     if not outlook.is_branch_alive:
         return Verdict(Decision.DISCARD_BRANCH, "its branch is gone")
     if outlook.is_published:

@@ -15,6 +15,7 @@ from omnigraph.errors import ConflictError, ManifestCorrupt, RecoveryRequired
 from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import make_intent_path
+from omnigraph.storage.lost_branches import is_lost
 from omnigraph.storage.manifest.commits import (
     RECOVERY_ACTOR,
     RecoveryAudit,
@@ -101,7 +102,8 @@ def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
     manifest = read_newest(root.manifest(ref.incarnation if ref else None))
     _require_own(root, intent, manifest.state)
     if ref is None:
-        verdict = decide([], Outlook(is_branch_alive=False))
+        lost = intent.incarnation is not None and is_lost(root, intent.incarnation)
+        verdict = decide([], Outlook(is_branch_alive=False, is_branch_lost=lost))
         return ExaminedIntent(intent, None, manifest, (), verdict)
     tables = observe(root, intent, manifest.state)
     verdict = decide([classify(t) for t in tables], _decide_outlook(intent, ref, manifest))

@@ -93,7 +93,7 @@ def _find_home(path: str, table: str) -> str:
     tree = _TREE.search(path)
     root = path if tree is None else path[: tree.start()]
     if root.rpartition("/")[2] != table.rpartition("/")[2]:
-        raise ManifestCorrupt(f"{table} refers to files at {path}, which is no part of it")
+        raise ManifestCorrupt(f"{table} refers to files at {path}, which is not part of it")
     return table if tree is None else table + tree[0]
 
 

@@ -31,6 +31,7 @@ from omnigraph.storage.tables.file_integrity import is_complete_version
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.lance_errors import is_conflict, translate, translate_errors
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_version
 from omnigraph.storage.tables.probes import is_version
 from omnigraph.storage.tables.stage_table import StagedTransaction
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
@@ -79,7 +80,7 @@ class Committing:
         if native is None or isinstance(native, Exception):
             return _settle(staged, native)
         if native.version != staged.target_version:
-            raise _raise_landed_elsewhere(staged, native.version)
+            raise _make_landed_elsewhere_error(staged, native.version)
         if time.monotonic() - self.looked_at > SLEPT_S:
             _require_followed(staged)
         known = staged.base.columns if staged.base and staged.changes_only_rows else None
@@ -152,6 +153,7 @@ def restore(
         restored = LanceDataset.commit(
             newest.native, transaction, storage_options=location.native_options, max_retries=0
         )
+    note_version(location, int(restored.version), newest.version, uuid)
     return int(restored.version)
 
 
@@ -187,14 +189,16 @@ def _settle(staged: StagedTransaction, error: Exception | None) -> CommittedVers
     if landed == staged.target_version:
         return _verify_landed(staged, None)
     if landed is not None:
-        raise _raise_landed_elsewhere(staged, landed)
-    raise _raise_not_landed(staged, newest, error) from error
+        raise _make_landed_elsewhere_error(staged, landed)
+    raise _make_not_landed_error(staged, newest, error) from error
 
 
-def _raise_not_landed(staged: StagedTransaction, newest: int, error: Exception | None) -> OmniError:
+def _make_not_landed_error(
+    staged: StagedTransaction, newest: int, error: Exception | None
+) -> OmniError:
     if newest > staged.read_version or (error is not None and is_conflict(error)):
         if staged.base is None:
-            return AlreadyExists(f"there is already a table at {staged.location}")
+            return AlreadyExists(f"a table already exists at {staged.location}")
         return RetryableCommitConflict(
             f"{staged.location} moved from version {staged.read_version} to {newest} meanwhile"
         )
@@ -215,6 +219,7 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
     if table is not None and is_complete_version(
         staged.location, staged.target_version, staged.uuid, staged.read_version
     ):
+        _note(staged)
         return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
     try:
         table = table or open_table(staged.location, staged.target_version)
@@ -229,10 +234,15 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
             f"version {table.version} of {staged.location} holds transaction {record.uuid} "
             f"based on version {record.read_version}",
         )
+    _note(staged)
     return CommittedVersion(table.version, row_count, staged.uuid, table)
 
 
-def _raise_landed_elsewhere(staged: StagedTransaction, version: int) -> RecoveryRequired:
+def _note(staged: StagedTransaction) -> None:
+    note_version(staged.location, staged.target_version, staged.read_version, staged.uuid)
+
+
+def _make_landed_elsewhere_error(staged: StagedTransaction, version: int) -> RecoveryRequired:
     return RecoveryRequired(
         staged.uuid,
         f"it was committed to {staged.location} as version {version} "

@@ -21,6 +21,7 @@ from omnigraph.storage.tables.file_integrity import require_complete_rows
 from omnigraph.storage.tables.indices import LanceIndexKind, Layout, TableIndex
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.ledger import is_ledger
+from omnigraph.storage.tables.parts import note_rows
 from omnigraph.storage.tables.small_writes import STORAGE_VERSION
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import Fragment, Table
@@ -166,6 +167,7 @@ def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenG
         written = tuple(result.new_fragments)
     assert sum(f.physical_rows for f in written) == sum(f.num_rows for f in replaced)
     require_complete_rows(table.location, written)
+    note_rows(table.location, written)
     return WrittenGroup(table.version, tuple(replaced), written)
 
 

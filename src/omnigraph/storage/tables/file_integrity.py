@@ -74,7 +74,9 @@ def require_complete_rows(
                 _require_size(place, file.file_size_bytes)
             found += _measure_blobs(place) if blob_bytes else 0
     if blob_bytes is not None and found != blob_bytes:
-        raise _raise_truncated(f"{root}/data", f"its new blob files hold {found} bytes", blob_bytes)
+        raise _make_truncated_error(
+            f"{root}/data", f"its new blob files hold {found} bytes", blob_bytes
+        )
 
 
 def require_complete_deletions(
@@ -91,7 +93,7 @@ def require_complete_deletions(
         place = f"{root}/{file.path(fragment.id)}"
         found = _count_deletions(place)
         if found != file.num_deleted_rows:
-            raise _raise_truncated(place, f"it names {found} rows", file.num_deleted_rows)
+            raise _make_truncated_error(place, f"it names {found} rows", file.num_deleted_rows)
 
 
 def is_complete_version(
@@ -155,7 +157,7 @@ def require_complete_indices(location: TableLocation, sizes: Mapping[str, int]) 
         place = f"{root}/_indices/{uuid}"
         found = _measure_folder(place)
         if found != expected:
-            raise _raise_truncated(place, f"its files have {found} bytes", expected)
+            raise _make_truncated_error(place, f"its files have {found} bytes", expected)
 
 
 def _measure_blobs(data_file: str) -> int:
@@ -177,7 +179,7 @@ def _require_size(place: str, expected: int) -> None:
     except FileNotFoundError as error:
         raise _make_taken(place) from error
     if size != expected:
-        raise _raise_truncated(place, f"it has {size} bytes", expected)
+        raise _make_truncated_error(place, f"it has {size} bytes", expected)
 
 
 def _make_taken(place: str) -> ReadSetChanged:
@@ -226,9 +228,9 @@ def _decode_number(data: bytes, at: int, size: int) -> int:
     return int.from_bytes(data[at : at + size], "little")
 
 
-def _raise_truncated(place: str, found: str, expected: int) -> StorageFailure:
+def _make_truncated_error(place: str, found: str, expected: int) -> StorageFailure:
     return StorageFailure(
         StorageKind.CONFIGURATION,
-        f"{place} was cut short while it was written: {found} instead of {expected}; "
+        f"{place} was truncated while it was written: {found} instead of {expected}; "
         "no space left on the device?",
     )

@@ -15,6 +15,7 @@ from omnigraph.storage.tables.file_integrity import count_long_blob_bytes, requi
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.lance_session import open_shared_session
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_rows
 from omnigraph.storage.tables.small_writes import STORAGE_VERSION, write_small
 from omnigraph.storage.tables.table import Table
 
@@ -76,6 +77,7 @@ def write_uncommitted(
             else:
                 written = _write_any(target, measured.rows, mode, rows_per_file, bytes_per_file)
         require_complete_rows(location, written, measured.long_blob_bytes)
+        note_rows(location, written)
         if carried_row_ids is not None:
             _carries_rows(written, carried_row_ids)
     return written

@@ -17,6 +17,7 @@ from lance import Index, LanceOperation
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.file_integrity import require_complete_indices
 from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.parts import note_indices
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import Fragment, Table
 
@@ -240,6 +241,7 @@ def stage_indices(
 def _require_whole(table: Table, built: Sequence[Index]) -> None:
     sizes = {str(one.uuid): sum(file.size_bytes for file in one.files or ()) for one in built}
     require_complete_indices(table.location, sizes)
+    note_indices(table.location, sizes)
 
 
 def _build(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -> Index:

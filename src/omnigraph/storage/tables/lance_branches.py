@@ -17,7 +17,8 @@ from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, Stora
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.lance_errors import is_not_found, translate, translate_errors
-from omnigraph.storage.tables.location import TableLocation, assert_flat_name
+from omnigraph.storage.tables.location import TableLocation, require_flat_name
+from omnigraph.storage.tables.parts import note_branch
 from omnigraph.storage.tables.table import Table, find_latest_version, open_newest, open_table
 
 MAIN_IDENTIFIER = "main"
@@ -42,7 +43,7 @@ def create_branch(
 
     `AlreadyExists` if the name is taken, which is decided by looking, before and after.
     """
-    assert_flat_name(name)
+    require_flat_name(name)
     if probes.is_lance_branch(location, name):
         raise AlreadyExists(f"{location.uri} already has a branch {name}")
     drop_zombie_tree(location, name)
@@ -54,6 +55,7 @@ def create_branch(
         if probes.is_lance_branch(location, name):
             raise AlreadyExists(f"{location.uri} already has a branch {name}") from error
         raise translate(error, f"creating branch {name} of {location.uri}") from error
+    note_branch(location, name, version)
     return open_table(location.on_branch(name), version)
 
 
@@ -92,7 +94,7 @@ def has_own_versions(location: TableLocation) -> bool:
 
 def delete_branch(location: TableLocation, name: str) -> None:
     """Remove the branch and its folder; one that is gone already is fine."""
-    assert_flat_name(name)
+    require_flat_name(name)
     if probes.is_lance_branch(location, name):
         _refuse_parent(location, name)
         main = open_newest(location.on_branch(None))
@@ -118,8 +120,10 @@ def read_branch_identifier(location: TableLocation) -> str:
 
 def drop_zombie_tree(location: TableLocation, name: str) -> bool:
     """Remove the folder of a branch that has no ref; tells whether there was one."""
-    assert_flat_name(name)
+    require_flat_name(name)
     if not probes.list_branch_files(location, name):
+        if not probes.is_lance_branch(location, name):
+            probes.remove_empty_folders(location, name)
         return False
     if probes.is_lance_branch(location, name):
         raise ConflictError(f"branch {name} of {location.uri} is alive")
@@ -131,6 +135,7 @@ def drop_zombie_tree(location: TableLocation, name: str) -> bool:
                 LanceDataset.drop(tree.native_uri, tree.native_options, ignore_not_found=True)
     # What a crash left before the first version was written is no table for `drop`.
     probes.remove_files(location, probes.list_branch_files(location, name))
+    probes.remove_empty_folders(location, name)
     return True
 
 

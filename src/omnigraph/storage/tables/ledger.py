@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata
 
-from omnigraph.errors import AlreadyExists
+from omnigraph.errors import AlreadyExists, ManifestCorrupt
 from omnigraph.storage.tables.commit import CommittedVersion, commit_exact
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.location import TableLocation
@@ -35,7 +35,7 @@ from omnigraph.storage.tables.stage_table import (
 from omnigraph.storage.tables.table import Table, is_table
 
 STATE_MARK = "_state"
-_MARK = pa.field(STATE_MARK, pa.bool_())
+MARK = pa.field(STATE_MARK, pa.bool_())
 
 RECENT_LINEAGE = 32
 """So many lineage rows stay in the file of the state."""
@@ -68,8 +68,8 @@ def stage_ledger(
     """A new ledger, of which exactly one creator wins. `schema` is that of its rows."""
     assert state.num_rows, "a ledger needs state rows: replacing them is what makes writers collide"
     if is_table(location):
-        raise AlreadyExists(f"there is already a table at {location}")
-    marked = schema.append(_MARK)
+        raise AlreadyExists(f"a table already exists at {location}")
+    marked = schema.append(MARK)
     rows = _add_marks(state, lineage).cast(marked)
     written = write_uncommitted(location, rows)
     return stage_first_version(location, marked, written, uuid=uuid, properties=properties)
@@ -78,7 +78,8 @@ def stage_ledger(
 def read_state(table: Table) -> LedgerState:
     """The state rows: reads the state's own file and nothing else."""
     ids = _list_state_fragments(table)
-    assert ids, f"{table!r} is no ledger, or has lost its state"
+    if not ids:
+        raise ManifestCorrupt(f"{table!r} is not a manifest, or has lost its state")
     rows = table.scan(fragments=ids)
     is_state = pc.is_valid(rows.column(STATE_MARK))
     rows = rows.drop_columns([STATE_MARK])
@@ -215,6 +216,6 @@ def _list_held_columns(rows: pa.Table) -> pa.Table:
 
 def _add_marks(state: pa.Table, lineage: pa.Table) -> pa.Table:
     """Both in one piece, with the mark that tells them apart."""
-    mark = pa.array([True] * state.num_rows + [None] * lineage.num_rows, _MARK.type)
+    mark = pa.array([True] * state.num_rows + [None] * lineage.num_rows, MARK.type)
     rows = pa.concat_tables([state, lineage]).combine_chunks()
-    return rows.append_column(_MARK, mark)
+    return rows.append_column(MARK, mark)

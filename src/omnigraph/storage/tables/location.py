@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
+from omnigraph.errors import ManifestCorrupt
+
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
@@ -15,8 +17,10 @@ def is_flat_name(branch: str) -> bool:
     return _ULID.fullmatch(branch) is not None
 
 
-def assert_flat_name(branch: str) -> None:
-    assert is_flat_name(branch), f"a physical branch name must be a ULID, not {branch!r}"
+def require_flat_name(branch: str) -> None:
+    """Raise unless this can be the name of a physical branch: it becomes part of a path."""
+    if not is_flat_name(branch):
+        raise ManifestCorrupt(f"a physical branch name must be a ULID, not {branch!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +47,13 @@ class TableLocation:
     generation: Generation | None = field(default=None, repr=False)
     graph_folder: str | None = field(default=None, repr=False, compare=False)
     """The folder of the graph the table belongs to; None where it is on an object store."""
+    is_verified: bool = field(default=False, repr=False, compare=False)
+    """Whether files are compared with their checksums before they are first read."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "uri", self.uri.rstrip("/"))
         if self.branch is not None:
-            assert_flat_name(self.branch)
+            require_flat_name(self.branch)
 
     def __str__(self) -> str:
         return self.native_uri

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from tempfile import TemporaryDirectory
 
 from lance.file import LanceFileSession
@@ -22,6 +23,11 @@ NEWEST_NOTE = "_versions/latest_version_hint.json"
 def name_version_file(version: int) -> str:
     """The file that makes a version exist; names count down so that the newest sorts first."""
     return f"_versions/{_NEWEST_FIRST - version:020d}.manifest"
+
+
+def encode_newest_note(version: int) -> bytes:
+    """What the note of the newest version says, to the byte."""
+    return b'{"version":%d}' % version
 
 
 def name_branch_file(branch: str) -> str:
@@ -54,7 +60,19 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
         note = read_small_file(f"{folder}/{NEWEST_NOTE}")
     except OSError:
         return False
-    return note == b'{"version":%d}' % version
+    return note == encode_newest_note(version)
+
+
+def is_newest_noted(location: TableLocation) -> bool:
+    """Whether the note of a local table names the newest version that is there."""
+    folder = location.local_folder
+    with translate_errors(f"listing the versions of {location}"):
+        newest = min(n for n in _list_files(location).list("_versions") if n.endswith(".manifest"))
+    number = _NEWEST_FIRST - int(newest.rpartition("/")[2].removesuffix(".manifest"))
+    try:
+        return read_small_file(f"{folder}/{NEWEST_NOTE}") == encode_newest_note(number)
+    except OSError:
+        return False
 
 
 def has_versions(location: TableLocation) -> bool:
@@ -98,7 +116,7 @@ def read_file(location: TableLocation, path: str) -> bytes:
 
 
 def _make_no_file(location: TableLocation, path: str) -> StorageFailure:
-    return StorageFailure(StorageKind.NOT_FOUND, f"there is no {path} of {location}")
+    return StorageFailure(StorageKind.NOT_FOUND, f"no {path} of {location}")
 
 
 def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
@@ -109,6 +127,20 @@ def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
             require_plain_folders(location.on_branch(None), (path.rpartition("/")[0],))
             with report_write("delete_file", f"{location.uri}/{path}"):
                 files.delete_file(path)
+
+
+def remove_empty_folders(location: TableLocation, branch: str) -> None:
+    """Remove what is left of the folder of a branch on a local disk, as far as it is empty.
+
+    The substrate removes files; on a local disk their folders stay.
+    """
+    root = location.on_branch(None).local_folder
+    if root is None or not os.path.lexists(f"{root}/tree/{branch}"):
+        return
+    require_plain_folders(location.on_branch(None), (f"tree/{branch}",))
+    for folder, _, _ in os.walk(f"{root}/tree/{branch}", topdown=False):
+        with suppress(OSError):  # it has something in it, or somebody else was first
+            os.rmdir(folder)
 
 
 def _list_files(location: TableLocation) -> LanceFileSession:

@@ -15,6 +15,7 @@ from lance.file import LanceFileSession
 
 from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure
 from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.damage import Forgetting
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.lance_errors import translate_errors
@@ -87,6 +88,7 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
     with (
         translate_errors(f"removing versions of {location}"),
         report_native_write("remove_versions", location),
+        Forgetting(location, versions),
     ):
         done = table.native.cleanup_old_versions(
             versions=list(versions), error_if_tagged_old_versions=False
@@ -105,7 +107,7 @@ def _drop_outdated_note(table: Table) -> None:
         return
     note = Path(folder) / probes.NEWEST_NOTE
     with translate_errors(f"reading {note}"), suppress(FileNotFoundError):
-        if note.read_bytes() != b'{"version":%d}' % table.version:
+        if note.read_bytes() != probes.encode_newest_note(table.version):
             note.unlink()
 
 

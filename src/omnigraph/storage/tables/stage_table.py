@@ -32,6 +32,7 @@ from omnigraph.storage.tables.fragments import (
 )
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_deletions
 from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, is_table
 
 _SMALL_FRAGMENT_ROWS = 1024
@@ -218,7 +219,7 @@ def stage_create(
 ) -> StagedTransaction:
     """A new table, of which exactly one creator wins; the others get `AlreadyExists`."""
     if is_table(location):
-        raise AlreadyExists(f"there is already a table at {location}")
+        raise AlreadyExists(f"a table already exists at {location}")
     written = [] if rows is None else write_uncommitted(location, rows)
     return stage_first_version(location, schema, written, uuid=uuid, properties=properties)
 
@@ -404,6 +405,7 @@ def _drop_rows(
             else:
                 kept.append(left)
     require_complete_deletions(table.location, kept)
+    note_deletions(table.location, kept)
     return kept, emptied
 
 

@@ -16,6 +16,7 @@ from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.objects.object_errors import Translating
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.base_paths import open_at_home
+from omnigraph.storage.tables.damage import require_intact
 from omnigraph.storage.tables.directory import RowDirectory
 from omnigraph.storage.tables.lance_errors import (
     find_translation,
@@ -409,7 +410,15 @@ def open_table(location: TableLocation, version: int) -> Table:
         )
     except Exception as error:
         raise _explain_open_failure(location, version, error) from error
-    return Table(location, open_at_home(location, native))
+    except BaseException as error:
+        _raise_panic(error, location)
+        raise
+    if int(native.version) != version:
+        raise StorageFailure(
+            StorageKind.PERMANENT,
+            f"the file of version {version} of {location} says that it is version {native.version}",
+        )
+    return _opened(location, native)
 
 
 def open_newest(location: TableLocation) -> Table:
@@ -422,9 +431,27 @@ def open_newest(location: TableLocation) -> Table:
         )
     except Exception as error:
         if not probes.has_versions(location):
-            raise _raise_no_table(location) from error
+            raise _make_no_table_error(location) from error
         raise translate(error, f"opening {location}") from error
-    return Table(location, open_at_home(location, native))
+    except BaseException as error:
+        _raise_panic(error, location)
+        raise
+    return _opened(location, native)
+
+
+def _raise_panic(error: BaseException, location: TableLocation) -> None:
+    """A panic of the substrate, which a damaged file may cause, as one of our errors."""
+    failure = find_translation(error, f"opening {location}")
+    if failure is not None:
+        raise failure from error
+
+
+def _opened(location: TableLocation, opened: lance.LanceDataset) -> Table:
+    native = open_at_home(location, opened)
+    if location.is_verified:
+        with translate_errors(f"comparing the files of {location} with their checksums"):
+            require_intact(location, native)
+    return Table(location, native)
 
 
 def find_latest_version(location: TableLocation) -> int:
@@ -443,7 +470,7 @@ def _explain_open_failure(location: TableLocation, version: int, error: Exceptio
     if probes.is_version(location, version):
         return translate(error, f"opening version {version} of {location}")
     if not probes.has_versions(location):
-        return _raise_no_table(location)
+        return _make_no_table_error(location)
     newest = open_newest(location)
     if version > newest.version or version < _find_first_version(newest):
         return StorageFailure(
@@ -463,8 +490,8 @@ def _find_first_version(table: Table) -> int:
     return int(record["parent_version"]) if record else 1
 
 
-def _raise_no_table(location: TableLocation) -> StorageFailure:
-    return StorageFailure(StorageKind.NOT_FOUND, f"there is no table at {location}")
+def _make_no_table_error(location: TableLocation) -> StorageFailure:
+    return StorageFailure(StorageKind.NOT_FOUND, f"no table at {location}")
 
 
 def _describe_fragment(metadata: lance.FragmentMetadata) -> Fragment:

@@ -1,0 +1,183 @@
+"""The verbs that undo: new commits of a branch that are made of its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.policy.actions import Action
+
+if TYPE_CHECKING:
+    from omnigraph.graph.undoing import ApplyResult
+
+
+class UndoVerbs(BranchVerbs):
+    """Reverting, picking and restoring commits."""
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str | None = None,
+        parent: int | None = None,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> ApplyResult:
+        """Undo what one commit did, as a new commit; what came after it stays.
+
+        What the commit changed and a later one changed again is a conflict. It is decided as in a
+        merge: `theirs` and `source` are what was there before the commit, `ours` and `target` what
+        the branch has now.
+
+        Args:
+            commit: The commit, the beginning of its id, a tag or anything else that names one.
+            branch: The branch to change.
+            parent: Of a merge, against which parent its changes are told: 1 is what it was merged
+                into, 2 what was merged.
+            dry_run: Say what would be done and what conflicts; nothing is written.
+            resolve: Rules that decide conflicts; see `merge`.
+            decisions: What was decided about single conflicts; see `merge`.
+            expected_head: Only if the branch is at this commit.
+            actor: Who the new commit is recorded for.
+            message: Kept with the new commit.
+
+        Raises:
+            MergeConflicts: the commit's changes were changed again and nothing decides.
+
+        >>> _ = graph.mutate('query q() { insert Person { name: "Cy" } }')
+        >>> _ = graph.mutate('query q() { insert Person { name: "Di" } }')
+        >>> str(graph.revert(graph.commits()[1].commit_id).outcome)
+        'reverted'
+        >>> sorted(graph.nodes("Person").to_arrow()["name"].to_pylist())
+        ['Ada', 'Ben', 'Di']
+        """
+        from omnigraph.graph import merging, undoing
+
+        branch = self._choose(branch)
+        self._allow_undo(commit, branch, actor)
+        request = undoing.ApplyRequest(
+            commit,
+            branch,
+            parent,
+            resolve,
+            merging.load_decisions(decisions),
+            actor or self.actor,
+            expected_head,
+            dry_run,
+            message,
+        )
+        if not dry_run:
+            self._open.require_writable()
+        with self._hiding_conflicts(branch, actor):
+            result = undoing.revert(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        branch: str | None = None,
+        parent: int | None = None,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> ApplyResult:
+        """Do what one commit of any branch did on this branch as well, as a new commit.
+
+        The parameters are those of `revert`; `theirs` and `source` are what the commit made of an
+        entity.
+
+        Raises:
+            MergeConflicts: the branch contradicts the commit and nothing decides.
+
+        >>> _ = graph.create_branch("review")
+        >>> review = graph.branch("review")
+        >>> _ = review.mutate('query q() { insert Person { name: "Cy" } }')
+        >>> _ = review.mutate('query q() { insert Person { name: "Di" } }')
+        >>> str(graph.cherry_pick(review.commits()[0].commit_id).outcome)
+        'cherry_picked'
+        >>> sorted(graph.nodes("Person").to_arrow()["name"].to_pylist())
+        ['Ada', 'Ben', 'Di']
+        """
+        from omnigraph.graph import merging, undoing
+
+        branch = self._choose(branch)
+        self._allow_undo(commit, branch, actor)
+        request = undoing.ApplyRequest(
+            commit,
+            branch,
+            parent,
+            resolve,
+            merging.load_decisions(decisions),
+            actor or self.actor,
+            expected_head,
+            dry_run,
+            message,
+        )
+        if not dry_run:
+            self._open.require_writable()
+        with self._hiding_conflicts(branch, actor):
+            result = undoing.cherry_pick(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+
+    def restore(
+        self,
+        place: str,
+        *,
+        branch: str | None = None,
+        dry_run: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> ApplyResult:
+        """Set a branch to what it was at a place, as a new commit; no commit is lost.
+
+        Args:
+            place: A commit, the beginning of its id, a tag, a time, or any other place; see `at`.
+            branch: The branch to change; versions and times are those of this branch.
+            dry_run: Say what would be done; nothing is written.
+            expected_head: Only if the branch is at this commit.
+            actor: Who the new commit is recorded for.
+            message: Kept with the new commit.
+
+        >>> _ = graph.tag("before")
+        >>> _ = graph.mutate('query q() { delete Person where name = "Ben" }')
+        >>> str(graph.restore("before").outcome), len(graph.nodes("Person"))
+        ('restored', 2)
+        """
+        from omnigraph.graph import undoing
+
+        branch = self._choose(branch)
+        self._allow_undo(place, branch, actor)
+        request = undoing.ApplyRequest(
+            place,
+            branch,
+            actor=actor or self.actor,
+            expected_head=expected_head,
+            dry_run=dry_run,
+            message=message,
+        )
+        if not dry_run:
+            self._open.require_writable()
+        with self._hiding_conflicts(branch, actor):
+            result = undoing.restore(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+
+    def _allow_undo(self, place: str, branch: str, actor: str | None) -> None:
+        """Go on if the actor may change the branch and read that of the place."""
+        from omnigraph.graph.place_lookup import find_commit
+
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        if self.policy is not None:
+            found = find_commit(self._open.views, place, branch)
+            self._guard.allow(Action.READ, branch=found.branch, actor=actor)

@@ -1,0 +1,303 @@
+"""Reverting, picking and restoring commits: changes of a branch that are made of its history.
+
+    revert       what the commit did is undone: from the commit to its parent
+    cherry-pick  what the commit did is done here as well: from its parent to the commit
+    restore      the branch becomes what it was at the commit
+
+All three are merges of states that are there already. Only which states these are differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+from omnigraph.errors import (
+    BadRequest,
+    CommitHasNoParent,
+    MergeConflict,
+    MergeConflicts,
+    ReadSetChanged,
+)
+from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.merging import read_decisions
+from omnigraph.graph.place_lookup import find_commit, find_place
+from omnigraph.history.conflict_rules import Given, parse_rules
+from omnigraph.history.conflicts import build_conflict_table
+from omnigraph.history.merge import (
+    Deciding,
+    StatePlan,
+    TableCounts,
+    plan_changes,
+    require_one_schema,
+)
+from omnigraph.history.merge_staging import stage_merge
+from omnigraph.history.states import KnownState, PastStates
+from omnigraph.identity import CommitId
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.refs import find_ref
+from omnigraph.storage.staged import Ticket
+from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.writer.driver import Writer
+
+
+class ApplyOutcome(StrEnum):
+    """What became of a branch to which a commit was applied."""
+
+    REVERTED = "reverted"
+    CHERRY_PICKED = "cherry_picked"
+    RESTORED = "restored"
+    UNCHANGED = "unchanged"
+    """It had everything already; there is no new commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """Which commit to apply to which branch; `commit` is anything that names one."""
+
+    commit: str
+    branch: str
+    parent: int | None = None
+    """Of a merge, against which of its parents its changes are told: 1 or 2."""
+    resolve: Given = None
+    decisions: Sequence[Mapping[str, object]] = ()
+    actor: str | None = None
+    expected_head: str | None = None
+    dry_run: bool = False
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What a revert, a cherry-pick or a restore did, or with `dry_run` would do."""
+
+    branch: str
+    outcome: ApplyOutcome
+    applied_commit_id: str
+    """The commit that was reverted, picked or restored."""
+    tables: tuple[TableCounts, ...]
+    """What it changed, for each type that is concerned."""
+    conflicts: tuple[MergeConflict, ...]
+    """Only a dry run gives any: otherwise they are an error."""
+    resolved: Mapping[str, int]
+    """How many conflicts each rule decided."""
+    actor_id: str | None
+    dry_run: bool
+    commit: Commit | None = None
+    """The new commit."""
+
+    @property
+    def conflict_table(self) -> pa.Table:
+        """The conflicts as a table, one row each, with the three sides as JSON."""
+        return build_conflict_table(self.conflicts)
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "branch": self.branch,
+            "outcome": str(self.outcome),
+            "applied_commit_id": self.applied_commit_id,
+            "dry_run": self.dry_run,
+            "tables": [table.wire() for table in self.tables],
+            "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
+            "resolved": dict(self.resolved),
+            "actor_id": self.actor_id,
+            "commit": self.commit.wire() if self.commit else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    kind: WriterKind
+    doing: str
+    recorded_as: str
+    outcome: ApplyOutcome
+
+
+_REVERT = _Verb(WriterKind.REVERT, "reverting", "revert", ApplyOutcome.REVERTED)
+_CHERRY_PICK = _Verb(
+    WriterKind.CHERRY_PICK, "cherry-picking", "cherry_pick", ApplyOutcome.CHERRY_PICKED
+)
+_RESTORE = _Verb(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTORED)
+
+
+def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
+    """Undo what one commit did, as a new commit.
+
+    Raises:
+        MergeConflicts: what it did was changed again since, and no rule decides.
+    """
+    commit, parent = _find_commit_and_parent(views, request)
+    change = CommitChange(views, request, _REVERT, commit.commit_id, base=commit, source=parent)
+    return _apply(writer, change)
+
+
+def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
+    """Do what one commit of any branch did on this branch as well, as a new commit.
+
+    Raises:
+        MergeConflicts: this branch contradicts it, and no rule decides.
+    """
+    commit, parent = _find_commit_and_parent(views, request)
+    change = CommitChange(
+        views, request, _CHERRY_PICK, commit.commit_id, base=parent, source=commit
+    )
+    return _apply(writer, change)
+
+
+def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
+    """Set a branch to what it, or another one, was at a commit, as a new commit."""
+    view = find_place(views, request.commit, request.branch).view
+    require_one_schema(view.snapshot, views.read_newest(request.branch).snapshot)
+    head = view.snapshot.head
+    assert head is not None, "a graph is created with a commit"
+    wanted = KnownState(head, view.snapshot.entries)
+    return _apply(writer, CommitChange(views, request, _RESTORE, head, base=None, source=wanted))
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+def _find_commit_and_parent(
+    views: BranchSnapshots, request: ApplyRequest
+) -> tuple[KnownState, KnownState]:
+    """The states right after a commit, and before it."""
+    commit = find_commit(views, request.commit, request.branch)
+    parent = _choose_parent(commit, request.parent)
+    past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
+    return past.read(commit.commit_id), past.read(parent)
+
+
+def _collect_past(
+    views: BranchSnapshots, commit_id: CommitId, target: CatalogSnapshot
+) -> PastStates:
+    """Every state that a commit or a branch came from."""
+    snapshot = target.snapshot
+    commits = views.commits_with(commit_id, snapshot.branch)
+    commits |= {one.commit_id: one for one in views.commits_at(snapshot)}
+    refs = [snapshot.ref]
+    author = find_ref(views.root.store, normalize_branch(commits[commit_id].branch))
+    if author is not None:
+        refs.append(author)
+    return PastStates(views.root, commits, refs, snapshot.state)
+
+
+def _choose_parent(commit: Commit, number: int | None) -> CommitId:
+    parents = commit.parents
+    if not parents:
+        raise CommitHasNoParent(commit.commit_id)
+    if number is None:
+        if len(parents) > 1:
+            raise BadRequest(
+                f"commit {commit.commit_id} is a merge; say against which parent its changes are "
+                f"told: 1 is {parents[0]}, 2 is {parents[1]}, what was merged"
+            )
+        return parents[0]
+    if not 1 <= number <= len(parents):
+        raise BadRequest(f"commit {commit.commit_id} has no parent {number}; it has {len(parents)}")
+    return parents[number - 1]
+
+
+# --- the change -----------------------------------------------------------------------------------
+
+
+class CommitChange:
+    """Brings what is different between two states into a branch.
+
+    Without a base that is the branch itself, so that it becomes what the source is.
+    """
+
+    is_costly = True
+
+    def __init__(
+        self,
+        views: BranchSnapshots,
+        request: ApplyRequest,
+        verb: _Verb,
+        applied: CommitId,
+        *,
+        base: KnownState | None,
+        source: KnownState,
+    ) -> None:
+        self.views, self.request, self.verb, self.applied = views, request, verb, applied
+        self._base, self._source = base, source
+        self.plan = StatePlan()
+        """What the newest preparation came to."""
+
+    @property
+    def kind(self) -> WriterKind:
+        return self.verb.kind
+
+    def plan_on(self, target: CatalogSnapshot) -> StatePlan:
+        request = self.request
+        decided = read_decisions(request.decisions, target.catalog)
+        rules = parse_rules(request.resolve, target.catalog)
+        self.plan = plan_changes(
+            [self._base or _make_head_state(target)],
+            self._source,
+            target,
+            _collect_past(self.views, self.applied, target),
+            Deciding(rules, decided),
+            checks_rules=self._base is not None,
+        )
+        return self.plan
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        plan = self.plan_on(view)
+        if plan.conflicts:
+            doing = f"{self.verb.doing} commit {self.applied} on '{view.snapshot.branch}'"
+            raise MergeConflicts(doing, plan.conflicts)
+        if plan.is_empty:
+            return None
+        staged = stage_merge(plan, view.snapshot, ticket)
+        return Prepared(staged, plan.adopted, details=self._details(plan))
+
+    def _details(self, plan: StatePlan) -> dict[str, object]:
+        recorded: dict[str, object] = {"commit_id": self.applied}
+        if self._base is not None:
+            both = (self._base.commit_id, self._source.commit_id)
+            recorded["parent_commit_id"] = next(id for id in both if id != self.applied)
+            recorded["resolved"] = dict(plan.resolved)
+        details: dict[str, object] = {self.verb.recorded_as: recorded}
+        message = self.request.message
+        return details if message is None else {**details, "message": message}
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        """It is computed anew on the branch as it is then."""
+        return True
+
+
+def _make_head_state(view: CatalogSnapshot) -> KnownState:
+    head = view.snapshot.head
+    assert head is not None, "a graph is created with a commit"
+    return KnownState(head, view.snapshot.entries, is_head=True)
+
+
+def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
+    request, published = change.request, None
+    if request.dry_run:
+        plan = change.views.with_newest(request.branch, change.plan_on)
+    else:
+        published = writer.write(
+            change,
+            branch=request.branch,
+            actor=request.actor,
+            expected_head=request.expected_head,
+        )
+        plan = change.plan
+    is_unchanged = plan.is_empty and not plan.conflicts
+    return ApplyResult(
+        branch=normalize_branch(request.branch),
+        outcome=ApplyOutcome.UNCHANGED if is_unchanged else change.verb.outcome,
+        applied_commit_id=change.applied,
+        tables=plan.counts,
+        conflicts=plan.conflicts,
+        resolved=plan.resolved,
+        actor_id=request.actor,
+        dry_run=request.dry_run,
+        commit=published.commit if published else None,
+    )

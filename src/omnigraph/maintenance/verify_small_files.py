@@ -1,0 +1,76 @@
+"""Looking at the small files beside the tables.
+
+None of them is authority: whoever writes next puts them right, and a wrong one costs time at most.
+So what is wrong with one is a note.
+"""
+
+from __future__ import annotations
+
+from omnigraph.errors import OmniError
+from omnigraph.maintenance.verify_report import Report
+from omnigraph.settings import FenceMode
+from omnigraph.storage.fence.lock_record import find_lock_damage
+from omnigraph.storage.first_seen import find_list_damage
+from omnigraph.storage.initialize import list_mirror_files
+from omnigraph.storage.layout import MANIFEST, SIGHTINGS
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.objects.store import StoreKind
+from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.damage import small_file_problems
+from omnigraph.storage.tables.lance_branches import list_branches
+from omnigraph.storage.tables.location import TableLocation
+
+
+def verify_small_files(root: GraphRoot, report: Report) -> None:
+    _verify_mirror(root, report)
+    _verify_sightings(root, report)
+    if root.store.kind is not StoreKind.LOCAL:
+        return
+    _verify_locks(root, report)
+    for path in (MANIFEST, *root.table_paths()):
+        try:
+            location = root.location(path)
+            for branch in (None, *list_branches(location)):
+                _verify_notes(location.on_branch(branch), report)
+        except OmniError:
+            continue  # what is wrong with the table is said where it is looked at
+
+
+def _verify_mirror(root: GraphRoot, report: Report) -> None:
+    """The schema files say what the manifest says; opening the graph to write rewrites them."""
+    try:
+        contract = Snapshot(root, MAIN_REF, read_newest(root.manifest())).contract
+        wrong = [
+            p for p, text in list_mirror_files(contract) if root.store.find(p) != text.encode()
+        ]
+    except OmniError:
+        return  # the branch says so itself
+    for path in wrong:
+        report.note("schema_mirror", f"{path} is not the schema of the graph")
+
+
+def _verify_sightings(root: GraphRoot, report: Report) -> None:
+    """Damaged, it delays what cleanup removes."""
+    problem = find_list_damage(root.store)
+    if problem is not None:
+        report.note("unreferenced_list", f"{SIGHTINGS} {problem}")
+
+
+def _verify_locks(root: GraphRoot, report: Report) -> None:
+    """The lock counts and not what is written in its file, which the next writer replaces."""
+    if root.settings.writer_fence is FenceMode.OFF:
+        return
+    damaged = find_lock_damage(root.store)
+    again = find_lock_damage(root.store) if damaged else {}  # a writer may be at it
+    for name, problem in damaged.items():
+        if again.get(name) == problem:
+            report.note("lock_file", f"{name} {problem}")
+
+
+def _verify_notes(location: TableLocation, report: Report) -> None:
+    """The note of the newest version, and the log of checksums; a writer may be at them."""
+    for check, message in small_file_problems(location):
+        if (check, message) in small_file_problems(location):
+            report.note(check, message)

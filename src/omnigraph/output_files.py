@@ -1,0 +1,71 @@
+"""Files of the caller's that are written: whole or not at all, and never over somebody else's."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from omnigraph.errors import AlreadyExists
+
+
+def give_name(made: Path, target: Path) -> None:
+    """Move a finished file to a name that nothing has yet.
+
+    Raises:
+        FileExistsError: something has it.
+    """
+    try:
+        target.hardlink_to(made)  # unlike a move, it fails where there is a file
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        made.replace(target)
+    else:
+        made.unlink()
+
+
+class OutputFile:
+    """A file to write, as it was when the work for it began.
+
+    What was there then may be replaced: the caller asked for that. What appeared or changed since
+    belongs to somebody else.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._seen = _identity(self.path)
+
+    def put(self, made: Path) -> None:
+        """Make a finished file, in the same folder, the content.
+
+        Raises:
+            AlreadyExists: somebody else wrote there meanwhile; the finished file stays.
+            OSError: it cannot be written.
+        """
+        try:
+            if self._seen is None:
+                give_name(made, self.path)
+            elif self._seen == _identity(self.path):
+                made.replace(self.path)
+            else:
+                raise FileExistsError
+        except FileExistsError:
+            raise AlreadyExists(
+                f"{self.path} was written by somebody else meanwhile and is left as it is"
+            ) from None
+        self._seen = _identity(self.path)
+
+
+def output_file(given: str | Path | OutputFile) -> OutputFile:
+    """The file a caller named, as it is now unless the caller looked before."""
+    return given if isinstance(given, OutputFile) else OutputFile(given)
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What tells a file from another of the same name, and from itself once it was written to."""
+    with suppress(OSError):
+        found = path.lstat()
+        return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+    return None

@@ -1,0 +1,97 @@
+"""Branches that no name leads to, though nobody deleted them.
+
+A branch of the manifest gets its name last and loses it first, so one without a name is mostly what
+an interrupted creation or deletion left. But the record of a name may also be lost. So a deletion
+leaves a mark before the record goes. A branch with commits of its own that has neither a record
+nor a mark has lost its record, and what it shows must stay until somebody has decided.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from omnigraph.errors import ManifestCorrupt, OmniError
+from omnigraph.identity import BranchName
+from omnigraph.storage.layout import DELETED, MANIFEST, deletion_mark, make_ref_path
+from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.lance_branches import has_own_versions
+from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.storage.tables.probes import is_lance_branch, name_branch_file
+
+_JSON = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class LostBranch:
+    """A branch of the manifest with commits of its own, and what it was called."""
+
+    incarnation: str
+    name: BranchName | None
+
+    def __str__(self) -> str:
+        record = make_ref_path(self.name) if self.name else "its record"
+        called = f"'{self.name}'" if self.name else "a branch"
+        return (
+            f"the record of {called} is gone, and nobody deleted the branch: restore {record} from "
+            f"a backup, or give the branch up with `omnigraph branch delete {self.incarnation}`"
+        )
+
+
+def mark_deleted(store: ObjectStore, ref: BranchRef) -> None:
+    """Leave the mark of a branch that is about to lose its name."""
+    assert ref.incarnation is not None
+    body = {"version": 1, "name": ref.name, "incarnation": ref.incarnation}
+    store.put(deletion_mark(ref.incarnation), json.dumps(body).encode())
+
+
+def unmark_deleted(store: ObjectStore, incarnation: str) -> None:
+    store.delete(deletion_mark(incarnation))
+
+
+def list_marked(store: ObjectStore) -> frozenset[str]:
+    """The branches that somebody has deleted and of which something may be left."""
+    return frozenset(_incarnations(store.list(DELETED)))
+
+
+def is_lost(root: GraphRoot, incarnation: str) -> bool:
+    """Whether a branch that has no record was not deleted."""
+    return (
+        is_lance_branch(root.manifest(), incarnation)
+        and has_own_versions(root.manifest(incarnation))
+        and not root.store.exists(deletion_mark(incarnation))
+        # Looked at last: a deletion removes the branch and then its mark.
+        and is_lance_branch(root.manifest(), incarnation)
+    )
+
+
+def find_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> list[LostBranch]:
+    """The branches that lost their record, given all records that are there."""
+    files = root.store.list(f"{MANIFEST}/{name_branch_file('x').rpartition('/')[0]}")
+    unnamed = _incarnations(files) - {ref.incarnation for ref in refs}
+    return [LostBranch(one, _name_of(root, one)) for one in sorted(unnamed) if is_lost(root, one)]
+
+
+def require_none_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> None:
+    """Raise if a branch has lost its record: what it shows would pass for garbage."""
+    lost = find_lost(root, refs)
+    if lost:
+        raise ManifestCorrupt("; ".join(str(one) for one in lost))
+
+
+def _name_of(root: GraphRoot, incarnation: str) -> BranchName | None:
+    """What the branch was called when it was last written."""
+    try:
+        heads = read_newest(root.manifest(incarnation)).state.heads.values()
+    except OmniError:
+        return None
+    return next((BranchName(one.branch) for one in heads if one.incarnation == incarnation), None)
+
+
+def _incarnations(files: Iterable[str]) -> set[str]:
+    names = (file.removesuffix(_JSON) for file in files if file.endswith(_JSON))
+    return {name for name in names if is_flat_name(name)}

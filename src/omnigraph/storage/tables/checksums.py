@@ -1,0 +1,220 @@
+"""How long the files of a table are and what their CRC-32 is, noted when they are written.
+
+Lance checks what it needs to decode a file and no more: a flipped bit in a value is read as
+another value. So whoever has written files on a local disk adds a line for each to the log of the
+branch they belong to, `_checksums.log`. Adding a line costs a few microseconds, where a file of its
+own would cost as much as the rest of a small commit's files.
+
+The log is derived. It is not synced, a file without a line is read like any other, and every line
+carries a checksum of its own, so damage to the log is told from damage to a file. Object stores
+check what they keep themselves; there is no log there.
+
+CRC-32 finds every single flipped bit and every damaged run of up to four bytes, and is the fastest
+checksum Python comes with.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.storage.objects.beneath import open_file
+from omnigraph.storage.objects.small_files import read_small_file
+
+LOG = "_checksums.log"
+_NEW_LOG = "_checksums.log.new"
+_SMALL_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 20
+_TAIL_BYTES = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """What one file was when it was written; its name is relative to the folder of its branch."""
+
+    name: str
+    size: int
+    crc: int
+    version: int | None = None
+    """The version that goes with the file, for files that are about one."""
+
+
+class Damage(StrEnum):
+    """What is wrong with a file."""
+
+    MISSING = "missing"
+    LENGTH = "length"
+    CONTENT = "content"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksumLog:
+    """What the log of a branch says."""
+
+    files: Mapping[str, Checksum]
+    damaged_lines: int = 0
+
+    def below(self, folder: str) -> list[Checksum]:
+        """The files in a folder, such as that of an index."""
+        return [one for name, one in self.files.items() if name.startswith(f"{folder}/")]
+
+    def about(self, version: int) -> list[Checksum]:
+        """The file of a version and that of its transaction."""
+        return [one for one in self.files.values() if one.version == version]
+
+
+def note_files(folder: str, names: Iterable[str], version: int | None = None) -> None:
+    """Note files of a branch that were just written.
+
+    Failing to do so is no reason to fail the write: the files then have no checksum.
+    """
+    with suppress(OSError):
+        add_checksums(folder, [_sum(folder, name, version) for name in names])
+
+
+def add_checksums(folder: str, sums: Iterable[Checksum]) -> None:
+    lines = b"".join(_line(one) for one in sums)
+    if lines:
+        _append(f"{folder}/{LOG}", lines)
+
+
+def forget_files(folder: str, names: Collection[str]) -> None:
+    """Blank the lines of files that are about to be removed, so that nobody takes them for lost.
+
+    The log does not grow by it: files are removed to make room on a full disk. It is synced,
+    because a removal that survives a power cut must not do so alone.
+    """
+    if not names:
+        return
+    with suppress(FileNotFoundError):
+        descriptor = open_file(f"{folder}/{LOG}", os.O_RDWR)
+        try:
+            content = read_small_file(f"{folder}/{LOG}")
+            for start, line in _lines_of(content, {name.encode() for name in names}):
+                os.pwrite(descriptor, b"\n" * len(line), start)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _lines_of(content: bytes, names: Collection[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Where the lines about these files start, and the lines."""
+    start = 0
+    for line in content.split(b"\n"):
+        if line.rpartition(b" ")[2] in names:
+            yield start, line
+        start += len(line) + 1
+
+
+def read_log(folder: str) -> ChecksumLog:
+    """Everything that was noted; nothing where there is no log."""
+    try:
+        data = read_small_file(f"{folder}/{LOG}")
+    except OSError:
+        return ChecksumLog({})
+    return _parse(data)
+
+
+def read_last_lines(folder: str) -> ChecksumLog:
+    """The same for what was noted last: a few dozen files, however long the log is."""
+    try:
+        descriptor = os.open(f"{folder}/{LOG}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ChecksumLog({})
+    try:
+        start = max(0, os.fstat(descriptor).st_size - _TAIL_BYTES)
+        return _parse(os.pread(descriptor, _TAIL_BYTES, start))
+    except OSError:
+        return ChecksumLog({})
+    finally:
+        os.close(descriptor)
+
+
+def shorten_log(folder: str) -> None:
+    """Write the log anew without files that are gone.
+
+    A line that is added at this very moment may be lost, and its file then has no checksum. What
+    is about a version stays until it is forgotten: a version that is gone before was lost.
+    """
+    place = f"{folder}/{LOG}"
+    with suppress(FileNotFoundError):
+        before = read_small_file(place)
+        kept = [one for one in _parse(before).files.values() if _is_worth_keeping(folder, one)]
+        after = b"".join(_line(one) for one in kept)
+        if len(after) < sum(len(line) + 1 for line in before.split(b"\n") if line):
+            _write(f"{folder}/{_NEW_LOG}", after, os.O_TRUNC)
+            os.replace(f"{folder}/{_NEW_LOG}", place)
+
+
+def find_damage(folder: str, expected: Checksum, *, whole: bool = True) -> Damage | None:
+    """What is wrong with a file; without `whole` only its length is compared."""
+    try:
+        if os.stat(f"{folder}/{expected.name}").st_size != expected.size:
+            return Damage.LENGTH
+        if whole and _sum(folder, expected.name).crc != expected.crc:
+            return Damage.CONTENT
+    except (FileNotFoundError, NotADirectoryError):
+        return Damage.MISSING
+    except OSError:
+        return Damage.UNREADABLE
+    return None
+
+
+def _is_worth_keeping(folder: str, one: Checksum) -> bool:
+    return one.version is not None or os.path.lexists(f"{folder}/{one.name}")
+
+
+def _sum(folder: str, name: str, version: int | None = None) -> Checksum:
+    descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size, crc = 0, 0
+        chunk = os.read(descriptor, _SMALL_BYTES)
+        while chunk:
+            size, crc = size + len(chunk), zlib.crc32(chunk, crc)
+            chunk = os.read(descriptor, _CHUNK_BYTES)
+        return Checksum(name, size, crc, version)
+    finally:
+        os.close(descriptor)
+
+
+def _append(place: str, lines: bytes) -> None:
+    # A line that was cut short, by a full disk say, must not spoil the next one.
+    _write(place, b"\n" + lines, os.O_APPEND)
+
+
+def _write(place: str, content: bytes, flags: int) -> None:
+    descriptor = open_file(place, os.O_WRONLY | os.O_CREAT | flags)
+    try:
+        os.write(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+def _line(one: Checksum) -> bytes:
+    version = -1 if one.version is None else one.version
+    line = b"%d %08x %d %b" % (one.size, one.crc, version, one.name.encode())
+    return b"%08x %b\n" % (zlib.crc32(line), line)
+
+
+def _parse(data: bytes) -> ChecksumLog:
+    files: dict[str, Checksum] = {}
+    damaged = 0
+    for line in data.split(b"\n"):
+        if not line:
+            continue
+        check, _, body = line.partition(b" ")
+        if check != b"%08x" % zlib.crc32(body):
+            damaged += 1
+            continue
+        match body.decode().split(" "):
+            case [size, crc, version, name]:
+                about = None if version == "-1" else int(version)
+                files[name] = Checksum(name, int(size), int(crc, 16), about)
+            case _:
+                continue  # of a later format
+    return ChecksumLog(files, damaged)

@@ -1,0 +1,270 @@
+"""Comparing the files of a version with the checksums that were noted when they were written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+
+import lance
+
+from omnigraph.errors import ManifestCorrupt, StorageFailure, StorageKind
+from omnigraph.storage.tables.checksums import (
+    LOG,
+    Checksum,
+    ChecksumLog,
+    Damage,
+    add_checksums,
+    find_damage,
+    forget_files,
+    note_files,
+    read_last_lines,
+    read_log,
+    shorten_log,
+)
+from omnigraph.storage.tables.effects import require_plain_folders
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import Part, version_parts
+from omnigraph.storage.tables.probes import (
+    NEWEST_NOTE,
+    is_lance_branch,
+    is_newest_noted,
+    name_branch_file,
+    name_version_file,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file that is not as it was written."""
+
+    part: Part
+    name: str
+    damage: Damage
+    size: int | None = None
+    """How many bytes it was written with, where that is known."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.part.folder}/{self.name}"
+
+    @property
+    def problem(self) -> str:
+        match self.damage:
+            case Damage.MISSING:
+                return "is missing"
+            case Damage.LENGTH:
+                return f"does not have the {self.size} bytes it was written with"
+            case Damage.CONTENT:
+                return "is not what was written: its checksum differs"
+            case Damage.UNREADABLE:
+                return "cannot be read"
+
+
+class ChecksumLogs:
+    """The logs of the branches of some tables, each read once."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, ChecksumLog] = {}
+
+    def of(self, folder: str) -> ChecksumLog:
+        if folder not in self._logs:
+            self._logs[folder] = read_log(folder)
+        return self._logs[folder]
+
+
+def find_damaged(
+    part: Part, logs: ChecksumLogs, *, whole: bool = True
+) -> tuple[list[DamagedFile], bool]:
+    """The files of a part that are not as they were written, and whether that can be told.
+
+    Without a checksum a file can only be missing.
+    """
+    noted = part.noted(logs.of(part.folder))
+    if not noted:
+        is_there = os.path.lexists(part.place)
+        return [] if is_there else [DamagedFile(part, part.name, Damage.MISSING)], False
+    found = ((one, find_damage(part.folder, one, whole=whole)) for one in noted)
+    return [DamagedFile(part, one.name, bad, one.size) for one, bad in found if bad], True
+
+
+_intact: set[tuple[tuple[str, str], str, tuple[int, ...]]] = set()
+"""What was compared in this process, as the file system knew it then."""
+
+
+def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
+    """Raise unless every file of this version is what was written, as far as that was noted.
+
+    Each file is compared once in a process.
+    """
+    if location.local_folder is None:
+        return  # the store looks after its objects
+    logs = ChecksumLogs()
+    for part in version_parts(location, native):
+        mark = (location.cache_key, part.place, _identity(part.place))
+        if mark in _intact:
+            continue
+        damaged = [one for one in find_damaged(part, logs)[0] if _is_read(one)]
+        if damaged:
+            first = damaged[0]
+            raise StorageFailure(
+                StorageKind.PERMANENT,
+                f"{first.place} {first.problem}; it says {part.holds}. "
+                "`omnigraph verify --deep` names everything that is damaged",
+            )
+        _intact.add(mark)
+
+
+def _identity(place: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(place)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _is_read(one: DamagedFile) -> bool:
+    """Transactions are for recovery: a version is read without them."""
+    return not one.name.startswith("_transactions/")
+
+
+# --- versions that vanished -----------------------------------------------------------------------
+
+
+def lost_versions(location: TableLocation) -> list[int]:
+    """Versions that were noted, that nobody removed, and whose file is gone; rising."""
+    folder = location.local_folder
+    if folder is None:
+        return []
+    lost = _lost(folder, read_log(folder))
+    # Looked at twice: cleanup may have removed one between the log and its file.
+    return [v for v in lost if v in _lost(folder, read_log(folder))] if lost else []
+
+
+def lost_after(location: TableLocation, version: int) -> int | None:
+    """The first version after this one that was there and is gone; None if none is known.
+
+    A look at the end of the log: it is asked whenever a branch is read.
+    """
+    folder = location.local_folder
+    lost = [] if folder is None else _lost(folder, read_last_lines(folder))
+    return next((one for one in lost if one > version), None)
+
+
+def _lost(folder: str, log: ChecksumLog) -> list[int]:
+    versions = {one.version for one in log.files.values() if one.version is not None}
+    return sorted(v for v in versions if not os.path.lexists(f"{folder}/{name_version_file(v)}"))
+
+
+class Forgetting:
+    """Removing versions: their lines go first, so that nobody takes them for lost.
+
+    Those that stay after all get their lines back. A crash in between loses lines alone.
+    """
+
+    def __init__(self, location: TableLocation, versions: Sequence[int]) -> None:
+        self._folder, self._versions = location.local_folder, versions
+        self._noted: list[Checksum] = []
+
+    def __enter__(self) -> None:
+        if self._folder is not None:
+            log = read_log(self._folder)
+            wanted = set(self._versions)
+            self._noted = [one for one in log.files.values() if one.version in wanted]
+            forget_files(self._folder, [one.name for one in self._noted])
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        folder = self._folder
+        if folder is not None:
+            still = [one for one in self._noted if os.path.lexists(f"{folder}/{one.name}")]
+            add_checksums(folder, still)
+
+
+@contextmanager
+def rewritten_version(location: TableLocation, file_name: str) -> Iterator[None]:
+    """Note the file of a version again that is replaced inside, unless it was damaged before.
+
+    Its line goes first: a crash in between leaves it without a checksum, not with a wrong one.
+    """
+    folder, name = location.local_folder, f"_versions/{file_name}"
+    noted = None if folder is None else read_log(folder).files.get(name)
+    if folder is None or noted is None or find_damage(folder, noted) is not None:
+        yield
+        return
+    forget_files(folder, [name])
+    yield
+    note_files(folder, [name], noted.version)
+
+
+# --- what cleanup relies on -----------------------------------------------------------------------
+
+
+def require_version_file(location: TableLocation, version: int, logs: ChecksumLogs) -> None:
+    """Raise if the file of a version is not what was written; one that is gone is no concern here.
+
+    What the file does not name passes for garbage.
+    """
+    folder, name = location.local_folder, name_version_file(version)
+    noted = None if folder is None else logs.of(folder).files.get(name)
+    if folder is None or noted is None or not os.path.lexists(f"{folder}/{name}"):
+        return
+    if find_damage(folder, noted) is not None:
+        raise ManifestCorrupt(
+            f"{folder}/{name} is not what was written, so it cannot be told what version "
+            f"{version} needs; restore the file from a backup"
+        )
+
+
+def require_branch_ref(location: TableLocation, branch: str) -> None:
+    """Raise unless the table knows this branch, by the very ref that was written for it.
+
+    The substrate spares the files of the parent for the sake of its refs alone.
+    """
+    if not is_lance_branch(location, branch):
+        raise ManifestCorrupt(
+            f"{location.uri}/{name_branch_file(branch)} is gone, so nothing keeps the files that "
+            f"branch {branch} shares with its parent; restore the file from a backup"
+        )
+    root = location.on_branch(None).local_folder
+    noted = None if root is None else read_log(root).files.get(name_branch_file(branch))
+    if root is not None and noted is not None and find_damage(root, noted) is not None:
+        raise ManifestCorrupt(
+            f"{root}/{noted.name} is not what was written; restore the file from a backup"
+        )
+
+
+def drop_stale_checksums(location: TableLocation) -> None:
+    """Write the log of a branch anew without files that are gone."""
+    folder = location.local_folder
+    if folder is not None:
+        require_plain_folders(location, (LOG,))
+        shorten_log(folder)
+
+
+# --- small files beside a table -------------------------------------------------------------------
+
+
+def small_file_problems(location: TableLocation) -> list[tuple[str, str]]:
+    """What is wrong with the log of checksums and the note of the newest version.
+
+    Each with the name of the check.
+    """
+    folder = location.local_folder
+    if folder is None:
+        return []
+    problems = []
+    damaged = read_log(folder).damaged_lines
+    if damaged:
+        problems.append(("checksum_log", f"{folder}/{LOG} has {damaged} damaged lines"))
+    if not is_newest_noted(location):
+        problems.append(
+            ("version_hint", f"{folder}/{NEWEST_NOTE} does not name the newest version")
+        )
+    return problems

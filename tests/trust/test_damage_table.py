@@ -1,0 +1,140 @@
+"""Each kind of file, deleted, cut or with a bit flipped, against every verb.
+
+The expected column has one entry: a typed error or the right answer, and verify finds it. A cleanup
+beside the damage must not cost anything either: with the file put back, all is as it was.
+
+By default a sample runs, of which the seed is in the name of each test; `-m fuzz` runs the rest.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import OmniError
+from omnigraph.maintenance.maintenance_results import VerifyResult
+from trust.damage import (
+    BRANCHES,
+    CHECKED,
+    KINDS,
+    PEOPLE,
+    WAYS,
+    Case,
+    build,
+    files_of_tables,
+    insert,
+    interrupt,
+    restore,
+)
+
+SEEDS = {"delete": 4, "cut": 4, "flip": 12}
+SAMPLE = 20
+EVERY = [Case(kind, way, seed) for kind in KINDS for way in WAYS for seed in range(SEEDS[way])]
+_SAMPLED = {
+    *(Case(kind, random.Random(kind).choice(list(WAYS)), 0) for kind in KINDS),
+    *random.Random(14).sample(EVERY, SAMPLE - len(KINDS)),
+}
+CASES = [
+    pytest.param(case, id=str(case), marks=() if case in _SAMPLED else pytest.mark.fuzz)
+    for case in EVERY
+]
+
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+class Ground:
+    """The graph, what is right about it, and what cleanup leaves of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place, self._pristine = folder / "graph", folder / "pristine"
+        build(self.place)
+        interrupt(self.place)
+        restore(self.place, self._pristine)
+        self.people = people(self.place)
+        self.known = told(verify(self.place))
+        before = files_of_tables(self.place)
+        omnigraph.open(self.place, settings=CHECKED).cleanup(keep=1, confirm=True)
+        self.survivors = before & files_of_tables(self.place)
+        self.settled = people(self.place)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        return {"uri": self.place, "read_only": True, "settings": CHECKED}
+
+    def afresh(self) -> None:
+        restore(self._pristine, self.place)
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory) -> Ground:
+    return Ground(tmp_path_factory.mktemp("damage"))
+
+
+def people(place: Path) -> Rows:
+    with omnigraph.open(place, read_only=True, settings=CHECKED) as graph:
+        return {branch: rows_of(graph, branch) for branch in BRANCHES}
+
+
+def rows_of(graph: omnigraph.Graph, branch: str) -> list[tuple[object, ...]]:
+    rows = graph.query(PEOPLE, branch=branch).rows
+    return sorted((tuple(row.values()) for row in rows), key=str)
+
+
+def verify(place: Path) -> VerifyResult:
+    with omnigraph.open(place, read_only=True) as graph:
+        return graph.verify(deep=True, history=True)
+
+
+def told(result: VerifyResult) -> set[str]:
+    return {f"{one.check} {one.message}" for one in (*result.findings, *result.notes)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_query_gives_a_typed_error_or_the_right_answer(ground, case):
+    ground.afresh()
+    case.applied(ground.place)
+    for branch in BRANCHES:
+        with suppress(OmniError), omnigraph.open(**ground.reading) as graph:
+            assert rows_of(graph, branch) == ground.people[branch]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_write_gives_a_typed_error_or_is_made(ground, case):
+    ground.afresh()
+    case.applied(ground.place)
+    for branch in BRANCHES:
+        with suppress(OmniError), omnigraph.open(ground.place, settings=CHECKED) as graph:
+            graph.mutate(insert("new"), branch=branch)
+            expected = sorted([*ground.settled[branch], ("new", 7)], key=str)
+            assert rows_of(graph, branch) == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verify_finds_it(ground, case):
+    ground.afresh()
+    damaged = case.applied(ground.place)
+    try:
+        found = told(verify(ground.place)) - ground.known
+    except OmniError:
+        return
+    assert found or not damaged.is_changed, f"{damaged.name} was damaged"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cleanup_costs_nothing(ground, case):
+    ground.afresh()
+    damaged = case.applied(ground.place)
+    is_done = False
+    with suppress(OmniError), omnigraph.open(ground.place, settings=CHECKED) as graph:
+        graph.cleanup(keep=1, confirm=True)
+        is_done = True
+    if not is_done or damaged.name in ground.survivors:
+        damaged.undo()
+    gone = ground.survivors - files_of_tables(ground.place)
+    assert gone == set(), f"{damaged.name} was damaged"
+    assert people(ground.place) in (ground.people, ground.settled), f"{damaged.name} was damaged"

@@ -1,0 +1,155 @@
+"""A branch whose record vanished is told from one that somebody deleted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from crash.windows import MANIFEST, At, Stopped, stop, watched
+from omnigraph.errors import BranchNotFound, ManifestCorrupt, RecoveryRequired
+from omnigraph.settings import Settings
+
+SCHEMA = "node Person { name: String @key }"
+COUNT = "query q() { match { $p: Person } return { count($p) as n } }"
+NOBODY_WRITES = Settings(cleanup_grace_s=0.0)
+
+
+def insert(name: str) -> str:
+    return f'query q() {{ insert Person {{ name: "{name}" }} }}'
+
+
+@pytest.fixture
+def place(tmp_path) -> Path:
+    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+        graph.mutate(insert("Ada"))
+        graph.create_branch("side")
+        graph.mutate(insert("Bob"), branch="side")
+    return tmp_path / "g"
+
+
+def record_of(place: Path, name: str = "side") -> Path:
+    return place / "_refs" / "branches" / f"{name}.json"
+
+
+def lose(place: Path) -> tuple[str, bytes]:
+    """The id of the branch whose record is gone now, and the record."""
+    record = record_of(place)
+    content = record.read_bytes()
+    record.unlink()
+    return json.loads(content)["incarnation"], content
+
+
+def lost(place: Path) -> list[str]:
+    with omnigraph.open(place, read_only=True) as graph:
+        return [one.message for one in graph.verify().findings if one.check == "lost_branch"]
+
+
+def files(place: Path) -> set[Path]:
+    return {path for path in place.rglob("*") if path.is_file()}
+
+
+def marks(place: Path) -> list[str]:
+    return [path.stem for path in (place / "_refs" / "deleted").glob("*.json")]
+
+
+def test_verify_names_the_branch_the_file_to_restore_and_the_other_way_out(place):
+    id, _ = lose(place)
+    (message,) = lost(place)
+    assert "'side'" in message
+    assert "restore _refs/branches/side.json from a backup" in message
+    assert f"omnigraph branch delete {id}" in message
+
+
+def test_cleanup_refuses_until_the_record_is_back_and_removes_nothing(place):
+    _, record = lose(place)
+    before = files(place)
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        for _ in range(2):
+            with pytest.raises(ManifestCorrupt, match="the record of 'side' is gone"):
+                graph.cleanup(keep=1, confirm=True)
+    assert before <= files(place)
+    record_of(place).write_bytes(record)
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.query(COUNT, branch="side").rows == [{"n": 2}]
+
+
+def test_a_branch_that_lost_its_record_can_be_given_up_by_its_id(place):
+    id, _ = lose(place)
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        graph.delete_branch(id)
+        assert lost(place) == []
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.verify(deep=True).is_sound
+        with pytest.raises(BranchNotFound):
+            graph.delete_branch(id)
+    assert marks(place) == []
+
+
+def test_a_deleted_branch_is_not_taken_for_lost(place):
+    with omnigraph.open(place) as graph:
+        graph.delete_branch("side")
+        assert graph.verify().is_sound
+    assert marks(place) == []
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_deletion_that_was_interrupted_is_not_taken_for_a_loss(place, nth):
+    """Between the mark and the record, and between the record and the branch of the manifest."""
+    at = At("before", "delete", record_of(Path()).as_posix(), stop)
+    if nth == 2:
+        at = At("before", "delete_branch", MANIFEST, stop)
+    with watched(at):
+        graph = omnigraph.open(place)
+        with pytest.raises(Stopped):
+            graph.delete_branch("side")
+    assert at.met == 1
+    assert lost(place) == []
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        assert len(marks(place)) == 1
+        graph.cleanup(keep=1, confirm=True)
+        assert marks(place) == []
+        assert graph.verify(deep=True).is_sound
+        assert ("side" in graph.branches()) == (nth == 1)
+
+
+def test_a_branch_that_was_marked_and_lived_on_is_protected_again_after_a_cleanup(place):
+    with watched(At("before", "delete", record_of(Path()).as_posix(), stop)):
+        graph = omnigraph.open(place)
+        with pytest.raises(Stopped):
+            graph.delete_branch("side")
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        graph.cleanup(keep=5, confirm=True)
+    lose(place)
+    assert len(lost(place)) == 1
+
+
+def test_a_creation_that_was_interrupted_is_not_taken_for_a_loss(place):
+    with watched(At("after", "create_branch", MANIFEST, stop)):
+        graph = omnigraph.open(place)
+        with pytest.raises(Stopped):
+            graph.create_branch("more")
+    assert lost(place) == []
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.verify(deep=True).is_sound
+
+
+def test_an_interrupted_write_to_a_branch_that_lost_its_record_is_kept(place):
+    """Settled as one of a deleted branch it would cost the branch the tables it forked."""
+    with watched(At("after", "commit", MANIFEST, stop)):
+        graph = omnigraph.open(place)
+        with pytest.raises(Stopped):
+            graph.mutate(insert("Cy"), branch="side")
+    _, record = lose(place)
+    with omnigraph.open(place, read_only=True) as graph:
+        assert graph.recovery_pending()
+    with pytest.raises(RecoveryRequired, match="the record of its branch is lost"):
+        omnigraph.open(place)
+    record_of(place).write_bytes(record)
+    with omnigraph.open(place) as graph:
+        assert graph.query(COUNT, branch="side").rows == [{"n": 3}]
+        assert graph.verify(deep=True).is_sound
