@@ -87,3 +87,29 @@ def test_in_a_session_nothing_hidden_is_read(spark, graph, rules):
     read = source.option("type", "Person").load(graph.uri)
     assert "age" not in read.columns
     assert read.count() == 10
+
+
+def test_changes_are_read_without_what_is_hidden(graph, rules):
+    start = graph.commits()[0].commit_id
+    graph.mutate('query q() { update Person set { age: 77 } where key = "p1" }')
+    graph.mutate('query q() { update Person set { good: true } where key = "p1" }')
+    graph.mutate('query q() { insert Note { text: "secret" } }')
+    options = {"changes": "true", "startingAfter": start}
+    assert len(read_all({"path": graph.uri, **options})) == 3
+    policed = {"path": graph.uri, "actor": "bot", "policy": rules, **options}
+    found = read_all(policed)
+    assert [(row["type"], row["id"]) for row in found] == [("Person", "p1")]
+    assert "77" not in str(found)
+    assert "secret" not in str(found)
+    columns = GraphSource(policed | {"type": "Person"}).schema().simpleString()
+    assert "age" not in columns
+    for denied in ({"actor": "eve"}, {"consumer": "copy"}):
+        with pytest.raises(PolicyDenied):
+            GraphSource(policed | denied)
+
+
+def read_all(options):
+    made = GraphSource(options)
+    reader = made.reader(schema=made.schema())
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [row for batch in batches for row in batch.to_pylist()]
