@@ -1,4 +1,4 @@
-"""How far long work has come, told to whoever listens.
+"""How far long work has come, reported to listeners.
 
     with working("loading", total=rows, unit="rows") as work:
         for batch in batches:

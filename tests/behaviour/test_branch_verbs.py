@@ -25,7 +25,6 @@ ONLY_OF_A_GRAPH = {
     "consumers": "lists them all",
     "delete_consumer": "is about a consumer, whatever it reads",
     "delete_tag": "is about a tag, wherever its commit was made",
-    "plan_schema": "starts from the one accepted schema, that of `main`",
     "repair": "looks at the tables of `main` only",
     "cleanup": "keeps what any branch needs, so it is about all of them",
     "verify": "looks at everything there is",

@@ -127,7 +127,7 @@ def test_what_does_not_fit_together_is_wrong_usage(command, arguments, problem: 
         ("profiles: {a: {store: x, server: y}}", "must bind exactly one"),
         ("profiles: {b: {store: x}}", "no such profile 'a'; known: b"),
         ("profiles: [", "cannot read"),
-        ("defaults: {server: a, store: b}", "exclude each other"),
+        ("defaults: {server: a, store: b}", "cannot be combined"),
         ("defaults: {store: b, default_graph: c}", "makes no sense"),
         ("defaults: {output: xml}", "must be one of"),
     ],
@@ -229,7 +229,7 @@ def test_destruction_elsewhere_needs_consent_before_anything_is_touched(command,
 def test_at_a_terminal_consent_is_asked_for(tmp_path: Path) -> None:
     command = ("branch", "delete", "a", "--store", "s3://nowhere/g.omni")
     with on_a_terminal(*command, home=tmp_path) as terminal:
-        terminal.wait_for("type yes to go on:")
+        terminal.wait_for("type yes to continue:")
         terminal.type("no\n")
         terminal.wait_for("nothing was done")
         assert terminal.end() == 1

@@ -84,7 +84,7 @@ def test_what_is_piped_in_is_run_in_order(omnigraph, place: Path) -> None:
         ("match { $a: Artst } return { $a.name }", "did you mean `Artist`?"),
         (".nope", "no such command '.nope'"),
         (".branch nowhere", "branch 'nowhere' not found"),
-        (".format xml", "a format is one of"),
+        (".format xml", "the format must be one of"),
         (".commits many", "is a number"),
         (".explain", "give the query"),
     ],
@@ -115,7 +115,7 @@ def test_at_a_terminal_mistakes_and_interrupts_do_not_end_it(place: Path, tmp_pa
     with on_a_terminal("shell", str(place), home=tmp_path) as terminal:
         terminal.wait_for("omnigraph> ")
         terminal.type(".nope\n")
-        terminal.wait_for("there is no command")
+        terminal.wait_for("no such command")
         terminal.wait_for("omnigraph> ")
         terminal.type("match { $a: Arti\t } return { count($a) as n }\n")
         terminal.wait_for("1 rows from branch main via shell")

@@ -54,7 +54,7 @@ def test_a_terminal_gets_no_binary(place: Path, tmp_path: Path) -> None:
     command = ("query", str(place), "-e", ROWS, "--format", "parquet")
     with on_a_terminal(*command, home=tmp_path) as terminal:
         assert terminal.end() == 2
-    assert b"is not for a terminal" in terminal.seen
+    assert b"cannot be written to a terminal" in terminal.seen
 
 
 def test_a_query_that_fails_leaves_the_file_alone(omnigraph, place, tmp_path: Path) -> None:

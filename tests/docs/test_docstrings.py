@@ -20,6 +20,7 @@ from omnigraph.graph import (
     maintenance_verbs,
     query_result,
     reading_verbs,
+    schema_verbs,
     type_rows,
     undo_verbs,
     writing_verbs,
@@ -34,6 +35,7 @@ RECORDS = [
 VERBS = (
     reading_verbs,
     writing_verbs,
+    schema_verbs,
     history_verbs,
     undo_verbs,
     invoking_verbs,

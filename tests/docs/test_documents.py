@@ -68,6 +68,7 @@ CALLS = {
     ("clone", "g.omni", "copy.omni"): "clone",
     ("schema", "show", *STORE): "schema show",
     ("schema", "plan", *STORE, "--schema", "s.pg"): "schema plan",
+    ("schema", "apply", *STORE, "--schema", "s.pg"): "schema apply",
     ("schema", "plan", "--from", "s.pg", "--schema", "s.pg"): "schema plan",
     ("schema", "lint", "--schema", "s.pg"): "schema lint",
     ("lint", *STORE, "--query", "q.gq"): "lint",

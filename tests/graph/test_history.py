@@ -103,7 +103,7 @@ def test_points_that_do_not_exist(music):
         music.at(version=0)
     with refusal(CommitNotFound, "nope"):
         music.at(commit="nope")
-    with refusal(BadRequest, "is no snapshot id"):
+    with refusal(BadRequest, "is not a snapshot id"):
         music.at(snapshot="manifest:main:vx")
     with refusal(BadRequest, "give one of"):
         music.at(version=1, commit="x")

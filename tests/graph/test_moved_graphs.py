@@ -194,6 +194,6 @@ def test_a_branch_that_shares_files_with_something_else_is_refused(branched, mus
         data, name = file.read_bytes(), file.parents[3].name.encode()
         file.write_bytes(data.replace(b"/" + name, b"/" + b"x" * len(name)))
     graph = omnigraph.open(music_place, read_only=True)
-    with refusal(ManifestCorrupt, "which is no part of it"):
+    with refusal(ManifestCorrupt, "which is not part of it"):
         contents(graph, ["Label"], branch="deep")
     assert not graph.verify().is_sound

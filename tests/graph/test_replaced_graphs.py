@@ -309,7 +309,7 @@ def test_a_frame_of_the_graph_that_is_gone_is_refused(tmp_path, spark) -> None:
     shutil.rmtree(place)
     build(place, 3)
     for frame in [*used, *unused]:
-        with pytest.raises(Exception, match=r"there is no table at|CommitNotFound"):
+        with pytest.raises(Exception, match=r"no table at|CommitNotFound"):
             frame.collect()
 
 

@@ -112,7 +112,7 @@ def test_a_write_of_the_data_source_that_was_taken_for_dead_is_told(graph):
     made, messages = staged(graph, ROWS)
     (note,) = list_notes(graph._open.views.root.store)
     graph._open.views.root.store.delete(note.path)
-    with pytest.raises(ConflictError, match="taken this write for dead"):
+    with pytest.raises(ConflictError, match="considered this write dead"):
         made.commit(messages)
     assert "d9" not in texts(graph)
 

@@ -56,9 +56,9 @@ def test_thresholds_say_what_is_due_and_why(place, library):
     due = find_due_work(views, AutopilotSettings(fragments=0, unindexed_rows=6))
     assert any("does not cover 6 rows" in reason for reason in due.optimize)
     due = find_due_work(views, AutopilotSettings(versions=3, keep=1, age_s=0))
-    assert any("versions nothing needs" in reason for reason in due.cleanup)
+    assert any("versions that nothing needs" in reason for reason in due.cleanup)
     due = find_due_work(views, AutopilotSettings(versions=0, bytes=100, keep=1, age_s=0))
-    assert any("bytes are needed by nothing" in reason for reason in due.cleanup)
+    assert any("bytes are unreferenced" in reason for reason in due.cleanup)
     assert not find_due_work(views, AutopilotSettings(versions=3)).is_any, (
         "the commits are too young"
     )

@@ -168,7 +168,7 @@ def test_columns_are_named_and_others_left_alone(new_graph):
 
 def test_a_column_nobody_named_is_a_mistake(new_graph):
     table = pa.table({"name": ["ada"], "noise": [1]})
-    with pytest.raises(BadRequest, match="column 'noise' is no property of Person"):
+    with pytest.raises(BadRequest, match="column 'noise' is not a property of Person"):
         load(new_graph(SCHEMA), table, "append", "inline", type="Person")
 
 

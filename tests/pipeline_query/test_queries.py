@@ -90,7 +90,7 @@ def test_the_result_is_a_data_frame_too(spark, graph):
     assert frame.where("n = 'p1'").collect()[0]["b"] == 2**64 - 2
     assert result.wire()["row_count"] == 8
     assert repr(result) == "SparkQueryResult('q', columns=['n', 'b'], engine='spark')"
-    with pytest.raises(BadRequest, match="measured by Spark"):
+    with pytest.raises(BadRequest, match="profiled by Spark"):
         result.profile()
 
 

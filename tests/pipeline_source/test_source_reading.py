@@ -80,9 +80,9 @@ def test_columns_are_chosen_by_option_or_by_schema(graph):
 
 
 def test_an_unknown_column_is_refused_by_name(graph):
-    with pytest.raises(BadRequest, match="no column 'hight'"):
+    with pytest.raises(BadRequest, match="no such column 'hight'"):
         source(graph, type="Person", columns="hight").schema()
-    with pytest.raises(BadRequest, match="no column 'hight'"):
+    with pytest.raises(BadRequest, match="no such column 'hight'"):
         read(graph, columns(hight=IntegerType()), type="Person")
 
 
@@ -204,15 +204,15 @@ READ_MISTAKES = [
     ({"type": "Person", "commit": "a", "snapshot": "b"}, "only one of the options"),
     ({"type": "Person", "commit": "a", "versionAsOf": "1"}, "commit, versionAsOf"),
     ({"type": "Person", "versionAsOf": "new"}, "number of a manifest version, not 'new'"),
-    ({"type": "Person", "timestampAsOf": "2024-06-01"}, "with its zone"),
-    ({"type": "Person", "timestampAsOf": "yesterday"}, "with its zone"),
+    ({"type": "Person", "timestampAsOf": "2024-06-01"}, "with a zone"),
+    ({"type": "Person", "timestampAsOf": "yesterday"}, "with a zone"),
     ({"type": "Person", "comit": "a"}, "no such option 'comit'; did you mean 'commit'"),
     ({"type": "Person", "version_as_of": "1"}, "did you mean 'versionAsOf'"),
     ({"type": "Person", "Colums": "id"}, "no such option 'Colums'; did you mean 'columns'"),
     ({"type": "Person", "xyz": "1"}, "no such option 'xyz'; use path, "),
     ({"type": "Person", "mode": "merge"}, "option 'mode' is for writes only"),
     ({"type": "Person", "params": "{}"}, "option 'params' belongs to option 'query'"),
-    ({"type": "Person", "rowsPerPartition": "0"}, "'rowsPerPartition' is a positive"),
+    ({"type": "Person", "rowsPerPartition": "0"}, "'rowsPerPartition' must be a positive"),
     ({"query": "query q() {}", "params": "{"}, "JSON object"),
     ({"type": "Person", "provider": "omnigraph"}, "CREATE TEMPORARY VIEW"),
 ]

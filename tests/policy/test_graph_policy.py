@@ -107,6 +107,12 @@ ALL_PEOPLE = "query q() { match { $p: Person } return { $p.name, $p.age } }"
 QUERIES = parse_registry([SourceText(ALL_PEOPLE.replace("q()", "all_people()"), "q.gq")])
 RENAME = 'query q() { update Person set { age: 1 } where name = "Ada" }'
 
+
+def find_own_write(graph: Graph) -> object:
+    graph.mutate(RENAME, idempotency_key="own")
+    return graph.find_write("own")
+
+
 # What each verb asks for, and a call of it; every public verb of a graph is in this table.
 VERBS: dict[str, tuple[Action | None, Callable[[Graph], object]]] = {
     "query": (Action.READ, lambda g: g.query(ALL_PEOPLE)),
@@ -133,6 +139,8 @@ VERBS: dict[str, tuple[Action | None, Callable[[Graph], object]]] = {
     "baseline": (Action.EXPORT, lambda g: list(g.baseline().records())),
     "mutate": (Action.CHANGE, lambda g: g.mutate(RENAME)),
     "load": (Action.CHANGE, lambda g: g.load(RECORDS[:1], "merge")),
+    "apply_schema": (Action.SCHEMA_APPLY, lambda g: g.apply_schema(SCHEMA)),
+    "find_write": (Action.CHANGE, find_own_write),
     "revert": (Action.CHANGE, lambda g: g.revert(head(g))),
     "cherry_pick": (Action.CHANGE, lambda g: g.cherry_pick(head(g))),
     "restore": (Action.CHANGE, lambda g: g.restore("1")),

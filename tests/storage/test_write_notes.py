@@ -76,7 +76,7 @@ def test_an_author_whose_note_was_taken_away_is_told(root, tmp_path):
     with hold_write_note(root) as note:
         for file in (tmp_path / WRITE_NOTES).iterdir():
             file.unlink()
-        with pytest.raises(ConflictError, match="redo it"):
+        with pytest.raises(ConflictError, match="retry it"):
             note.check()
 
 

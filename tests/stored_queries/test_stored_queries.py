@@ -171,6 +171,9 @@ def test_a_schema_that_breaks_a_query_is_refused_with_its_name(graph: Graph) -> 
     assert caught.value.http_status == 409
     assert "'mail'" in caught.value.message
     assert caught.value.wire()["broken_queries"][0]["query"] == "mail"
+    with pytest.raises(SchemaBreaksQueries):
+        graph.apply_schema(wanted)
+    assert graph.schema == SCHEMA
     more = SourceText(SCHEMA.replace("age: I32?", "age: I32?  nick: String?"), "s.pg")
     check_schema_change(registry, graph.catalog, compile_catalog(more))
 

@@ -83,7 +83,7 @@ def get_argument_text(annotation: schema_ast.AnnotationDecl) -> str:
 def rename_hint(
     by_name: Mapping[str, schema_ast.AnnotationDecl], where: str, findings: SchemaMistakes
 ) -> str | None:
-    """The name given by `@rename_from`, if it stands here."""
+    """The name given by `@rename_from`, if it is here."""
     annotation = by_name.get("rename_from")
     if annotation is None:
         return None

@@ -23,7 +23,7 @@ CATALOG_CODES: Mapping[str, str] = {
     "S120": "The annotation belongs to a property or into the body, not into a node header.",
     "S121": "The annotation cannot stand in an edge header.",
     "S122": "The annotation cannot stand on a property of an edge.",
-    "S123": "The annotation stands more than once.",
+    "S123": "The annotation occurs more than once.",
     "S124": "An annotation names the same keyword twice.",
     "S125": "`@description` and `@instruction` need a text.",
     "S126": "`@instruction` describes a type, not a property.",

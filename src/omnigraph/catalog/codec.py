@@ -194,7 +194,7 @@ def _parse(text: str | bytes, wanted: type[_Record], what: str) -> _Record:
 
 
 def _find_contradictions(catalog: Catalog, record: IrRecord) -> Iterator[str]:
-    """What is wrong with the ids: doubled, out of bounds, or not those of the names beside them."""
+    """What is wrong with the ids: duplicate, out of bounds, or not those of their names."""
     if not FIRST_IDENTITY <= catalog.next_identity_id <= MAX_IDENTITY:
         yield f"the next identity is {catalog.next_identity_id}"
     seen: set[int] = set()

@@ -18,9 +18,9 @@ Member = tuple[TypeKind, str, str]
 
 @dataclass(frozen=True)
 class Draft:
-    """The catalog with every id `UNASSIGNED`, `satisfies` empty and the rename hints beside it.
+    """The catalog with every id `UNASSIGNED`, `satisfies` empty and the rename hints with it.
 
-    Hints map the new name to the old one; spans say where each declaration stands, so that an
+    Hints map the new name to the old one; spans say where each declaration is, so that an
     identity mistake can still point into the text.
     """
 

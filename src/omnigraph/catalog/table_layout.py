@@ -1,4 +1,4 @@
-"""The table behind a type: its columns in physical order and the indexes it wants.
+"""The table behind a type: its columns in physical order and the indexes it should have.
 
 Plain descriptions: what a column type is in Arrow, and how an index is built, is decided below.
 """

@@ -1,4 +1,4 @@
-"""Arguments put in the order the parser wants, before it sees them."""
+"""Arguments put in the order the parser needs, before it sees them."""
 
 from __future__ import annotations
 

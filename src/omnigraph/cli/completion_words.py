@@ -13,7 +13,7 @@ from omnigraph.errors import OmniError
 
 Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 FILE = click.Path(allow_dash=True, readable=False)
-"""A file on the command line; whether it can be read is found out by whoever reads it."""
+"""A file on the command line; whether it can be read is checked when it is read."""
 
 
 def complete_store(

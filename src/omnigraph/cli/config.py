@@ -1,7 +1,7 @@
 """The operator's own file, `config.yaml`: named servers and stores, defaults, who they are.
 
-Only the command line reads it. A missing file is an empty one; a key nobody knows is noted and
-ignored, so that an older command can read a newer file. Secrets never stand in it.
+Only the command line reads it. A missing file is an empty one; an unknown key is reported and
+ignored, so that an older command can read a newer file. It never holds secrets.
 """
 
 from __future__ import annotations

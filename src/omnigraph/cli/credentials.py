@@ -1,4 +1,4 @@
-"""The operator's tokens, one section for each server, readable by nobody else.
+"""The operator's tokens, one section for each server, readable only by their owner.
 
 [lab]
 token = example

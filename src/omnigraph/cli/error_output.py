@@ -63,7 +63,7 @@ def fail_request(message: str, *, wants_json: bool) -> int:
 
 
 def fail_with(error: BaseException, *, wants_json: bool) -> int:
-    """An error of the engine, of a file, or of nobody's making."""
+    """An error of the engine, of a file, or an unexpected one."""
     from omnigraph.errors import OmniError
 
     if isinstance(error, OmniError):
@@ -171,7 +171,7 @@ def _find_remedy(command: click.Command, flag: str) -> str:
 
 
 def _fail_unexpectedly(error: BaseException, *, wants_json: bool) -> int:
-    """Something nobody thought of: one line, and the way to see more."""
+    """An unexpected error: one line, and how to see more."""
     from omnigraph.errors import BadRequest
     from omnigraph.settings import CommandLineSettings
 
@@ -191,7 +191,7 @@ def _fail_unexpectedly(error: BaseException, *, wants_json: bool) -> int:
 
 
 def _colorize(text: str) -> str:
-    """Draw attention to an error where somebody looks at a terminal and wants colours."""
+    """Colour an error on a terminal that takes colours."""
     is_seen = sys.stderr is not None and sys.stderr.isatty()
     if not is_seen or os.environ.get("NO_COLOR") or not text.startswith("error"):
         return text

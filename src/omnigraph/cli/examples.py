@@ -6,6 +6,10 @@ EXAMPLES = {
     "init": ("omnigraph init music.omni --schema music.pg",),
     "schema show": ("omnigraph schema show music.omni",),
     "schema plan": ("omnigraph schema plan music.omni --schema next.pg",),
+    "schema apply": (
+        "omnigraph schema apply music.omni --schema next.pg --dry-run",
+        "omnigraph schema apply music.omni --schema next.pg",
+    ),
     "schema lint": ("omnigraph schema lint --schema music.pg",),
     "load": (
         "omnigraph load music.omni --data music.jsonl --mode append",
@@ -118,6 +122,10 @@ EXAMPLES = {
         "--branch main",
     ),
     "alias": ("omnigraph alias albums-of ada", "omnigraph alias albums-of ada --json"),
+    "serve": (
+        "omnigraph serve --store music.omni --unauthenticated",
+        "omnigraph serve --store music.omni=music --bind 0.0.0.0:8080 --workers 4",
+    ),
     "login": ('echo "$TOKEN" | omnigraph login lab',),
     "logout": ("omnigraph logout lab",),
     "config path": ("omnigraph config path",),

@@ -187,7 +187,7 @@ def open_output(out: str | None, *, force: bool) -> Iterator[BinaryIO]:
 def write_durably(out: str, blocks: Iterable[bytes]) -> None:
     """Write a file that is safely there on return, or leave the one that was there.
 
-    A lock beside it, which stays, keeps two writers of one file apart.
+    A lock file next to it, which stays, keeps two writers of one file apart.
     """
     if out == "-":
         raise click.UsageError("a file is required: output to stdout cannot be made durable")

@@ -26,7 +26,7 @@ INTERRUPTED = "\ninterrupted"  # behind the ^C that the terminal shows
 
 
 class _Quit(Exception):
-    """The person wants to leave."""
+    """The user leaves the shell."""
 
 
 @dataclass(frozen=True, slots=True)

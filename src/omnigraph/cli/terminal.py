@@ -86,7 +86,7 @@ def should_show_progress(
 
 @contextmanager
 def show_progress(*, quiet: bool) -> Iterator[None]:
-    """Draw progress on stderr within the block, if it is a terminal and nobody minds."""
+    """Draw progress on stderr within the block, if it is a terminal that should show it."""
     global _line
     if quiet or not should_show_progress(sys.stderr):
         yield

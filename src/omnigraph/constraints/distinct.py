@@ -10,7 +10,7 @@ _WORTH_LOADING = 1 << 20
 
 
 def are_distinct(values: pa.Array) -> bool:
-    """Whether no value stands twice; NULL counts as a value."""
+    """Whether no value occurs twice; NULL counts as a value."""
     if len(values) < _WORTH_LOADING:
         return len(pc.unique(values)) == len(values)
     import polars as pl  # noqa: PLC0415 - small writes do without, and it loads slowly

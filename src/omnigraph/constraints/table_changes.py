@@ -25,7 +25,7 @@ class TableChange:
     records that give one key twice may stand side by side, and then break the key. `deleted` are
     ids that go, none of them among the rows. With `replaces_all` nothing else of the table stays,
     and `deleted` must name every committed id that is not among the rows. `lines` says where each
-    row came from, when it came from a file; `positions`, where it stands in an input of many files.
+    row came from, when it came from a file; `positions`, where it is in an input of many files.
     """
 
     type: NodeType | EdgeType

@@ -53,7 +53,7 @@ class LoadOptions:
         """The type of the rows of a table.
 
         Raises:
-            BadRequest: nobody said it.
+            BadRequest: no type was given.
         """
         if self.type is None:
             raise BadRequest("rows of a table do not say their type; give it with type=…")

@@ -64,7 +64,7 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class BlobStat:
-    """What is known of a blob without reading it.
+    """The metadata of a blob.
 
     A managed blob has a size and a strong ETag, which changes with every write to its table; an
     external one has the address its bytes are at, and nothing is known of them.
@@ -228,10 +228,10 @@ def read_blob(
     """The blob of one cell, or the range of it from `start`, `length` bytes or to its end.
 
     Raises:
-        BadRequest: there is no such type or property, it is no blob, or the range is no range.
+        BadRequest: there is no such type or property, it is not a blob, or the range is invalid.
         EntityNotFound: no entity of the type has this id.
         BlobIsNull: the entity has no value there.
-        BlobRangeNotSatisfiable: the range starts behind the end of the value.
+        BlobRangeNotSatisfiable: the range starts after the end of the value.
     """
     check_range(start, length)
     type_ = _find_entity_type(view.catalog, selector)

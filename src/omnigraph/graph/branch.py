@@ -8,6 +8,7 @@ from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.results import DeletedBranch
+from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.storage.refs import BranchRef
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
 
 
-class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
+class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerbs):
     """One branch of a graph, by name: what `Graph` does on `main`, this does here.
 
     >>> main = graph.branch("main")
@@ -43,7 +44,7 @@ class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return self.graph.delete_branch(self.name)
 
     def rename(self, new_name: str) -> BranchRef:
-        """Give this branch another name; this object goes by it from now on."""
+        """Rename this branch; this object uses the new name from now on."""
         ref = self.graph.rename_branch(self.name, new_name)
         self._default_branch = str(ref.name)
         return ref

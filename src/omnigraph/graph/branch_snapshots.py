@@ -175,6 +175,13 @@ class BranchSnapshots:
         with self._retry_while_alive(snapshot.ref):
             return self._get_history(snapshot.ref, snapshot.manifest).commits(snapshot.manifest)
 
+    def find_commit(self, snapshot: Snapshot, is_wanted: Callable[[Commit], bool]) -> Commit | None:
+        """A commit that is visible at a snapshot; any of several."""
+        with self._retry_while_alive(snapshot.ref):
+            return self._get_history(snapshot.ref, snapshot.manifest).find(
+                snapshot.manifest, is_wanted
+            )
+
     def commit(self, commit_id: str, branch: str) -> Commit:
         return self._find_on_branch(commit_id, branch)[0]
 

@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from omnigraph.errors import ReadSetChanged
 from omnigraph.graph.engines import require_engine
+from omnigraph.graph.keyed_writes import write_once
 from omnigraph.graph.loading import (
     LoadRequest,
     LongInput,
     Records,
     RunsOn,
+    describe_load,
     ensure_branch,
     is_frame,
     is_table,
@@ -56,20 +58,24 @@ def bulk_load(
     tasks = _open_tasks(root.settings, runs_on, records)
     with ExitStack() as resources:
         change = _BulkLoad(root, tasks, records, request, resources)
-        published = writer.write(
+        written = write_once(
+            writer,
             change,
+            lambda: describe_load(change.job.counts, request, created=created),
+            request.key,
             branch=request.branch,
             actor=request.actor_id,
             expected_head=request.expected_head,
         )
-        commit = published.commit if published else None
-        plain = load_result(change.job.counts, request, commit, created=created)
+        if written.kept is not None:
+            return load_result({}, request, written, created=created)
+        plain = load_result(change.job.counts, request, written, created=created)
         return _with_measures(plain, change.job.list_stage_times())
 
 
 @dataclass(frozen=True)
 class _BulkLoad:
-    """Any amount of input; what it leaves beside the graph goes when `resources` are closed."""
+    """Any amount of input; what it leaves next to the graph goes with `resources`."""
 
     root: GraphRoot
     tasks: Tasks

@@ -52,13 +52,13 @@ def embed(
         input: The records.
         output: Where they go; may be the input itself. It appears whole or not at all.
         spec: A JSON file, or its content, that says which fields make which vector.
-        clean: Take vectors away instead; asks no provider.
+        clean: Remove the vectors instead; no provider is called.
         reembed_all: Embed every selected record, not only those without a vector.
         types: Only records of these types.
-        select: Only records with a field that reads so, each `[Type:]field=value`.
-        resume: Keep what was embedded when it fails, and go on from there the next time.
-        per_minute: Ask the provider at most so often.
-        settings: Who is asked; the process environment by default.
+        select: Only records with this field value, each as `[Type:]field=value`.
+        resume: Keep finished work on failure, and continue from it the next time.
+        per_minute: The maximum number of requests to the provider per minute.
+        settings: The embedding settings; from the process environment by default.
         engine: `local`, one text after another here, or `spark`, in batches on executors, which
             must reach the files under the same names.
         session: A Spark session of the caller's.

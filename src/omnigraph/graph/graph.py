@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
-from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch import Branch as Branch
@@ -21,6 +19,7 @@ from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
+from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
@@ -53,9 +52,9 @@ def init(
     Args:
         uri: A path, a `file://` or an `s3://` address.
         schema: The schema, in the schema language.
-        force: Replace schema files an earlier, failed attempt left there.
+        force: Replace schema files left there by an earlier, failed attempt.
         actor: Who the commits of this handle are recorded for.
-        settings: Instead of the defaults; see `Settings.from_environment`.
+        settings: The settings to use instead of the defaults; see `Settings.from_environment`.
 
     >>> omnigraph.init("music.omni", "node Artist { slug: String @key }").branches()
     ['main']
@@ -98,18 +97,18 @@ def clone(
     force: bool = False,
     settings: Settings | None = None,
 ) -> CloneResult:
-    """Copy a graph to another path or address, while it may be written.
+    """Copy a graph to another path or address; it may be written to during the copy.
 
     Each branch is copied as it is after some commit. The source is not changed. Until the clone is
     finished nothing can be opened there.
 
     Args:
         source: The graph to copy.
-        target: Where its copy shall be; there must be no graph.
-        branches: The branches to copy, besides `main` and those they were made from; all of them
+        target: Where to put the copy; there must be no graph.
+        branches: The branches to copy, with `main` and those they were created from; all of them
             by default.
         shallow: Leave out older states: the history is listed and can no longer be read.
-        force: Start over a clone to the same place that was interrupted.
+        force: Restart an interrupted clone to the same place.
         settings: Instead of the defaults; they hold for both sides.
 
     >>> omnigraph.clone("people.omni", "backup.omni").branches
@@ -127,7 +126,7 @@ def clone(
 
 
 def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None = None) -> str:
-    """Set aside the intent of an interrupted write that cannot be read; gives where it is kept.
+    """Set aside the unreadable intent of an interrupted write; returns its new path.
 
     A graph with such an intent cannot be opened for writing. It is moved only if every table is
     where the graph shows it, so that nothing is lost.
@@ -143,7 +142,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     return set_aside(root, operation_id)
 
 
-class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
+class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerbs):
     """A graph, open on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's
@@ -184,7 +183,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         self.close()
 
     def close(self) -> None:
-        """Wait for maintenance that runs in the background; nothing else stays open."""
+        """Wait for background maintenance to finish; nothing else stays open."""
         self._open.close()
 
     def __repr__(self) -> str:
@@ -231,22 +230,6 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         """
         return self._share(self._guard, registry)
 
-    # --- schema ----------------------------------------------------------------------------------
-
-    def plan_schema(
-        self, schema: str | SourceText, *, allow_data_loss: bool = False
-    ) -> MigrationPlan:
-        """The steps from the accepted schema to another one; changes nothing.
-
-        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
-        >>> [step.describe() for step in graph.plan_schema(wanted).steps]
-        ['add property Person.nick: String?']
-        """
-        self._guard.allow(Action.READ)
-        desired = compile_schema(as_source_text(schema, "<schema>"))
-        accepted = self._open.views.read_newest(MAIN).catalog
-        return plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
-
     # --- branches -------------------------------------------------------------------------------
 
     def branches(self) -> list[str]:
@@ -260,7 +243,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return [str(name) for name in list_names(self._open.views.root.store)]
 
     def delete_branch(self, name: str) -> DeletedBranch:
-        """Delete a branch; its commits can no longer be reached by name.
+        """Delete a branch; its commits can no longer be reached by its name.
 
         >>> _ = graph.create_branch("review")
         >>> graph.delete_branch("review").name
@@ -274,7 +257,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return DeletedBranch(name.strip(), self.actor)
 
     def rename_branch(self, name: str, new_name: str) -> BranchRef:
-        """Give a branch another name; it stays the same branch, with its commits and its feed.
+        """Rename a branch; it stays the same branch, with its commits and its feed.
 
         >>> _ = graph.create_branch("review")
         >>> graph.rename_branch("review", "accepted").name
@@ -302,7 +285,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
     # --- tags and consumers ---------------------------------------------------------------------
 
     def tags(self) -> list[Tag]:
-        """Every tag, in the order of names.
+        """List all tags by name.
 
         >>> _ = graph.tag("v1")
         >>> [tag.name for tag in graph.tags()]
@@ -314,7 +297,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return list_tags(self._open.views.root.store)
 
     def delete_tag(self, name: str) -> Tag:
-        """Delete a tag; its commit stays as long as anything else keeps it.
+        """Delete a tag; its commit is kept as long as anything else needs it.
 
         >>> _ = graph.tag("v1")
         >>> graph.delete_tag("v1").name
@@ -327,7 +310,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return delete_tag(self._open.views.root, name)
 
     def consumers(self) -> list[Consumer]:
-        """Every consumer of a feed that said how far it is, in the order of names.
+        """List all consumers of the change feeds by name.
 
         >>> _ = graph.set_consumer("search-index")
         >>> [consumer.name for consumer in graph.consumers()]
@@ -339,7 +322,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return list_consumers(self._open.views.root.store)
 
     def delete_consumer(self, name: str) -> Consumer:
-        """Forget a consumer; what only it kept may be cleaned away.
+        """Delete a consumer; cleanup may then remove what only it protected.
 
         >>> _ = graph.set_consumer("search-index")
         >>> graph.delete_consumer("search-index").name
@@ -354,9 +337,9 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
     # --- maintenance ----------------------------------------------------------------------------
 
     def repair(self, *, confirm: bool = False, force: bool = False) -> RepairResult:
-        """Look for tables that somebody moved ahead of the graph; with `confirm`, accept them.
+        """Find tables that something else moved ahead of the graph; with `confirm`, accept them.
 
-        Without `force` only what provably changed no row is accepted.
+        Without `force`, only changes that provably changed no row are accepted.
 
         >>> {str(table.classification) for table in graph.repair().tables}
         {'no_drift'}
@@ -374,7 +357,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         older_than: datetime.timedelta | None = None,
         confirm: bool = False,
     ) -> CleanupResult:
-        """Remove what only commits beyond both limits need; without `confirm`, say what.
+        """Remove what only unprotected commits need; without `confirm`, only report it.
 
         Every branch keeps its newest `keep` commits and those younger than `older_than`.
 
@@ -392,10 +375,10 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return clean(self._open.views.root, Retention(keep, age))
 
     def verify(self, *, deep: bool = False, history: bool = False) -> VerifyResult:
-        """Everything about the graph that is not as it must be.
+        """Check the integrity of the graph.
 
-        `deep` reads every row and compares every file with its checksum; `history` looks at every
-        commit that can still be read, and not only at the newest of each branch.
+        `deep` reads every row and compares every file with its checksum; `history` checks every
+        commit that can still be read, not only the newest one of each branch.
 
         >>> graph.verify(deep=True).is_sound
         True
@@ -406,7 +389,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return verify(self._open.views, deep=deep, history=history)
 
     def maintain(self) -> MaintainResult:
-        """Optimize and clean up if the policy of the settings says that it is due.
+        """Optimize and clean up if the policy in the settings says that it is due.
 
         >>> graph.maintain().due.is_any
         False
@@ -426,7 +409,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
     def recover(self, *, check: Literal[True]) -> list[PendingWrite]: ...
 
     def recover(self, *, check: bool = False) -> list[PendingWrite] | list[RecoveredWrite]:
-        """Settle interrupted writes; with `check` only say what would be done.
+        """Finish or undo interrupted writes; with `check`, only report what would be done.
 
         >>> graph.recover()
         []
@@ -438,7 +421,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, MaintenanceVerbs):
         return recovering.recover(self._open.views.root)
 
     def recovery_pending(self) -> list[PendingWrite]:
-        """Interrupted writes that nobody has settled yet.
+        """List interrupted writes that have not been settled yet.
 
         >>> graph.recovery_pending()
         []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
+from omnigraph.execution.read.input import ReadGuard
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.guard import NO_GUARD, Guard
@@ -82,12 +83,12 @@ class GraphView:
         return self._view
 
     def nodes(self, type_name: str) -> TypeRows:
-        """The nodes of a type, to be read as a whole."""
+        """All nodes of a type."""
         self._guard.require_visible(self._whole, [type_name])
         return TypeRows(self._view, self.catalog.nodes.get(type_name), type_name)
 
     def edges(self, type_name: str) -> TypeRows:
-        """The edges of a type, to be read as a whole."""
+        """All edges of a type."""
         self._guard.require_visible(self._whole, [type_name])
         return TypeRows(self._view, self.catalog.find_edge(type_name), type_name)
 
@@ -100,11 +101,17 @@ class GraphView:
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        guard: ReadGuard | None = None,
     ) -> QueryResult:
-        """Run a read query of a text on this view, in this process or on `spark`."""
+        """Run a read query of a text on this view, in this process or on `spark`.
+
+        In this process a `guard` is asked before every block of rows, and may end the query.
+        """
         now = datetime.datetime.now(datetime.UTC)
         text = as_source_text(query, "<query>")
-        request = querying.QueryRequest(text, name, params, now, engine, session, spark_conf or {})
+        request = querying.QueryRequest(
+            text, name, params, now, engine, session, spark_conf or {}, guard
+        )
         branch = None if self._snapshot else str(self._whole.snapshot.branch)
         target = {"branch": branch, "snapshot": self._snapshot}
         with self._guard.name_hidden(self._whole, text, name):
@@ -131,7 +138,7 @@ class GraphView:
     ) -> str:
         """The plan of a query as text, and how it would find neighbours if it ran now.
 
-        With `analyze` it is run: how it did, and why, and what every operator took.
+        With `analyze` the query is run, and the plan shows what every operator did and took.
         """
         if analyze:
             result = self.query(query, name, params)
@@ -253,5 +260,5 @@ class GraphView:
 
 
 def as_source_text(text: str | SourceText, name: str) -> SourceText:
-    """The text with a name for messages, unless it has one."""
+    """The text, with a name for messages if it has none."""
     return text if isinstance(text, SourceText) else SourceText(text, name)

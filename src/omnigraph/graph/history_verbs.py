@@ -13,6 +13,7 @@ from omnigraph.graph.reading_verbs import ReadingVerbs
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
+    from omnigraph.graph.keyed_writes import KeptWrite
     from omnigraph.graph.merging import MergeResult
     from omnigraph.history.baseline import Baseline
     from omnigraph.history.diff import Diff
@@ -65,13 +66,17 @@ class HistoryVerbs(ReadingVerbs):
         expected_head: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
     ) -> MergeResult:
-        """Bring what a branch has into another one, as one commit or not at all.
+        """Merge a branch into another one, as one commit or not at all.
 
         Args:
-            source: The branch to take from; it stays as it is.
+            source: The branch to merge; it is not changed.
             into: The branch to change.
-            dry_run: Say what would be done and what conflicts; nothing is written.
+            dry_run: Report what would be done and what conflicts; write nothing.
             resolve: What decides conflicts: `ours`, `theirs` or `newest` for everything or as
                 `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
             decisions: What was decided about single conflicts, as a dry run lists them with a
@@ -79,7 +84,12 @@ class HistoryVerbs(ReadingVerbs):
             delete_branch: Delete the source afterwards; if that is refused, the result says so.
             expected_head: Only if `into` is at this commit.
             actor: Who the commit is recorded for.
-            message: Kept with the commit.
+            message: A text stored with the commit.
+            engine: Where rows are compared: `local`, in this process, `spark`, or `auto`, on Spark
+                where many rows changed.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the merge: it is made once, however often it is asked for.
 
         Raises:
             MergeConflicts: the branches contradict each other and nothing decides.
@@ -90,6 +100,7 @@ class HistoryVerbs(ReadingVerbs):
         ('fast_forward', 3)
         """
         from omnigraph.graph import merging
+        from omnigraph.graph.keyed_writes import WriteKey
 
         if not dry_run:
             self._open.require_writable()
@@ -97,20 +108,49 @@ class HistoryVerbs(ReadingVerbs):
         self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
         if delete_branch:
             self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
+        given = merging.load_decisions(decisions)
+        who = actor or self.actor
+        asked = (source.strip(), into.strip(), resolve, list(given), expected_head, message)
         request = merging.MergeRequest(
             source=source,
             target=into,
             resolve=resolve,
-            decisions=merging.load_decisions(decisions),
-            actor=actor or self.actor,
+            decisions=given,
+            actor=who,
             expected_head=expected_head,
             dry_run=dry_run,
             delete_branch=delete_branch,
             message=message,
+            engine=engine,
+            session=session,
+            spark_conf=spark_conf,
+            key=WriteKey.of(idempotency_key, "merge", who, *asked),
         )
         with self._hiding_conflicts(into, actor):
             result = merging.merge(self._open.views, self._open.writer, request)
         return replace(result, conflicts=self._hide_values(result.conflicts, into, actor))
+
+    def find_write(
+        self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
+    ) -> KeptWrite:
+        """What became of a write that was sent with an idempotency key, by the same actor.
+
+        Raises:
+            WriteNotFound: no commit of the branch was made under it.
+
+        >>> add = 'query q() { insert Person { name: "Cy" } }'
+        >>> first = graph.mutate(add, idempotency_key="add-cy")
+        >>> again = graph.mutate(add, idempotency_key="add-cy")
+        >>> again.commit == first.commit == graph.find_write("add-cy").commit
+        True
+        >>> again.is_replayed, len(graph.nodes("Person"))
+        (True, 3)
+        """
+        from omnigraph.graph.keyed_writes import find_write
+
+        self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
+        who = actor or self.actor
+        return find_write(self._open.views, idempotency_key, who, self._choose(branch))
 
     def tag(
         self,
@@ -120,7 +160,7 @@ class HistoryVerbs(ReadingVerbs):
         branch: str | None = None,
         actor: str | None = None,
     ) -> Tag:
-        """Name a commit for good: the head of a branch, or that of any place.
+        """Give a commit a permanent name: the head of a branch, or the commit at a place.
 
         Cleanup keeps a tagged commit readable. A tag does not move.
 
@@ -149,7 +189,7 @@ class HistoryVerbs(ReadingVerbs):
         ops: Sequence[str] = (),
         branch: str | None = None,
     ) -> Diff:
-        """What is different between two places, or between a place and a branch as it is now.
+        """The differences between two places, or between a place and the current state of a branch.
 
         Args:
             before: A branch, tag, commit, snapshot, version or time, as `at` takes it.
@@ -158,7 +198,7 @@ class HistoryVerbs(ReadingVerbs):
             kinds: Only `node` or `edge`.
             types: Only these types.
             ops: Only `insert`, `update` or `delete`.
-            branch: Whose versions and times are meant.
+            branch: The branch that versions and times refer to.
 
         >>> [str(change.op) for change in graph.diff("1")]
         ['insert', 'insert', 'insert']
@@ -185,9 +225,9 @@ class HistoryVerbs(ReadingVerbs):
         max_bytes: int = 4 << 20,
         branch: str | None = None,
     ) -> CommitChanges:
-        """What a commit changed against its first parent, with images, a page at a time.
+        """What a commit changed relative to its first parent, with images, one page at a time.
 
-        With its `next_page_token` the next page is asked for.
+        Pass the `next_page_token` of a page to get the next one.
 
         >>> page = graph.commit_changes(graph.commits()[0].commit_id, types=["Knows"])
         >>> [(change.op.value, change.after.endpoints.wire()) for change in page.changes]
@@ -226,10 +266,10 @@ class HistoryVerbs(ReadingVerbs):
             kinds: Only `node` or `edge`.
             types: Only these types.
             ops: Only `insert`, `update` or `delete`.
-            max_changes: At most so many changes.
-            max_bytes: At most so many bytes of JSON; a larger change is given alone.
-            max_commits: At most so many commits.
-            branch: Whose feed.
+            max_changes: The maximum number of changes.
+            max_bytes: The maximum size in bytes of JSON; a larger change is returned alone.
+            max_commits: The maximum number of commits.
+            branch: The branch whose feed to read.
 
         >>> page = graph.changes("beginning")
         >>> [len(block.changes) for block in page.blocks], page.caught_up
@@ -293,13 +333,13 @@ class HistoryVerbs(ReadingVerbs):
         lasts: datetime.timedelta = datetime.timedelta(days=7),
         branch: str | None = None,
     ) -> Consumer:
-        """Note how far a consumer of the feed has read, so that cleanup keeps the rest for it.
+        """Record how far a consumer of the feed has read, so that cleanup keeps the rest for it.
 
         Args:
-            name: Of the consumer; what was noted under it before is replaced.
+            name: The name of the consumer; replaces what was recorded under it before.
             position: The cursor or the commit id up to which it has read; the head by default.
-            lasts: When it is no longer waited for.
-            branch: Whose feed it reads.
+            lasts: How long the changes it has not read are kept.
+            branch: The branch whose feed it reads.
 
         >>> graph.set_consumer("search-index").commit_id == graph.commits()[0].commit_id
         True
@@ -313,7 +353,7 @@ class HistoryVerbs(ReadingVerbs):
         return changing.note_consumer(self._open.views, name, branch, position, seconds)
 
     def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
-        """Writes that were recovered, as a branch remembers them.
+        """The recovered writes recorded on a branch.
 
         >>> graph.recovery_list()
         ()

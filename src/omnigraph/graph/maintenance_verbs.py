@@ -31,7 +31,7 @@ class MaintenanceVerbs(BranchVerbs):
         At most one commit, none if there was nothing to do. Never deletes a version.
 
         Args:
-            branch: Whose tables.
+            branch: The branch whose tables to optimize.
             actor: Who the commit is recorded for.
             engine: Where files are written: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
@@ -57,7 +57,7 @@ class MaintenanceVerbs(BranchVerbs):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> tuple[PendingIndex, ...]:
-        """Build what is missing of the declared indexes; gives those that cannot be built yet.
+        """Build the declared indexes that are missing; returns those that cannot be built yet.
 
         The arguments are those of `optimize`.
 

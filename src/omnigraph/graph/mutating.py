@@ -13,6 +13,7 @@ from omnigraph.execution.mutate import MutationInput, MutationRun, run_mutation
 from omnigraph.execution.pending import PendingTable
 from omnigraph.execution.stage_changes import Placement, stage_tables
 from omnigraph.graph.guard import Guard
+from omnigraph.graph.keyed_writes import WriteKey, write_once
 from omnigraph.graph.results import MutationResult
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
@@ -34,6 +35,7 @@ class MutationRequest:
     branch: str
     actor_id: str | None
     expected_head: str | None
+    key: WriteKey | None = None
     guard: Guard = field(default_factory=Guard)
 
 
@@ -43,21 +45,24 @@ def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
     if request.expected_head is not None:
         # A mistake in the text is reported as such, wherever the head is.
         mutation.bind(writer.branches.read_newest(request.branch))
-    published = writer.write(
+    written = write_once(
+        writer,
         mutation,
+        mutation.describe,
+        request.key,
         branch=request.branch,
         actor=request.actor_id,
         expected_head=request.expected_head,
     )
-    assert mutation.done is not None, "what was written was prepared"
-    plan, run = mutation.done
+    answer = mutation.describe() if written.kept is None else written.kept.answer
     return MutationResult(
         branch=normalize_branch(request.branch),
-        query_name=plan.name,
-        affected_nodes=run.affected_nodes,
-        affected_edges=run.affected_edges,
+        query_name=str(answer["query_name"]),
+        affected_nodes=int(str(answer["affected_nodes"])),
+        affected_edges=int(str(answer["affected_edges"])),
         actor_id=request.actor_id,
-        commit=published.commit if published else None,
+        commit=written.commit,
+        is_replayed=written.kept is not None,
     )
 
 
@@ -93,6 +98,16 @@ class _Mutation:
         ]
         staged = stage_tables(view.snapshot, ticket, placed)
         return Prepared(staged) if staged else None
+
+    def describe(self) -> Mapping[str, object]:
+        """What it did, once it is prepared."""
+        assert self.done is not None, "what was written was prepared"
+        plan, run = self.done
+        return {
+            "query_name": plan.name,
+            "affected_nodes": run.affected_nodes,
+            "affected_edges": run.affected_edges,
+        }
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         """Always: run on what is there now, it does what it would have done a moment later.

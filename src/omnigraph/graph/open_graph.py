@@ -54,9 +54,11 @@ class OpenGraph:
         self._autopilot: Autopilot | None = None
         self._writer: Writer | None = None
         self.recovered: list[RecoveredWrite] = []
-        opened = self.views.read_newest(MAIN)
+        self.views.read_newest(MAIN)  # a graph that cannot be read cannot be opened
         if not read_only:
-            settled = opening.make_ready(root, opened.snapshot.contract)
+            settled = opening.make_ready(root)
+            # What was settled may have been a change of the schema.
+            opening.rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
             self.recovered = [recovering.describe_settled(one) for one in settled]
 
     @property
@@ -87,7 +89,7 @@ class OpenGraph:
             return self._writer
 
     def close(self) -> None:
-        """Wait for maintenance that runs in the background."""
+        """Wait for background maintenance to finish."""
         if self._autopilot is not None:
             self._autopilot.wait()
 
@@ -119,7 +121,7 @@ class BranchVerbs:
 
     @property
     def actor(self) -> str | None:
-        """Who commits are recorded for unless a verb names somebody else."""
+        """The actor commits are recorded for unless a verb names another."""
         return self._guard.actor
 
     @property

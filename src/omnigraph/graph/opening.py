@@ -57,12 +57,12 @@ def require_whole(root: GraphRoot) -> None:
     require_finished(root.store)
 
 
-def make_ready(root: GraphRoot, contract: SchemaContract) -> list[SettledIntent]:
+def make_ready(root: GraphRoot) -> list[SettledIntent]:
     """Ready a graph for writing; gives the interrupted writes that were settled.
 
-    The store is tried, a moved graph settles in, and the mirror of the schema is healed. On a full
-    disk all of that is left to the next writer: `cleanup` must be able to open what it makes room
-    in, and any other write settles what is pending before it, or fails.
+    The store is tried, and a moved graph settles in. On a full disk all of that is left to the
+    next writer: `cleanup` must be able to open what it makes room in, and any other write settles
+    what is pending before it, or fails.
     """
     settled: list[SettledIntent] = []
     try:
@@ -75,7 +75,6 @@ def make_ready(root: GraphRoot, contract: SchemaContract) -> list[SettledIntent]
         if not failure.is_disk_full:
             raise
         log.warning("%s: %s", root.uri, failure.message)
-    rewrite_mirror(root, contract)
     return settled
 
 

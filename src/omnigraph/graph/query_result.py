@@ -34,8 +34,8 @@ class QueryResult:
     >>> result.to_arrow().column_names, result.engine
     (['p.name', 'p.age'], 'local')
 
-    Rows are made as they are asked for: `batches()` streams a result of any size once, every
-    other form holds all of it and can be asked for again.
+    Rows are produced on demand: `batches()` streams a result of any size once, every
+    other form holds all rows and can be used repeatedly.
     """
 
     def __init__(
@@ -56,12 +56,17 @@ class QueryResult:
 
     @property
     def engine(self) -> str:
-        """Who made the rows: `local`, or `spark` for a query that ran there."""
+        """Where the query ran: `local` or `spark`."""
         return "local"
 
     @property
     def columns(self) -> list[str]:
         return list(self._read.schema.names)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns with their Arrow types, known before any row is read."""
+        return self._read.schema
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -94,7 +99,7 @@ class QueryResult:
         return int(self._table.num_rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows piece by piece, once, without holding them all.
+        """Stream the rows in batches, once, without holding them all.
 
         >>> result = graph.query("query q() { match { $p: Person } return { $p.name } }")
         >>> sum(batch.num_rows for batch in result.batches())
@@ -127,7 +132,7 @@ class QueryResult:
         """The rows as a pandas frame.
 
         Raises:
-            MissingPackage: pandas is not installed; nothing else here needs it.
+            MissingPackage: pandas is not installed.
         """
         if find_spec("pandas") is None:
             raise MissingPackage("pandas", "to_pandas()")

@@ -51,10 +51,10 @@ class ReadingVerbs(BranchVerbs):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> QueryResult:
-        """Run a read query of a text on a branch as it is now.
+        """Run a read query on the current state of a branch.
 
-        `engine="spark"` runs it with data frames, in the session given or the usual one; its
-        result has `to_spark()` too.
+        `engine="spark"` runs it with data frames, in the given session or the default one; its
+        result also has `to_spark()`.
 
         >>> older = "query q($a: I32) { match { $p: Person  $p.age > $a } return { $p.name } }"
         >>> graph.query(older, params={"a": 30}).rows
@@ -103,10 +103,10 @@ class ReadingVerbs(BranchVerbs):
         start: int | None = None,
         length: int | None = None,
     ) -> blobs.Blob:
-        """The blob of one entity as a branch is now, or a range of it.
+        """The blob of one entity in the current state of a branch, or a range of it.
 
-        Nothing is read before its bytes are asked for: `blob.stat` costs no payload. `kind` is
-        "node" or "edge", for a name that both have.
+        Nothing is read until its bytes are requested: `blob.stat` reads no payload. `kind` is
+        "node" or "edge", and needed only if a node type and an edge type share the name.
 
         >>> graph.read_blob("Person", "Ada", "photo").read()
         b'pixels'
@@ -116,7 +116,7 @@ class ReadingVerbs(BranchVerbs):
         )
 
     def nodes(self, type_name: str, *, branch: str | None = None) -> TypeRows:
-        """The nodes of a type as a branch is now: `.to_arrow()`, `.to_spark()`.
+        """The nodes of a type in the current state of a branch: `.to_arrow()`, `.to_spark()`.
 
         >>> graph.nodes("Person").to_arrow().select(["name", "age"]).sort_by("name").to_pylist()
         [{'name': 'Ada', 'age': 36}, {'name': 'Ben', 'age': None}]
@@ -124,7 +124,7 @@ class ReadingVerbs(BranchVerbs):
         return self._pin(self._open.views.read_newest(self._choose(branch))).nodes(type_name)
 
     def edges(self, type_name: str, *, branch: str | None = None) -> TypeRows:
-        """The edges of a type as a branch is now: `.to_arrow()`, `.to_spark()`.
+        """The edges of a type in the current state of a branch: `.to_arrow()`, `.to_spark()`.
 
         >>> graph.edges("Knows").to_arrow().select(["src", "dst"]).to_pylist()
         [{'src': 'Ada', 'dst': 'Ben'}]
@@ -134,7 +134,7 @@ class ReadingVerbs(BranchVerbs):
     def export(
         self, types: Sequence[str] | None = None, *, branch: str | None = None
     ) -> Iterator[dict[str, object]]:
-        """Every record of a branch as it is now.
+        """Every record in the current state of a branch.
 
         >>> next(graph.export(["Knows"]))
         {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
@@ -142,7 +142,7 @@ class ReadingVerbs(BranchVerbs):
         return self._pin(self._open.views.read_newest(self._choose(branch))).export(types)
 
     def commits(self, branch: str | None = None) -> tuple[Commit, ...]:
-        """Every commit a branch can see, newest first.
+        """The commits of a branch, newest first.
 
         >>> [commit.actor_id for commit in graph.commits()]
         ['maria', None]
@@ -152,7 +152,7 @@ class ReadingVerbs(BranchVerbs):
         return self._open.views.commits(branch)
 
     def commit(self, commit_id: str, branch: str | None = None) -> Commit:
-        """One commit, looked for on the branch and then on all others.
+        """One commit by id, looked up on the branch and then on all others.
 
         >>> newest = graph.commits()[0]
         >>> graph.commit(newest.commit_id) == newest
@@ -162,7 +162,7 @@ class ReadingVerbs(BranchVerbs):
         return self._open.views.commit(commit_id, self._choose(branch))
 
     def snapshot(self, branch: str | None = None) -> SnapshotInfo:
-        """Which version of which table makes up a branch now.
+        """The table versions that make up a branch now.
 
         >>> {table.table_key: table.row_count for table in graph.snapshot().tables}
         {'edge:Knows': 1, 'node:Person': 2}
@@ -180,8 +180,8 @@ class ReadingVerbs(BranchVerbs):
     ) -> GraphView:
         """The graph as it was: at a place, after a commit, at a snapshot id or manifest version.
 
-        A place is one text that names a branch, a tag, a commit (or the beginning of its id), a
-        version or a time of the branch. With nothing given, the branch as it is now, pinned.
+        A place is a text that names a branch, a tag, a commit (or a prefix of its id), a
+        version or a time of the branch. By default, the current state of the branch, pinned.
 
         >>> before = graph.at(commit=graph.commits()[-1].commit_id)
         >>> list(before.export())

@@ -20,6 +20,8 @@ class MutationResult:
     affected_edges: int
     actor_id: str | None
     commit: Commit | None
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     def wire(self) -> dict[str, object]:
         return {
@@ -34,7 +36,7 @@ class MutationResult:
 
 @dataclass(frozen=True, slots=True)
 class DeletedBranch:
-    """The branch that is gone, and who deleted it."""
+    """A deleted branch, and who deleted it."""
 
     name: str
     actor_id: str | None
@@ -45,7 +47,7 @@ class DeletedBranch:
 
 @dataclass(frozen=True, slots=True)
 class SkippedRows:
-    """What a load left out: how many reasons there were, and the first of them."""
+    """The rows a load skipped: how many, and the first problems."""
 
     total: int = 0
     first: tuple[RowProblem, ...] = ()
@@ -58,8 +60,8 @@ class SkippedRows:
 class LoadResult:
     """What a load read and wrote; counts are of input records, by type name.
 
-    A load by the tasks of the pipeline also says how much it read, how long each of its stages
-    took, and what it left out when it was asked to go on without bad rows.
+    A load by the pipeline also reports how much it read, how long each of its stages
+    took, and which bad rows it skipped.
     """
 
     branch: str
@@ -77,6 +79,8 @@ class LoadResult:
     bytes: int | None = None
     seconds: float | None = None
     skipped: SkippedRows = SkippedRows()
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def total_entities(self) -> int:
@@ -142,7 +146,7 @@ class TableInfo:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """Which version of which table a branch shows now."""
+    """The table versions that make up a branch."""
 
     graph_branch: str
     snapshot_id: str
@@ -179,7 +183,7 @@ def render_types_html(info: SnapshotInfo, note: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """An interrupted write, and what recovering would do about it."""
+    """An interrupted write, and how recovery would settle it."""
 
     operation_id: str
     branch: str

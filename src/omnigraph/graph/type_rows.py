@@ -52,7 +52,7 @@ class TypeRows:
 
         Args:
             session: The session to read in; as for every verb on Spark by default.
-            columns: Only these; Spark cannot tell a source which columns a plan uses.
+            columns: Only these columns; Spark does not tell a source which columns a plan uses.
             where: Only rows for which this is true, a condition as in the `where` of a mutation;
                 other rows are not read, where a filter of Spark's reads them all.
         """

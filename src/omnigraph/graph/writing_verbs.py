@@ -33,27 +33,30 @@ class WritingVerbs(BranchVerbs):
         branch: str | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> MutationResult:
         """Run a mutation of a query text as one commit.
 
-        With `expected_head` the branch must be at that commit, else `PreconditionFailed`.
+        With `expected_head` the branch must be at that commit, else `PreconditionFailed`. With an
+        `idempotency_key` it is made once, however often it is asked for; see `find_write`.
 
         >>> graph.mutate('query q() { insert Person { name: "Cy" } }').affected_nodes
         1
         """
         from omnigraph.graph import mutating
+        from omnigraph.graph.keyed_writes import WriteKey
 
         self._open.require_writable()
-        branch = self._choose(branch)
-        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-        request = mutating.MutationRequest(
+        source, who, where = (
             as_source_text(query, "<query>"),
-            name,
-            params,
-            branch,
             actor or self.actor,
-            expected_head,
-            self._guard,
+            self._choose(branch),
+        )
+        asked = (source.text, name, params, where.strip(), expected_head)
+        key = WriteKey.of(idempotency_key, "mutate", who, *asked)
+        self._guard.allow(Action.CHANGE, branch=where, actor=actor)
+        request = mutating.MutationRequest(
+            source, name, params, where, who, expected_head, key, self._guard
         )
         return mutating.commit_mutation(self._open.writer, request)
 
@@ -75,6 +78,7 @@ class WritingVerbs(BranchVerbs):
         rejects: str | Path | OutputFile | None = None,
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
     ) -> LoadResult:
         """Load rows as one commit or not at all.
 
@@ -89,15 +93,16 @@ class WritingVerbs(BranchVerbs):
             actor: Who the commit is recorded for.
             engine: `local`, in this process, or `spark`.
             format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
-            type: Of which type the rows of a table are; records say it themselves.
+            type: The type of the rows of a table; records name their types themselves.
             columns: Which column of a table holds which property, by its name; also for `id`,
                 `from` and `to`.
             partial: A merge keeps what a record leaves out.
-            on_error: `fail` refuses bad rows, `skip` goes on without them.
-            rejects: A file for the records that were refused; one that appears while the load runs
-                is not replaced.
+            on_error: `fail` rejects the load on bad rows, `skip` skips them.
+            rejects: A file for the rejected records; one that appears while the load runs is not
+                replaced.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the load: it is made once, however often it is asked for.
 
         >>> done = graph.load(
         ...     [
@@ -111,6 +116,7 @@ class WritingVerbs(BranchVerbs):
         """
         from omnigraph.execution.load_options import LoadOptions
         from omnigraph.graph import loading
+        from omnigraph.graph.keyed_writes import WriteKey
 
         self._open.require_writable()
         branch = self._choose(branch)
@@ -127,12 +133,16 @@ class WritingVerbs(BranchVerbs):
             rejects=None if rejects is None else output_file(rejects),
         )
         given = loading.as_input(records)
+        where, who = self._choose(branch), actor or self.actor
+        content = given if isinstance(given, bytes) else b""
+        asked = (str(options.mode), where.strip(), base, expected_head, content)
         request = loading.LoadRequest(
             options=options,
-            branch=branch,
+            branch=where,
             base=base,
-            actor_id=actor or self.actor,
+            actor_id=who,
             expected_head=expected_head,
+            key=WriteKey.of(idempotency_key, "load", who, *asked),
         )
         if loading.needs_pipeline(given, engine, options):
             from omnigraph.graph import bulk_loading
@@ -162,8 +172,8 @@ class WritingVerbs(BranchVerbs):
                 are made of.
             spec: Which properties make which vector, instead of what `@embed` says.
             branch: The branch to work on.
-            reembed_all: Make all vectors anew, not only those that are NULL.
-            per_minute: Ask the provider for at most so many texts.
+            reembed_all: Replace all vectors, not only those that are NULL.
+            per_minute: The maximum number of texts to send to the provider per minute.
             actor: Who the commit is recorded for.
             engine: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.

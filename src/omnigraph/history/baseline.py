@@ -14,7 +14,7 @@ from omnigraph.identity import CommitId
 
 
 class Baseline:
-    """Every record of a branch at one commit, and the cursor with which its feed goes on.
+    """Every record of a branch at one commit, and the cursor from which its feed continues.
 
     The cursor is there once all records have been taken, so that no half copy is followed.
 
@@ -39,7 +39,7 @@ class Baseline:
 
     @property
     def resume_cursor(self) -> str:
-        """Where the feed goes on after this copy."""
+        """Where the feed continues after this copy."""
         if not self._is_taken:
             raise BadRequest(
                 "the cursor is available once every record of the baseline has been read"

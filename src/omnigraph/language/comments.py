@@ -1,7 +1,7 @@
 """Comments of a text, put back into the text that was printed from its syntax tree.
 
 Syntax trees hold no comments. Both texts have the same tokens, but for separators and spelling, so
-a comment finds its place by the token it stands before or after. A comment behind a token goes to
+a comment finds its place by the token it comes before or after. A comment behind a token goes to
 the end of that token's line, any other one above the line of the next token. None is lost: where
 two would end one line, the first goes above it.
 """

@@ -71,7 +71,7 @@ class Cursor:
         return self.token.kind is TokenKind.END
 
     def touches_next(self) -> bool:
-        """Whether nothing stands between this token and the next."""
+        """Whether nothing is between this token and the next."""
         return self.token.span.end == self.peek().span.start and not self.at_end()
 
     # --- taking ------------------------------------------------------------------------------

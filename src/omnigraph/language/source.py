@@ -125,7 +125,7 @@ class SourceText:
 
 
 MAX_PROBLEMS = 200
-"""Past this the text is not what it claims to be, and more messages help nobody."""
+"""Past this the text is not what it claims to be, and more messages do not help."""
 
 
 @dataclass

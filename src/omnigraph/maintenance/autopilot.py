@@ -1,4 +1,4 @@
-"""Deciding when maintenance is due, and doing it behind the back of whoever writes.
+"""Deciding when maintenance is due, and doing it in the background.
 
 It runs the same optimize and cleanup as the commands, with one difference: it records no commit,
 so that a write which insists on a certain head does not fail for the sake of it. A write that was

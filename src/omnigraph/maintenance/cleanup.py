@@ -65,7 +65,7 @@ Remove = Callable[[TableLocation, Sequence[int]], Removed]
 
 
 def preview_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
-    """What `cleanup` would remove now; nothing is changed and nobody is kept waiting."""
+    """What `cleanup` would remove now; nothing is changed and no writer is blocked."""
     for intent in list_pending_intents(root.store):
         examine(root, intent)  # one that cannot be read would stop the cleanup as well
     mark = ReachabilityScan(root, retention).mark()

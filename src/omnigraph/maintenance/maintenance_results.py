@@ -9,7 +9,7 @@ from enum import StrEnum
 from omnigraph.storage.manifest.commits import Commit
 
 MANIFEST_KEY = "__manifest"
-"""The name under which the manifest stands among the tables."""
+"""The name of the manifest among the tables."""
 
 
 class Skip(StrEnum):

@@ -130,7 +130,7 @@ class UnreferencedFiles:
         return announced | {branch for place, branch in mark.pins if place == path}
 
     def _is_settled(self, path: str, name: str) -> bool:
-        """Whether nobody can still be preparing a branch of this name.
+        """Whether no writer can still be preparing a branch of this name.
 
         Branches of the manifest are made under the fence. One of a table that has versions of its
         own was committed to, which is done under the fence as well.
@@ -204,17 +204,16 @@ class UnreferencedFiles:
         return freed
 
     def reclaim_folders(self, tables: Iterable[str]) -> int:
-        """Remove tables that no branch knows and input that nobody loads any more.
+        """Remove tables that no branch knows and input that is no longer being loaded.
 
         How many bytes that frees is not counted: it would cost a listing of its own.
         """
         with self._root.hold() as hold:
             mark = self._marker.remaining(self._marker.mark())
-            shown = {path for path, _ in mark.pins} | {
-                table.path
-                for intent in list_pending_intents(self._root.store)
-                for table in intent.tables
-            }
+            shown = {path for path, _ in mark.pins}
+            for intent in list_pending_intents(self._root.store):
+                shown |= {table.path for table in intent.tables}
+                shown |= {t.path for t in intent.schema.registered} if intent.schema else set()
             staged = [f"{STAGING}/{name}" for name in self._root.store.list_prefixes(STAGING)]
             for path in self._first_seen.due([*(t for t in tables if t not in shown), *staged]):
                 hold.check()
@@ -239,7 +238,7 @@ class UnreferencedFiles:
 
 
 def _sort_children_first(branches: Mapping[str, LanceBranch]) -> list[str]:
-    """The branches so that each stands before the one it was made from."""
+    """The branches so that each comes before the one it was created from."""
     ordered: list[str] = []
     waiting = dict(branches)
     while waiting:

@@ -88,7 +88,7 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
 def _verify_branch(
     branches: BranchReader, name: str, report: Report, files: FileCheck, *, deep: bool
 ) -> None:
-    """A branch as it is; what is found wrong counts only if nobody moved it meanwhile."""
+    """A branch as it is; a problem counts only if the branch did not move in the meantime."""
     for attempt in range(_LOOKS):
         look = Report(report.concerned, tables=report.tables)
         try:

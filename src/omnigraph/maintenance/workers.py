@@ -20,7 +20,7 @@ class CompactionWorkers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CompactionThreads:
-    """Carries them out in this process, so many tables at a time."""
+    """Carries them out in this process, this many tables at a time."""
 
     count: int
 

@@ -82,7 +82,7 @@ def embed_file_in_tasks(
 ) -> EmbedSummary:
     """Write the output file and say what was done; it appears whole or not at all.
 
-    Input, output and the folders beside it must be where every executor reaches them.
+    Input, output and the folders next to it must be reachable by every executor.
 
     Raises:
         BadRequest: the request does not fit its spec, or a line of the input is no record.
@@ -315,7 +315,7 @@ def forget_answers(root: GraphRoot) -> None:
     try:
         store.delete_dir(store_path(folder))
     except OSError:
-        return  # nothing was asked, or it is garbage and harms nobody
+        return  # nothing was asked, or it is garbage and harmless
 
 
 def find_answers_folder(root: GraphRoot) -> str:

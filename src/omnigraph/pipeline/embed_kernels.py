@@ -1,6 +1,6 @@
 """Embedding in tasks: texts in batches, at a pace, and none of them paid for twice.
 
-A task first gathers the texts it needs, then asks for those nobody has asked for yet, a batch with
+A task first gathers the texts it needs, then requests those not requested yet, a batch with
 each request, and writes every answer down before it goes on. A run that starts over finds them.
 """
 

@@ -53,7 +53,7 @@ def to_struct_type(schema: pa.Schema) -> StructType:
 
 
 def make_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema Spark wants the batches of its schema in."""
+    """The Arrow schema Spark expects batches of its schema in."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - loads Spark
 
     return to_arrow_schema(schema, timezone="UTC")

@@ -45,7 +45,7 @@ def require_server(remote: str) -> None:
 
 
 def _parse_address(text: str, port: int) -> tuple[str, int]:
-    """Host and port of `host:port`, where an address of many colons stands in brackets."""
+    """Host and port of `host:port`, where an IPv6 address is in brackets."""
     found = re.fullmatch(r"(\[[^\]]+\]|[^:]+)(?::(\d+))?", text.strip())
     if found is None:
         raise BadRequest(f"'{text}' is not an address: write host:port")

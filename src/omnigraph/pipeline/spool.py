@@ -17,7 +17,7 @@ from omnigraph.storage.root import GraphRoot
 def spool_input(root: GraphRoot, data: Iterable[bytes] | None) -> Iterator[str | None]:
     """A file with these bytes, which come in pieces.
 
-    It is beside the graph where that is shared, and a temporary one elsewhere.
+    It is next to the graph where that is shared, and a temporary one elsewhere.
     """
     if data is None:
         yield None

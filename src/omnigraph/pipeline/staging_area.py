@@ -127,7 +127,7 @@ class StagingArea:
         return f"{make_staging_path(self.id)}/at-work"
 
     def remove(self) -> None:
-        """Remove everything; should that fail, it is garbage and harms nobody."""
+        """Remove everything; should that fail, it is garbage and harmless."""
         with suppress(StorageError):
             self.root.store.delete_prefix(make_staging_path(self.id))
 

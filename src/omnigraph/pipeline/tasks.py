@@ -85,7 +85,7 @@ class Done(Generic[Result_co]):
 class Refused:
     """An error that no second attempt would change, as plain data.
 
-    Few errors can be made anew from their message alone, so all of their members are kept.
+    Few errors can be rebuilt from their message alone, so all of their members are kept.
     """
 
     kind: type[OmniError]

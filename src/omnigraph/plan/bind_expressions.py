@@ -72,7 +72,7 @@ class NameResolver(Protocol):
     def function(self, call: FunctionCall) -> Operand | None: ...
 
     def node(self, expression: Expression) -> NodeVariable | None:
-        """The node variable that stands here by itself, if one does."""
+        """The node variable that is here by itself, if one does."""
 
 
 def bind_operand(expression: Expression, names: NameResolver) -> Operand | None:

@@ -1,6 +1,6 @@
 """The clauses of a `match` to a pattern, in the order they are written.
 
-A filter or a negation may use only what stands before it; a traversal may introduce its ends.
+A filter or a negation may use only what comes before it; a traversal may introduce its ends.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _list_effects(
 
 
 def _list_looked_up(statement: Statement, target: NodeType | EdgeType) -> Iterator[Fact]:
-    """What must be read beside the target: the ends of a new edge have to exist."""
+    """What must be read besides the target: the ends of a new edge have to exist."""
     if isinstance(statement, Insert) and isinstance(target, EdgeType):
         yield from list_edge_facts(target)
 

@@ -53,7 +53,7 @@ Field = PropertyValue | EntityId | TypeNameValue
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A column beside the expression it was written as, for ordering to find it again."""
+    """A column with the expression it was written as, for ordering to find it again."""
 
     column: OutputColumn
     expression: Expression

@@ -1,4 +1,4 @@
-"""Checking a query file against a schema, with advice beside the mistakes."""
+"""Checking a query file against a schema, with advice in addition to the mistakes."""
 
 from __future__ import annotations
 

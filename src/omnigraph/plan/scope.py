@@ -88,7 +88,7 @@ class BindContext:
         return next(name for n in self._numbers if (name := f"_{n}") not in self.taken)
 
     def place(self, word: str, within: Span) -> Span:
-        """Where `word` stands inside a stretch of the text, or the whole stretch.
+        """Where `word` is inside a stretch of the text, or the whole stretch.
 
         The tree keeps no span for every name, so that a clause stays small; a mistake still
         points at the name itself.

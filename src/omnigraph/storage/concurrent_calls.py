@@ -28,7 +28,7 @@ class ConcurrentCalls:
     """
 
     def __init__(self, at_a_time: int) -> None:
-        """Let so many things happen at a time, of which the caller's own work is one."""
+        """Let this many things happen at a time, of which the caller's own work is one."""
         self._others = at_a_time - 1
         self._started: list[Future[Any]] = []
 

@@ -18,7 +18,7 @@ from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.marks import find_mark
 
 MOST_BRANCHES = 4_096
-"""Of so many branches of a graph is it known what was seen on them last."""
+"""For how many branches of a graph the newest version seen is remembered."""
 
 
 @dataclass(frozen=True, slots=True)

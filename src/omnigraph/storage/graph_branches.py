@@ -118,11 +118,11 @@ def _lost(root: GraphRoot, refs: list[BranchRef], name: BranchName) -> BranchRef
 
 
 def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
-    """Give a branch another name; it stays the same branch, with its commits and its feed.
+    """Rename a branch; it stays the same branch, with its commits and its feed.
 
     The new name comes first and the old one goes last. A crash in between leaves one branch with
     two names: both lead to the same commits. The next write by the new name removes the old one,
-    and so does whoever renames or deletes a branch.
+    and so does renaming or deleting a branch.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -155,7 +155,7 @@ def _list_settled_refs(root: GraphRoot, hold: Hold) -> list[BranchRef]:
 
 
 def finish_rename(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
-    """Remove the name a branch had before, if whoever renamed it was interrupted."""
+    """Remove the name a branch had before, if renaming it was interrupted."""
     old = ref.renamed_from
     if old is None:
         return

@@ -58,7 +58,7 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION
 GENESIS_VERSION = 1
 
 MANIFEST_VERSIONS = f"{MANIFEST}/_versions"
-"""A graph exists from its first manifest version on; files without one are nobody's."""
+"""A graph exists from its first manifest version on; files without one do not belong to a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def _write_schema_files(store: ObjectStore, contract: SchemaContract, *, force: 
 def _undo(store: ObjectStore, written: Sequence[str]) -> None:
     """Remove this attempt's own files, then its claim.
 
-    The claim stays if any removal fails, so that nobody builds on what may be half there; the
+    The claim stays if any removal fails, so that nothing builds on a partial state; the
     error the caller is raising already says what went wrong first.
     """
     try:
@@ -189,7 +189,7 @@ def _drop_leftovers(store: ObjectStore, tables: Sequence[NewTable]) -> None:
 
 
 def list_mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
-    """The files beside the manifest that repeat the schema, in the order they are written."""
+    """The files next to the manifest that repeat the schema, in the order they are written."""
     return (
         (SCHEMA_SOURCE, contract.source),
         (SCHEMA_IR, contract.ir),

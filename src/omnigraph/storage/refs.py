@@ -39,7 +39,7 @@ class BranchRef:
     created_at: int = 0
     actor_id: str | None = None
     renamed_from: BranchName | None = field(default=None, compare=False)
-    """The name it had, while nobody has made sure that this name is gone."""
+    """The name it had, until it is certain that this name is gone."""
 
     @property
     def is_main(self) -> bool:

@@ -94,7 +94,7 @@ def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
     """The table at its pinned version, forked first if this branch only inherited it.
 
     A fork has a name of its own that nothing refers to until the write is published, so one left
-    behind by a crash is garbage and harms nobody.
+    behind by a crash is garbage and harmless.
     """
     if entry.owner == snapshot.ref.incarnation:
         return Writable(entry, snapshot.open_entry(entry), is_fork=False)
@@ -115,7 +115,7 @@ def drop_fork(writable: Writable) -> None:
         try:
             delete_branch(location.on_branch(None), location.branch)
         except OmniError:
-            return  # nothing refers to it, so it is garbage and harms nobody
+            return  # nothing refers to it, so it is garbage and harmless
 
 
 @contextmanager

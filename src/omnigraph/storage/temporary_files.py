@@ -1,7 +1,7 @@
 """Half-written files that a killed process left on a local disk.
 
-Both the control objects and the tables write a file under a name nobody reads and then give it
-its own. What is found under such a name after a while belongs to nobody.
+Both the control objects and the tables write a file under a temporary name and then rename it.
+What is found under such a name after a while is abandoned.
 """
 
 from __future__ import annotations

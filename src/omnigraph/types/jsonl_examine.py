@@ -39,7 +39,7 @@ class ExaminedLine:
 
 
 class LineRefused(Exception):
-    """Everything found wrong with one line; the problems do not say yet where it stands."""
+    """Everything found wrong with one line; the problems do not say yet where it is."""
 
     def __init__(self, problems: Iterable[RowProblem]) -> None:
         self.problems = tuple(problems)
@@ -112,7 +112,7 @@ def _check_fields(
     *,
     structural: frozenset[str] = frozenset(),
 ) -> None:
-    """Refuse members nobody asked for, each with its own problem."""
+    """Refuse unknown members, each with its own problem."""
     problems = []
     for name in members:
         if name in STORAGE_FIELDS:

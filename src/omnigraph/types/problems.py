@@ -43,7 +43,7 @@ PROBLEM_MEANINGS: Mapping[str, str] = {
 
 
 class ValueRefused(BadRequest):
-    """A text or value that does not fit its type; whoever knows the place adds it."""
+    """A text or value that does not fit its type; the caller adds the place."""
 
     def __init__(self, reason: str, problem: ProblemCode = ProblemCode.BAD_VALUE) -> None:
         super().__init__(reason)

@@ -46,7 +46,7 @@ MAX_PREPARATIONS = 33
 
 
 def _tell_nobody() -> None:
-    """For writers whose writes nobody waits for."""
+    """For writers without a listener."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,8 @@ class _Attempt:
             prepared.merged_parent,
             prepared.details,
             prepared.merging,
+            prepared.schema,
+            prepared.needs_sole_branch,
         )
         return commit_write(request, hold)
 
@@ -179,7 +181,7 @@ class _Attempt:
 
 @contextmanager
 def _retry_if_reclaimed(snapshot: Snapshot) -> Iterator[None]:
-    """Let a write start over whose snapshot was outdated, and then cleaned away, under its feet."""
+    """Let a write start over whose snapshot was outdated, and then cleaned away, while it ran."""
     try:
         yield
     except HistoricalVersionReclaimed as error:

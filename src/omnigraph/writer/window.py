@@ -17,7 +17,7 @@ class CommitWindow:
     """The fence of a graph, taken when a write is ready and given back when it is over.
 
     A write that finds the branch moved keeps the fence while it is prepared again: of many busy
-    writers only one wins each round, so one that had to queue anew could lose for ever. Only a
+    writers only one wins each round, so one that had to queue again could lose forever. Only a
     write that takes long to prepare lets the others pass, a few times.
     """
 

@@ -43,7 +43,7 @@ class CompactSmallFragments:
     def find_due(cls, before: Snapshot, after: Snapshot) -> CompactSmallFragments | None:
         """The merge that is due after a write; None if none is.
 
-        A table is looked at whenever its version is a multiple of the setting, so that nobody has
+        A table is looked at whenever its version is a multiple of the setting, so that nothing has
         to count.
         """
         every = before.root.settings.fold_after
@@ -74,7 +74,7 @@ def _compact_table(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> Sta
 
 
 def plan_write_compaction(layout: Layout, least: int) -> tuple[tuple[int, ...], ...]:
-    """The runs of small neighbours no index covers, of at least so many fragments each."""
+    """The runs of small neighbours no index covers, of at least this many fragments each."""
     covered = frozenset[int]().union(
         *(segment.fragment_ids for index in layout.indices for segment in index.segments)
     )

@@ -136,8 +136,8 @@ def test_types_limit_what_is_selected(run):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"types": ("Song",)}, "nothing of type 'Song'; it knows Album"),
-        ({"select": ["Song:slug=x"]}, "nothing of type 'Song'"),
+        ({"types": ("Song",)}, "not mention type 'Song'; its types are Album"),
+        ({"select": ["Song:slug=x"]}, "not mention type 'Song'"),
         ({"is_clean": True, "is_reembed_all": True}, "not both"),
     ],
 )

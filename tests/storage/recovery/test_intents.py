@@ -153,19 +153,19 @@ TABLE_MEMBERS = sorted(body()["tables"][0])
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"7", b"null", b'"text"', b"{}"])
 def test_a_file_that_is_no_intent_is_refused(data):
-    with pytest.raises(ManifestCorrupt, match="is no intent"):
+    with pytest.raises(ManifestCorrupt, match="is not an intent"):
         decode_intent(data, PATH)
 
 
-@pytest.mark.parametrize("version", [3, 99, "1", None, 1.5, True, 0, -1])
+@pytest.mark.parametrize("version", [4, 99, "1", None, 1.5, True, 0, -1])
 def test_a_format_this_build_does_not_know_is_refused(version):
     with pytest.raises(ManifestCorrupt, match="format"):
         decode(body() | {"schema_version": version})
 
 
 def test_a_newer_format_is_refused_before_anything_else_of_it_is_read():
-    with pytest.raises(ManifestCorrupt, match="newer than the maximum 2"):
-        decode({"schema_version": 3, "shape": "unheard of"})
+    with pytest.raises(ManifestCorrupt, match="newer than the maximum 3"):
+        decode({"schema_version": 4, "shape": "unheard of"})
 
 
 REQUIRED = [f.name for f in fields(Intent) if f.default is MISSING and f.default_factory is MISSING]
@@ -175,7 +175,7 @@ REQUIRED = [f.name for f in fields(Intent) if f.default is MISSING and f.default
 def test_an_intent_without_a_member_is_refused(member):
     value = body()
     del value[member]
-    with pytest.raises(ManifestCorrupt, match="no complete intent"):
+    with pytest.raises(ManifestCorrupt, match="not a complete intent"):
         decode(value)
 
 
@@ -189,7 +189,7 @@ def test_an_intent_that_does_not_say_whether_it_commits_does():
 def test_an_intent_whose_table_lacks_a_member_is_refused(member):
     value = body()
     del value["tables"][0][member]
-    with pytest.raises(ManifestCorrupt, match="no complete intent"):
+    with pytest.raises(ManifestCorrupt, match="not a complete intent"):
         decode(value)
 
 

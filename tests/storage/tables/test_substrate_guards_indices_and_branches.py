@@ -254,7 +254,7 @@ def test_cleanup_takes_the_files_of_a_branch_that_has_an_old_address(dataset, tm
 
 
 def test_a_version_is_read_from_a_message_and_ends_with_a_footer(dataset, tmp_path):
-    """Red: re-read "Base paths"; the layout of versions has changed, and `bases.py` with it."""
+    """Red: re-read "Base paths"; the layout of versions changed, and so must `base_paths.py`."""
     main, branch = moved_branch(dataset, tmp_path)
     table = main.uri
     (file,) = (Path(branch.uri) / "_versions").glob("*.manifest")

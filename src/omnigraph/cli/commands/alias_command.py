@@ -93,7 +93,7 @@ def _resolve(name: str, *, quiet: bool) -> tuple[CommandTarget, Alias]:
 
 
 def _find_file(config: OperatorConfig, found: Alias) -> str:
-    """The file of an alias; one that is not absolute stands beside the configuration."""
+    """The file of an alias; a relative one is next to the configuration."""
     assert found.file is not None and config.path is not None, "it was read from there"  # noqa: PT018
     return str(config.path.parent / Path(found.file).expanduser())
 

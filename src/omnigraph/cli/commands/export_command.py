@@ -107,7 +107,7 @@ class _Written:
     size: int = 0
 
     def counting(self, blocks: Iterable[bytes], work: Work | None) -> Iterator[bytes]:
-        """The same blocks; whoever watches the work is told how far they have come."""
+        """The same blocks; progress is reported to listeners."""
         for block in blocks:
             yield block
             lines = block.count(b"\n")

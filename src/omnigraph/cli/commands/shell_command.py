@@ -18,7 +18,7 @@ from omnigraph.cli.examples import render_examples
 def shell(scope: CommandTarget, branch: str, read_only: bool) -> int:
     """Type queries and mutations at a prompt, or pipe them in.
 
-    Piped statements stop at the first mistake. The history is kept beside the configuration.
+    Piped statements stop at the first mistake. The history is kept next to the configuration.
     """
     from omnigraph.cli.shell import Shell, run_interactively, run_script
     from omnigraph.cli.shell_input import use_readline

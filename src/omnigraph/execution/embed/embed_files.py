@@ -147,7 +147,7 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
 
 
 class _Kept:
-    """What a run has written so far, beside its output, and what an earlier one has left there.
+    """What a run has written so far, next to its output, and what an earlier one has left there.
 
     A record in is a line out, so a later run goes on behind the lines there are, if they were
     made by the same request from the same input.

@@ -67,7 +67,7 @@ _loading = threading.Lock()
 
 
 def load_shared_model() -> SentenceModel:
-    """The model of this process, loaded by whoever needs it first.
+    """The model of this process, loaded on first use.
 
     Raises:
         EmbeddingFailed: its files are damaged.
@@ -105,7 +105,7 @@ def load_model(folder: Path) -> SentenceModel:
 
 @dataclass(frozen=True, slots=True)
 class LocalEmbedder:
-    """An embedder that asks nobody. The model is loaded for the first text, once in a process."""
+    """An embedder without a provider. The model is loaded for the first text, once in a process."""
 
     model: str = LOCAL_MODEL
     dimension: int = LOCAL_DIMENSION

@@ -15,7 +15,7 @@ _64_BITS = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class MockEmbedder:
-    """An embedder that asks nobody."""
+    """An embedder without a provider."""
 
     model: str = ""
 

@@ -20,7 +20,7 @@ Integers = npt.NDArray[np.integer[Any]]
 MISSING = -1
 
 _DENSE_FACTOR = 4
-"""A table of all possible keys pays when it is at most so many times larger than the rows."""
+"""A table of all possible keys pays when it is at most this many times larger than the rows."""
 _DENSE_ALWAYS = 1 << 16
 _TABLE_FACTOR = 32
 """The same for a table of the codes of one variable: looking one up is cheaper than searching."""
@@ -125,7 +125,7 @@ def combine_codes(columns: Sequence[tuple[Integers, int]], rows: int) -> tuple[L
 
 
 def split_codes(keys: Longs, sizes: Sequence[int]) -> list[Codes]:
-    """The columns of codes that `combine` made keys of, if it never had to number the keys anew."""
+    """The columns of codes that `combine_codes` made keys of, unless it renumbered the keys."""
     columns: list[Codes] = []
     for size in reversed(sizes[1:]):
         keys, codes = np.divmod(keys, size + 1)

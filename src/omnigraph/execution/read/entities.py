@@ -30,11 +30,11 @@ from omnigraph.execution.read.table_reader import ID, FoundRows, Reader
 from omnigraph.execution.read.topology import Key, Topology
 
 _SHARE_FOR_WHOLE = 20
-"""Reading a whole column is cheaper than fetching more than one row in so many."""
+"""Reading a whole column is cheaper than fetching more than one row in this many."""
 _FEW_ROWS = 256
 """So few rows are fetched one by one, whatever the size of the table."""
 _PER_FETCH = 1_000
-"""A fetch costs as much as so many rows of a whole column, however few rows it is for."""
+"""A fetch costs as much as this many rows of a whole column, however few rows it is for."""
 _NARROW_BYTES = 64
 """Wider values are kept only if many rows are asked for, not because few are asked for often."""
 

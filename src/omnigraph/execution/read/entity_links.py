@@ -20,16 +20,16 @@ from omnigraph.execution.read.row_blocks import Rows, split_portions
 from omnigraph.execution.read.row_requirements import Demand
 
 _TABLE_CELLS = 1 << 22
-"""A table of so many cells stays in the caches of a processor."""
+"""A table of this many cells stays in the caches of a processor."""
 _PAIRS_PER_TABLE = 1_000
-"""Filling a table costs as much as searching for about so many pairs."""
+"""Filling a table costs as much as searching for about this many pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
     """From each of `sources`, ascending codes, to `targets[starts[i]:starts[i + 1]]`.
 
-    Targets ascend within a source. `extra` holds further columns beside the targets: hop counts
+    Targets ascend within a source. `extra` holds further columns besides the targets: hop counts
     and edges, by the variable they are bound to. `is_set` says that no link occurs twice.
     """
 
@@ -78,8 +78,8 @@ def follow(
 ) -> Iterator[Rows]:
     """Each row once for every link of its source, in the order of rows and then of links.
 
-    Columns nobody asks for are left out. If that leaves nothing new to say, and equal rows may be
-    merged, the links are merely counted.
+    Columns that are not needed are left out. If that leaves nothing new to say, and equal rows may
+    be merged, the links are merely counted.
     """
     starts, counts = _find_runs(rows, source, links)
     old, keep = rows.only(demand.variables), demand.variables

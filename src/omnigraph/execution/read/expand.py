@@ -37,7 +37,7 @@ from omnigraph.plan.nodes import Expand
 from omnigraph.plan.rewrite.order_clauses import reverse_steps
 
 _PAIRS_AT_ONCE = 1 << 22
-"""A walk of several hops keeps about so many (start, node) pairs at a time."""
+"""A walk of several hops keeps about this many (start, node) pairs at a time."""
 _DEEPEST_GUESS = 16
 _OUTGROWN = Choice(TraversalMethod.ADJACENCY, "look-ups turned out to cost more than building it")
 
@@ -103,7 +103,7 @@ def _is_rising(codes: Codes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ChosenTraversal:
-    """Rows taken from the child before a way was chosen for so many start nodes."""
+    """Rows taken from the child before a way was chosen for this many start nodes."""
 
     rows: list[Rows]
     sources: int

@@ -154,7 +154,7 @@ class Values:
         return answer
 
     def _as_property(self, operand: Operand) -> Operand:
-        """An operand that is computed here, under the name of a property nobody can declare."""
+        """An operand that is computed here, under a name that no property can have."""
         if not isinstance(operand, _COMPUTED):
             return operand
         alias = self._aliases.setdefault(operand, f"#{len(self._aliases)}")

@@ -18,7 +18,7 @@ Neighbours = Callable[[Codes, int], tuple[Longs, Codes]]
 
 _ANY_NODE = 1 << 32
 _PAIRS_PER_MARK = 8
-"""A table of all pairs pays when a hop meets at least one in so many of them."""
+"""A table of all pairs pays when a hop meets at least one in this many of them."""
 _MOST_MARKS = 1 << 24
 
 

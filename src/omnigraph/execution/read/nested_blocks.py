@@ -103,7 +103,7 @@ def _place_beside(
     return both.add_weights(np.where(which >= 0, inner.weights[which], 1))
 
 
-# --- variables nobody was found for ---------------------------------------------------------------
+# --- variables without a match ---------------------------------------------------------------
 
 
 def _make_missing(

@@ -19,7 +19,7 @@ from omnigraph.execution.read.topology import Key, Topology
 _SPARSE = 4
 """Row ids spread over more than this many times the rows are looked up by bisection."""
 _BISECTION = 32
-"""Bisection beats hashing the whole numbering while it has so many times more ids."""
+"""Bisection beats hashing the whole numbering while it has this many times more ids."""
 _FEW_BISECTED = 64
 """So few ids are looked for one by one."""
 _CODED_ROWS = 1 << 22
@@ -57,7 +57,7 @@ class RowPlaces:
 
 
 class _Texts:
-    """An array of texts as bisection wants it."""
+    """An array of texts as bisection needs it."""
 
     def __init__(self, texts: pa.Array) -> None:
         self._texts = texts

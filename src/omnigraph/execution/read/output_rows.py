@@ -50,7 +50,7 @@ def slice_batches(
 
 
 def sort_table(table: pa.Table, node: Sort, keep: int | None = None) -> pa.Table:
-    """A result ordered by its own columns; with `keep` at least so many of its first rows."""
+    """A result ordered by its own columns; with `keep` at least this many of its first rows."""
     if keep is not None and keep < table.num_rows:
         first = (
             _encode_output_keys(table, node.keys[0])

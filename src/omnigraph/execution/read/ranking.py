@@ -68,7 +68,7 @@ def merge_rankings(
 ) -> tuple[Codes, Doubles]:
     """The entities of both rankings, best first, with their fused scores.
 
-    With `keep` only so many of the best are needed.
+    With `keep` only this many of the best are needed.
     """
     pool = _pool_rankings(first, second, keep)
     order, scores = fuse_scores(first.ranks(pool), second.ranks(pool), constant)

@@ -1,6 +1,6 @@
 """What the operators above need of a row, and in what order rows come out below.
 
-Rows that differ only in variables nobody asks for any more can be merged and counted, which is
+Rows that differ only in variables that are no longer needed can be merged and counted, which is
 what makes counting paths cheap. Where every row must come out by itself, such columns are merely
 dropped.
 """
@@ -41,7 +41,7 @@ class Demand:
         return replace(self, variables=self.variables | set(variables))
 
     def with_shape(self, rows: Rows) -> Rows:
-        """A block without the columns nobody asks for."""
+        """A block without the columns that are not needed."""
         if rows.codes.keys() <= self.variables:
             return rows
         return rows.only(self.variables)

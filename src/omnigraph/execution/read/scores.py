@@ -196,7 +196,7 @@ def rank_entities(
 ) -> tuple[Codes, Doubles]:
     """The entities that have a score, best first and equal ones by id, with their scores.
 
-    With `keep` only so many of the best are needed.
+    With `keep` only this many of the best are needed.
     """
     candidates = make_candidates(entities, codes)
     found = _rank(context, operand, entities, codes, candidates, keep).best(keep)
@@ -299,7 +299,7 @@ def fuse_rankings(
 ) -> tuple[Codes, Doubles]:
     """The entities either arm ranks, best first, with their fused scores.
 
-    An arm of distances contributes only its `nearest`; with `keep` only so many of the best are
+    An arm of distances contributes only its `nearest`; with `keep` only this many of the best are
     needed.
     """
     constant = evaluate_fixed(context, operand.constant)

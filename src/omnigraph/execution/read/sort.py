@@ -18,7 +18,7 @@ from omnigraph.plan.nodes import SortKey
 from omnigraph.plan.walk import list_variables
 
 _FEW_OF_ALL = 8
-"""Rows are few if the variable has so many times more entities than there are rows."""
+"""Rows are few if the variable has this many times more entities than there are rows."""
 
 
 def sort_rows(
@@ -29,7 +29,7 @@ def sort_rows(
     order: RowOrder,
     keep: int | None,
 ) -> Iterator[Rows]:
-    """The rows in order; with `keep` at least so many of the first ones.
+    """The rows in order; with `keep` at least this many of the first ones.
 
     `order` says how they come already: rows that come in the order asked for are passed on as
     they come, and a common beginning of both orders is sorted a stretch at a time.

@@ -191,7 +191,7 @@ def concatenate_rows(parts: Sequence[FoundRows]) -> FoundRows:
 
 
 def gather_batches(batches: Iterable[FoundRows], rows: int) -> Iterator[list[FoundRows]]:
-    """Batches gathered until they have about so many rows."""
+    """Batches gathered until they have about this many rows."""
     waiting: list[FoundRows] = []
     for batch in batches:
         waiting.append(batch)

@@ -33,7 +33,7 @@ _PER_TABLE_READ = 1.5
 _NUMBERED_NODE_BYTES = 48
 
 _EXPECTED_AGAIN = 3.0
-"""What look-ups have cost so far counts so many times: who asked that often will ask again."""
+"""What look-ups have cost so far counts this many times: who asked that often will ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _read_coverage(reader: Reader) -> Coverage:
 
 
 def estimate_search_cost(context: ReadContext, steps: tuple[EdgeStep, ...], keys: float) -> float:
-    """What looking for the edges at so many nodes costs, before any is found."""
+    """What looking for the edges at this many nodes costs, before any is found."""
     cost = 0.0
     for step in steps:
         reader = context.tables.edge(step.edge_type)
@@ -72,7 +72,7 @@ def estimate_search_cost(context: ReadContext, steps: tuple[EdgeStep, ...], keys
 
 
 def _estimate_edges(context: ReadContext, steps: tuple[EdgeStep, ...], keys: float) -> float:
-    """How many edges so many nodes have, if they are like the others."""
+    """How many edges this many nodes have, if they are like the others."""
     found = 0.0
     for step in steps:
         start_type, _ = context.ends_of(step)
@@ -123,7 +123,7 @@ def estimate_walk_cost(context: ReadContext, way: ExpansionPath, frontier: int) 
 
 
 def estimate_fetch_cost(context: ReadContext, way: ExpansionPath, nodes: float) -> float:
-    """What reading so many target nodes by id costs; numbers would do instead."""
+    """What reading this many target nodes by id costs; numbers would do instead."""
     if context.has_nodes(way.target_type):
         return _PER_LISTED_NODE * nodes
     rows = context.tables.node(way.target_type).row_count
@@ -131,7 +131,7 @@ def estimate_fetch_cost(context: ReadContext, way: ExpansionPath, nodes: float) 
 
 
 def is_numbering_worthwhile(context: ReadContext, type_name: str, nodes: int) -> bool:
-    """Whether to find so many nodes of a type by number, even if that has to be made first.
+    """Whether to find this many nodes of a type by number, even if that has to be made first.
 
     Otherwise the search for them is noted: who is looked for again and again is numbered. Where
     look-ups are forced, so are these.
@@ -165,7 +165,7 @@ class Choice:
 
 
 def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) -> Choice:
-    """The cheaper way to walk from so many nodes, unless the input forces one."""
+    """The cheaper way to walk from this many nodes, unless the input forces one."""
     forced = context.input.traversal
     if forced is not TraversalMethod.AUTO:
         return Choice(forced, "the settings ask for it")
@@ -184,7 +184,7 @@ def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) ->
 
 
 def _is_beyond(given: ReadInput, way: ExpansionPath, frontier: int) -> bool:
-    """Whether the input does not want so many look-ups, whatever they would cost."""
+    """Whether the input does not want this many look-ups, whatever they would cost."""
     most_nodes, most_hops = given.indexed_max_frontier, given.indexed_max_hops
     return (most_nodes is not None and frontier > most_nodes) or (
         most_hops is not None and way.hops.maximum > most_hops
@@ -205,7 +205,7 @@ class LookupBudget:
         self._limit = float("inf") if is_forced else estimate_build_cost(context, way)
 
     def look_up(self, keys: int) -> None:
-        """Pay for looking up the edges at so many nodes, or raise `LookupsTooExpensive`."""
+        """Pay for looking up the edges at this many nodes, or raise `LookupsTooExpensive`."""
         self._pay(estimate_search_cost(self._context, self._way.steps, keys))
 
     def found(self, edges: int) -> None:
@@ -213,7 +213,7 @@ class LookupBudget:
         self._note(_PER_FOUND_EDGE * edges)
 
     def fetch(self, nodes: int) -> None:
-        """Pay for reading so many target nodes, or raise `LookupsTooExpensive`."""
+        """Pay for reading this many target nodes, or raise `LookupsTooExpensive`."""
         self._pay(estimate_fetch_cost(self._context, self._way, nodes))
 
     def _pay(self, cost: float) -> None:

@@ -12,7 +12,7 @@ Integers = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 
 _VALUES_PER_GROUP = 64
-"""The least of so many values stands for all of them in a first look."""
+"""The least of this many values stands for all of them in a first look."""
 
 
 @dataclass(frozen=True, slots=True)

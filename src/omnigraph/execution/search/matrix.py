@@ -18,7 +18,7 @@ from omnigraph.execution.search.hits import Doubles, Integers, find_smallest
 Floats = npt.NDArray[np.float32]
 
 _SHADOW_SHARE = 4
-"""A shadow has one column for so many of the vectors'."""
+"""A shadow has one column for this many of the vectors'."""
 _LEAST_SHADOW = 16
 _SAMPLED_ROWS = 2_048
 _SHADOW_ROUNDS = 3
@@ -28,7 +28,7 @@ _GUESSES = 8
 """How many times more places than wanted are measured to learn how far away the last one is."""
 _ITEMS_PER_PRODUCT = 4_096
 _SCATTERED_SHARE = 4
-"""Fewer rows than one in so many are picked out before they are multiplied."""
+"""Fewer rows than one in this many are picked out before they are multiplied."""
 _SINGLE = np.finfo(np.float32)
 
 

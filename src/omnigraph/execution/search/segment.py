@@ -1,4 +1,4 @@
-"""Some rows of a text column turned around: from each word to the places where it stands."""
+"""Some rows of a text column turned around: from each word to the places where it is."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from omnigraph.storage.tables.search import (
 from omnigraph.storage.tables.table import ROW_ID, Table
 
 _BYTES_PER_ITEM = 6
-"""Four for the number itself, and what stands beside it to find it faster."""
+"""Four for the number itself, and the rest for the index of it."""
 _FEW = 1_000
 _FEW_SHARE = 0.02
 """So few candidates, or such a share of the rows, are fetched and measured one by one."""

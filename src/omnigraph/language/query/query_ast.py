@@ -12,7 +12,7 @@ from omnigraph.language.source import Span, declare_span
 from omnigraph.types.property import PropertyType
 
 ANONYMOUS = "_"
-"""The name of `$_`, which stands for an endpoint nobody looks at."""
+"""The name of `$_`, which stands for an endpoint that is not used."""
 
 
 # --- expressions --------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from omnigraph.language.source import Problems, SourceText
 
 ANNOTATIONS = ("description", "instruction")
 BODY_WORDS = ("match", "return", "insert", "update", "delete", "merge")
-"""What stands first where somebody left the `query` around it out."""
+"""What comes first where the enclosing `query` was left out."""
 
 
 def parse_query_file(source: SourceText) -> QueryFile:

@@ -144,7 +144,7 @@ def _parse_value(cursor: Cursor) -> AnnotationArgument:
 
 
 def _parse_literal(cursor: Cursor) -> SchemaLiteral | None:
-    """The literal that stands here, or None without having read anything."""
+    """The literal here, or None without having read anything."""
     token = cursor.token
     if token.kind is TokenKind.STRING:
         cursor.advance()
@@ -221,7 +221,7 @@ def _parse_member_name(cursor: Cursor) -> NameRef:
 
 
 def parse_cardinality(cursor: Cursor) -> Cardinality | None:
-    """`@card(m..n)` if it stands here."""
+    """`@card(m..n)` if it is here."""
     word = cursor.peek()
     if not (cursor.at_symbol("@") and word.kind is TokenKind.NAME and word.value == "card"):
         return None

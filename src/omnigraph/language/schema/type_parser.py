@@ -19,7 +19,7 @@ _TYPE_WORDS = (*_SCALARS, "enum")
 
 
 def parse_type(cursor: Cursor) -> tuple[PropertyType, Span]:
-    """The type that starts here, and where it stands."""
+    """The type that starts here, and where it is."""
     start = cursor.token.span
     core = _list(cursor) if cursor.at_symbol("[") else _parse_core(cursor)
     if cursor.accept_symbol("?"):

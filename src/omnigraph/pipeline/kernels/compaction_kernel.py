@@ -21,7 +21,7 @@ class WrittenPiece:
 
 
 def write_piece(spec: None, task: CompactionJob) -> WrittenPiece:
-    """What was written; running it twice leaves files nobody refers to, and does no harm."""
+    """What was written; running it twice leaves unreferenced files, which is harmless."""
     del spec
     if not is_available(task):
         return WrittenPiece(delivery=None, was_there=False)

@@ -16,7 +16,7 @@ _ALPHABET = np.frombuffer(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", np.uint8)
 
 
 def mint_ids(count: int) -> pa.Array:
-    """`count` ids in increasing order that nobody else has, as one column."""
+    """`count` ids in increasing order that are unique, as one column."""
     milliseconds = time.time_ns() // 1_000_000
     # The top bit of the counted part stays clear, so that counting never carries over.
     randomness = int.from_bytes(os.urandom(10), "big") & ~(1 << _COUNTED_BITS - 1)

@@ -68,7 +68,7 @@ class KeyFindings:
     violations: tuple[Violation, ...] = ()
     """The first of them."""
     repeated: Conflict | None = None
-    """The first id that stands twice where it may not."""
+    """The first id that occurs twice where it may not."""
     taken: Conflict | None = None
     """The first id that is there already where it must be new."""
     skipped: int = 0
@@ -164,7 +164,7 @@ def _count_ids(spec: KeySpec, conflict: Conflict | None) -> bool:
 
 
 def _find_repeats(rows: pa.Table) -> pa.Table:
-    """The rows whose id stands more than once, with whether it stood before, or not again."""
+    """The rows whose id occurs more than once, with whether it stood before, or not again."""
     ids = get_column(rows, "id")
     empty = rows.slice(0, 0)
     if are_distinct(ids):

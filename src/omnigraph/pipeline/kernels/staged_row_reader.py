@@ -193,7 +193,7 @@ def read_rows_at(staged: Staged, addresses: pa.Array, columns: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountTask:
-    """Staged rows of which so many may be left out that none is left."""
+    """Staged rows, of which all may have been left out."""
 
     staged: Staged
 

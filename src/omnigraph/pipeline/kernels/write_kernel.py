@@ -171,7 +171,7 @@ class _Source:
 
 
 class _Addresses:
-    """Many addresses to be looked for again and again; a hash would be made anew each time."""
+    """Many addresses to be looked for again and again; a hash would be rebuilt each time."""
 
     def __init__(self, addresses: pa.Array) -> None:
         self._sorted = np.sort(addresses.to_numpy(zero_copy_only=False))
@@ -250,7 +250,7 @@ class FillTask:
 
 @dataclass(frozen=True, slots=True)
 class PlacedProblem:
-    """What is wrong with a row, and where it stands in the input."""
+    """What is wrong with a row, and where it is in the input."""
 
     position: int
     problem: RowProblem
@@ -356,7 +356,7 @@ def _find_lacking(
 
 
 def group_fragments(table: Table, rows_each: int) -> list[tuple[int, ...]]:
-    """The fragments of a table in neighbouring groups of about so many rows."""
+    """The fragments of a table in neighbouring groups of about this many rows."""
     groups: list[tuple[int, ...]] = []
     current: list[int] = []
     rows = 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ID, TYPE, HOPS = "#id", "#type", "#hops"
-"""What a variable has beside its properties; no property can have such a name."""
+"""What a variable has besides its properties; no property can have such a name."""
 
 SMALL_ROWS = 100_000
 """So many rows at most are sent to every executor instead of being shuffled."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SparkLinks:
-    """What an expansion found: pairs of nodes, and what is bound beside the target."""
+    """What an expansion found: pairs of nodes, and what is bound besides the target."""
 
     pairs: NodePairs
     extra: dict[Slot, Held]

@@ -157,7 +157,7 @@ def slice_frame(node: Slice, results: Results, given: Given) -> Results:
 
 
 _MOST_ROWS = 2**31 - 1
-"""Spark counts rows of a slice in 32 bits; nobody gets so many to see."""
+"""Spark counts rows of a slice in 32 bits; no one looks at that many."""
 
 
 def _evaluate_row_count(given: Given, value: Constant | ParameterValue, word: str) -> int:

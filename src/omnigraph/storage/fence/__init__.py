@@ -1,6 +1,6 @@
 """The writer fence: one writer at a time for each graph root, in whatever process it runs.
 
-`local.py` does it with a lock of the operating system, `lease.py` with an object that is only
-ever replaced conditionally, and `process.py` among the threads of one process, which the other
-two stand on. `open.py` picks one. Readers take no fence.
+`local_fence.py` uses a lock of the operating system, `lease.py` an object that is only ever
+replaced conditionally, and both build on `process.py`, which separates the threads of one process.
+`open_fence.py` picks one. Readers take no fence.
 """

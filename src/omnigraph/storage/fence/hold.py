@@ -59,7 +59,7 @@ class Fence(Protocol):
         ...
 
     def acquire(self, wait_s: float) -> Hold:
-        """The hold, once nobody else has it.
+        """The hold, once no one else has it.
 
         Raises:
             WriterBusy: somebody else still had it after `wait_s` seconds.

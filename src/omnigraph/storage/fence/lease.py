@@ -54,7 +54,7 @@ class LeaseTerms:
 
     @classmethod
     def lasting(cls, term_s: float) -> LeaseTerms:
-        """A lease of so many seconds, renewed every third of them."""
+        """A lease of this many seconds, renewed every third of them."""
         return cls(term_s, term_s / 3, min(POLL_S, term_s / 20))
 
     @property

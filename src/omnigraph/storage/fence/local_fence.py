@@ -145,7 +145,7 @@ class LocalHold:
 
 
 def find_exclusion_problem(root: Path) -> str | None:
-    """Why locks on this file system keep nobody out, or None if they do.
+    """Why locks on this file system do not exclude anyone, or None if they do.
 
     Locks a file through one handle and tries again through another, which must be refused. Some
     network mounts let both in.

@@ -119,7 +119,7 @@ def take_turn(identity: str, wait_s: float) -> Turn:
 
 
 class ProcessHold:
-    """A hold that keeps out the other threads of this process and nobody else."""
+    """A hold that keeps out the other threads of this process only."""
 
     took_over = False
 

@@ -104,7 +104,7 @@ class RecoveryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableOutcome:
-    """Where a recovered table stood and where it stands now."""
+    """Where a recovered table stood and where it is now."""
 
     table_key: str
     from_version: int

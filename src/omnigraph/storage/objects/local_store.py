@@ -200,7 +200,7 @@ class LocalObjectStore:
 
     @contextmanager
     def _find_folder(self, path: str) -> Iterator[tuple[int | None, str]]:
-        """The same; None where there is no such folder, and so no object."""
+        """The same; None if there is no such folder, and so no object."""
         folder, _, name = require_path(path).rpartition("/")
         try:
             descriptor = open_folder(self.uri, folder)

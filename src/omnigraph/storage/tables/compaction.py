@@ -31,9 +31,9 @@ ROWS_PER_FRAGMENT = 1 << 20
 SMALL_ROWS = 10_000
 """Up to this many rows are merged with anything: copying them costs nothing."""
 DOMINANCE = 2
-"""A fragment with more than so many times the rows that would join it is not copied for them."""
+"""A fragment with more than this many times the rows that would join it is not copied for them."""
 DELETED_SHARE = 0.1
-"""A fragment of which a larger share is deleted is written anew without those rows."""
+"""A fragment of which a larger share is deleted is rewritten without those rows."""
 
 _TASK_OPTIONS: dict[str, object] = {
     "target_rows_per_fragment": ROWS_PER_FRAGMENT,
@@ -50,7 +50,7 @@ _TASK_OPTIONS: dict[str, object] = {
     "data_storage_version": STORAGE_VERSION,
     "has_eager_remappable_index": False,
 }
-"""What a task wants to be told; most of it concerns ways of compacting that are not used."""
+"""What a task has to be told; most of it concerns ways of compacting that are not used."""
 _FILE_FIELDS = tuple(field.name for field in fields(DataFile) if field.name != "_path")
 
 
@@ -127,13 +127,13 @@ def _pack_run(run: Sequence[Fragment], rows_per_fragment: int) -> Iterator[list[
 
 
 def _select_worthwhile(packed: Sequence[Fragment]) -> list[Fragment]:
-    """The part of a run that is worth being written anew; empty if none is."""
+    """The part of a run that is worth rewriting; empty if none is."""
     group = drop_dominant(packed, SMALL_ROWS)
     return group if len(group) > 1 or _is_wasteful(group[0]) else []
 
 
 def drop_dominant(run: Sequence[Fragment], small_rows: int = 0) -> list[Fragment]:
-    """The run without leading fragments that are large beside everything that follows.
+    """The run without leading fragments that are large compared with everything that follows.
 
     A large fragment is not copied again and again for the few rows that follow it: merging waits
     until enough of them are there, so that every row is copied a few times in its life and no

@@ -2,7 +2,7 @@
 
 Every small write leaves a small fragment, and looking for an id in hundreds of them costs more
 than the write itself. A directory remembers the rows of those, follows the commits of this
-process, and is read anew after anybody else's. Large fragments are left to the index and the
+process, and is read again after any other. Large fragments are left to the index and the
 scan of the substrate.
 """
 
@@ -28,7 +28,7 @@ MOST_ROWS = 50_000
 """So many rows at most are remembered for one table: some fifteen megabytes."""
 
 FEW_FRAGMENTS = 4
-"""Rows of so many fragments are taken by their position, of more by one scan."""
+"""Rows of this many fragments are taken by their position, of more by one scan."""
 
 _ROW_ID, _ROW_ADDRESS = "_rowid", "_rowaddr"
 _NUMBERS = {name: pa.field(name, pa.uint64()) for name in (_ROW_ID, _ROW_ADDRESS)}

@@ -149,7 +149,7 @@ def _encode_varint(number: int) -> bytes:
 
 
 def require_complete_indices(location: TableLocation, sizes: Mapping[str, int]) -> None:
-    """Raise unless the files of each index segment, by its uuid, have so many bytes in all."""
+    """Raise unless the files of each index segment, by its uuid, have this many bytes in all."""
     root = location.local_folder
     if root is None:
         return

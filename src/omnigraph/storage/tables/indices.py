@@ -22,9 +22,9 @@ from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operat
 from omnigraph.storage.tables.table import Fragment, Table
 
 SMALL_SEGMENT_ROWS = 10_000
-"""Segments up to this size are built anew together with whatever rows are new."""
+"""Segments up to this size are rebuilt together with whatever rows are new."""
 SEGMENT_DOMINANCE = 2
-"""A segment with more than so many times the new rows is left as it is beside a new one."""
+"""A segment with more than this many times the new rows is left as it is, next to a new one."""
 
 
 class LanceIndexKind(StrEnum):

@@ -18,7 +18,7 @@ class _Held:
     Lance keeps what it has read of a table by address, version and fragment number. Of two tables
     that live at one address one after the other it would take rows of the one for rows of the
     other. So each is read through a session of its own; that is rare, and the other tables of the
-    process may as well be read anew.
+    process may as well be read again.
     """
 
     __slots__ = ("generations", "session")

@@ -4,7 +4,7 @@ The manifest of a graph is one. Publishing is one transaction that removes the f
 the state and adds a new one. Two publishes on one base remove the same fragment, so exactly one
 of them wins; nothing is merged behind our back.
 
-The newest lineage rows live in the file of the state and are written anew with it: a few rows
+The newest lineage rows live in the file of the state and are rewritten with it: a few rows
 more cost nothing, a second file costs as much as the first. Once there are too many of them they
 move to a file of their own, which is never touched again but to be merged with others.
 

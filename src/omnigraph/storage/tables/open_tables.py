@@ -1,4 +1,4 @@
-"""Tables that were opened before, to be found again without reading their metadata anew."""
+"""Tables that were opened before, to be found again without reading their metadata again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table's schema carries beside names and types."""
+"""What a table's schema carries besides names and types."""
 
 from __future__ import annotations
 
