@@ -24,6 +24,7 @@ from omnigraph.language.query.query_syntax_codes import QUERY_SYNTAX_CODES
 from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
 from omnigraph.language.text_codes import TEXT_CODES
 from omnigraph.plan.query_codes import LINT_CODES, TYPE_CODES
+from omnigraph.policy.policy_codes import POLICY_CODES
 from omnigraph.server.openapi_document import describe_api
 from omnigraph.settings import SETTINGS
 from omnigraph.types.problems import PROBLEM_MEANINGS
@@ -108,6 +109,10 @@ line itself and often a hint.
 ## Schema lint and migration
 
 {table(lint)}
+
+## Policy bundles
+
+{table(POLICY_CODES)}
 
 ## Input rows
 

@@ -34,6 +34,7 @@ Sorted by what the caller can do next:
     │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
     │   ├── CloneUnfinished         a folder that will be a graph when a clone is finished
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
+    │   ├── SchemaBreaksQueries     a schema that stored queries could not run with
     │   ├── SchemaChangeBlocked     branches or tags that a change of the schema would break
     │   ├── MergeConflicts, MergeBaseUnavailable
     │   ├── IdempotencyKeyReused    the key of another request
@@ -41,7 +42,8 @@ Sorted by what the caller can do next:
     │   └── CommitHasNoParent, ChangeSchemaBoundary
     ├── DeniedError             ask for the right
     │   ├── NotAuthenticated        no valid token
-    │   └── ActionDenied
+    │   ├── ActionDenied
+    │   └── PolicyDenied            a policy does not allow it to this actor
     ├── LimitError              ask for less
     │   ├── InputTooLarge
     │   ├── ResourceLimitExceeded
@@ -698,7 +700,7 @@ class MergeConflicts(ConflictError):
 
     def __init__(self, doing: str, conflicts: Sequence[MergeConflict]) -> None:
         assert conflicts, "a merge without conflicts is no error"
-        self.conflicts = tuple(conflicts)
+        self.doing, self.conflicts = doing, tuple(conflicts)
         first = "; ".join(conflict.message for conflict in conflicts[:3])
         rest = f"; +{len(conflicts) - 3} more" if len(conflicts) > 3 else ""
         count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
@@ -816,6 +818,25 @@ class SchemaContractMismatch(ConflictError):
     code = "schema_contract_mismatch"
 
 
+class SchemaBreaksQueries(ConflictError):
+    """A change of the schema that stored queries could not run with; nothing was changed."""
+
+    code = "schema_breaks_queries"
+
+    def __init__(self, broken: Sequence[tuple[str, str]]) -> None:
+        assert broken, "a schema that breaks nothing is no error"
+        first, more = broken[0], len(broken) - 1
+        rest = f" (and {more} more)" if more else ""
+        super().__init__(
+            f"the schema would break the stored query '{first[0]}'{rest}: {first[1]}; "
+            "change the query first, or remove it"
+        )
+        self.broken = tuple(broken)
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"broken_queries": [{"query": name, "message": text} for name, text in self.broken]}
+
+
 class SchemaChangeBlocked(ConflictError):
     """A change of the schema that other branches could not follow, or that tags speak against."""
 
@@ -889,6 +910,39 @@ class ActionDenied(DeniedError):
     def __init__(self, action: str, reason: str) -> None:
         super().__init__(f"{action} is denied: {reason}")
         self.action, self.reason = action, reason
+
+
+class PolicyDenied(DeniedError):
+    """A policy does not allow it: the action, or a type or property that it would read."""
+
+    code = "policy_denied"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        actor: str | None,
+        action: str,
+        branch: str | None = None,
+        target_branch: str | None = None,
+        query: str | None = None,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.actor, self.action = actor, action
+        self.branch, self.target_branch, self.query = branch, target_branch, query
+        self.hidden = tuple(hidden)
+        """The types and properties that the actor may not see."""
+
+    def details(self) -> Mapping[str, JsonValue]:
+        optional = {
+            "branch": self.branch,
+            "target_branch": self.target_branch,
+            "query": self.query,
+            "hidden": list(self.hidden) or None,
+        }
+        facts = {name: value for name, value in optional.items() if value is not None}
+        return {"policy_denied": {"action": str(self.action), "actor": self.actor, **facts}}
 
 
 # --- ask for less ------------------------------------------------------------------------------

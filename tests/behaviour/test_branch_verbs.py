@@ -31,6 +31,8 @@ ONLY_OF_A_GRAPH = {
     "maintain": "follows the policy of the whole graph",
     "recover": "settles interrupted writes wherever they were made",
     "recovery_pending": "shows interrupted writes wherever they were made",
+    "as_actor": "the whole graph for somebody else",
+    "with_queries": "queries that are run on any branch",
 }
 """Verbs that make no sense on one branch, and why."""
 ONLY_OF_A_BRANCH = {"name", "delete", "rename"}

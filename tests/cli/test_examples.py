@@ -29,6 +29,10 @@ FILES = {
     '{ update Album set { rating: $rating } where slug = "tides" }\n',
     "artists.csv": "slug,name\nben,Ben\n",
     "spec.json": '{"dimension": 3, "types": {"Album": {"target": "vibe", "fields": ["title"]}}}',
+    "music.policy.yaml": "version: 1\ngroups: {agents: [bot]}\nprotected_branches: [main]\n"
+    "rules: [{id: read, allow: {actors: {group: agents}, actions: [read], except: [Album]}}]\n",
+    "music.cases.yaml": "version: 1\n"
+    "cases: [{id: no writes, actor: bot, action: change, branch: main, expect: deny}]\n",
     "parts/one.jsonl": '{"type": "Artist", "data": {"slug": "cy", "name": "Cy"}}\n',
 }
 CONFIG = """\

@@ -16,6 +16,7 @@ from omnigraph.graph import (
     graph,
     graph_view,
     history_verbs,
+    invoking_verbs,
     maintenance_verbs,
     query_result,
     reading_verbs,
@@ -37,6 +38,7 @@ VERBS = (
     schema_verbs,
     history_verbs,
     undo_verbs,
+    invoking_verbs,
     maintenance_verbs,
 )
 EXAMPLES = [

@@ -23,6 +23,12 @@ servers: {lab: {url: "https://example.org"}}
 profiles: {here: {store: g.omni}}
 aliases: {keys: {store: g.omni, file: q.gq}}
 """
+POLICY = """
+version: 1
+groups: {g: [a]}
+rules: [{id: r, allow: {actors: {group: g}, actions: [read], except: [A.b]}}]
+"""
+CASES = "version: 1\ncases: [{id: c, actor: a, action: read, expect: allow}]\n"
 STORE = ("--store", "g.omni")
 EMBED_FILE = ("embed", "--input", "rows.jsonl", "--output", "o.jsonl", "--spec", "spec.json")
 
@@ -84,6 +90,13 @@ CALLS = {
     ("recovery", "pending", *STORE): "recovery pending",
     ("recovery", "list", *STORE): "recovery list",
     ("fmt", "s.pg", "q.gq"): "fmt",
+    ("policy", "validate", "--file", "p.yaml"): "policy validate",
+    ("policy", "test", "--file", "p.yaml", "--tests", "c.yaml"): "policy test",
+    ("policy", "explain", "--file", "p.yaml", "--actor", "a", "--action", "read"): (
+        "policy explain"
+    ),
+    ("queries", "list", *STORE, "--queries", "q.gq"): "queries list",
+    ("queries", "validate", *STORE, "--queries", "q.gq"): "queries validate",
     ("config", "path"): "config path",
     ("config", "show"): "config show",
     ("config", "settings"): "config settings",
@@ -134,6 +147,8 @@ def folder(tmp_path_factory) -> Path:
     (path / "spec.json").write_text(json.dumps(SPEC))
     (path / "rows.jsonl").write_text('{"type": "A", "data": {"k": "y"}}\n')
     (path / "config.yaml").write_text(CONFIG)
+    (path / "p.yaml").write_text(POLICY)
+    (path / "c.yaml").write_text(CASES)
     return path
 
 

@@ -107,6 +107,20 @@ EXAMPLES = {
     "recover": ("omnigraph recover music.omni --check", "omnigraph recover music.omni"),
     "recovery pending": ("omnigraph recovery pending music.omni",),
     "recovery list": ("omnigraph recovery list music.omni",),
+    "queries list": ("omnigraph queries list music.omni --queries music.gq",),
+    "queries validate": (
+        "omnigraph queries validate music.omni --queries music.gq",
+        "omnigraph queries validate --schema music.pg --queries music.gq --json",
+    ),
+    "policy validate": (
+        "omnigraph policy validate --file music.policy.yaml",
+        "omnigraph policy validate --file music.policy.yaml --schema music.pg --json",
+    ),
+    "policy test": ("omnigraph policy test --file music.policy.yaml --tests music.cases.yaml",),
+    "policy explain": (
+        "omnigraph policy explain --file music.policy.yaml --actor bot --action change "
+        "--branch main",
+    ),
     "alias": ("omnigraph alias albums-of ada", "omnigraph alias albums-of ada --json"),
     "serve": (
         "omnigraph serve --store music.omni --unauthenticated",

@@ -88,6 +88,8 @@ ENTRIES = {
     "lint": Entry(f"{_COMMANDS}.lint_command", "lint", "Check a query file against a schema."),
     "fmt": Entry(f"{_COMMANDS}.fmt_command", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
+    "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
+    "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
     "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
     "serve": Entry(f"{_COMMANDS}.serve_command", "serve", "Serve graphs over HTTP."),
     "login": Entry(f"{_COMMANDS}.login_command", "login", "Store the token for a server."),
@@ -111,7 +113,7 @@ COMMANDS BY CAPABILITY
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
            verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
            serve
-  control  steer many graphs: none yet
+  control  say what may be done with graphs: policy *, queries *
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version
 """

@@ -13,19 +13,23 @@ from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch import Branch as Branch
 from omnigraph.graph.graph_view import GraphView as GraphView
 from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.guard import Guard
 from omnigraph.graph.history_verbs import HistoryVerbs
+from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
 from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.undo_verbs import UndoVerbs
-from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
+from omnigraph.policy.actions import Action
+from omnigraph.policy.bundle import Authority
 from omnigraph.settings import Settings
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
+from omnigraph.stored_queries.registry import QueryRegistry
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import MaintainResult
@@ -65,16 +69,19 @@ def open(
     *,
     read_only: bool = False,
     actor: str | None = None,
+    policy: Authority | None = None,
     settings: Settings | None = None,
 ) -> Graph:
     """Open a graph. Read-only opening writes nothing, whatever state the graph is in.
+
+    With a `policy` every verb of the handle must be allowed to its `actor`, else `PolicyDenied`.
 
     >>> omnigraph.open("people.omni", read_only=True).branches()
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
     try:
-        return Graph(root, read_only=read_only, actor=actor)
+        return Graph(root, read_only=read_only, actor=actor, policy=policy)
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
             opening.require_graph(root)
@@ -135,7 +142,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     return set_aside(root, operation_id)
 
 
-class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs):
+class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerbs):
     """A graph, open on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's
@@ -148,9 +155,16 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
     """
 
     def __init__(
-        self, root: GraphRoot, *, read_only: bool = False, actor: str | None = None
+        self,
+        root: GraphRoot,
+        *,
+        read_only: bool = False,
+        actor: str | None = None,
+        policy: Authority | None = None,
     ) -> None:
-        super().__init__(OpenGraph(root, read_only=read_only, actor=actor), MAIN)
+        opened = OpenGraph(root, read_only=read_only)
+        guard = Guard.make(policy, actor, lambda: opened.views.read_newest(MAIN).catalog)
+        super().__init__(opened, MAIN, guard, QueryRegistry())
 
     @property
     def recovered_on_open(self) -> list[RecoveredWrite]:
@@ -177,12 +191,44 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process opens the graph for itself, with the same settings."""
-        return _reopen, (self.uri, self.read_only, self.actor, self.settings)
+        given = (self.uri, self.read_only, self.actor, self.policy, self._registry, self.settings)
+        return _reopen, given
 
     def _repr_html_(self) -> str:
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
         return render_types_html(self.snapshot(), note)
+
+    def _share(self, guard: Guard, registry: QueryRegistry) -> Graph:
+        """Another handle of the same open graph; a copy would be one that is opened again."""
+        other = Graph.__new__(Graph)
+        super(Graph, other).__init__(self._open, MAIN, guard, registry)
+        return other
+
+    def as_actor(self, actor: str | None, *, policy: Authority | None = None) -> Graph:
+        """The same graph for another actor, under the same policy or another one.
+
+        Costs next to nothing: what is kept warm is shared.
+
+        >>> graph.as_actor("ben").create_branch("review").actor_id
+        'ben'
+        """
+        if policy is None or policy is self.policy:
+            guard = self._guard.with_actor(actor)
+        else:
+            guard = Guard.make(policy, actor, lambda: self._open.views.read_newest(MAIN).catalog)
+        return self._share(guard, self._registry)
+
+    def with_queries(self, registry: QueryRegistry) -> Graph:
+        """The same graph with stored queries, which are run by name.
+
+        >>> from omnigraph.language.source import SourceText
+        >>> from omnigraph.stored_queries import parse_registry
+        >>> text = SourceText("query all() { match { $p: Person } return { $p.name } }")
+        >>> graph.with_queries(parse_registry([text])).invoke("all").rows
+        [{'p.name': 'Ada'}, {'p.name': 'Ben'}]
+        """
+        return self._share(self._guard, registry)
 
     # --- branches -------------------------------------------------------------------------------
 
@@ -193,6 +239,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         >>> graph.branches()
         ['main', 'review']
         """
+        self._guard.allow(Action.READ)
         return [str(name) for name in list_names(self._open.views.root.store)]
 
     def delete_branch(self, name: str) -> DeletedBranch:
@@ -205,6 +252,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
+        self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
         graph_branches.delete(self._open.views.root, name)
         return DeletedBranch(name.strip(), self.actor)
 
@@ -220,6 +268,8 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
+        self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
+        self._guard.allow(Action.BRANCH_CREATE, branch=name, target_branch=new_name)
         return graph_branches.rename(self._open.views.root, name, new_name)
 
     def branch(self, name: str) -> Branch:
@@ -243,6 +293,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         """
         from omnigraph.storage.tags import list_tags
 
+        self._guard.allow(Action.READ)
         return list_tags(self._open.views.root.store)
 
     def delete_tag(self, name: str) -> Tag:
@@ -255,6 +306,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         from omnigraph.storage.tags import delete_tag
 
         self._open.require_writable()
+        self._guard.allow(Action.CHANGE)
         return delete_tag(self._open.views.root, name)
 
     def consumers(self) -> list[Consumer]:
@@ -266,6 +318,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         """
         from omnigraph.storage.consumers import list_consumers
 
+        self._guard.allow(Action.READ)
         return list_consumers(self._open.views.root.store)
 
     def delete_consumer(self, name: str) -> Consumer:
@@ -278,6 +331,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         from omnigraph.storage.consumers import delete_consumer
 
         self._open.require_writable()
+        self._guard.allow(Action.CHANGE)
         return delete_consumer(self._open.views.root, name)
 
     # --- maintenance ----------------------------------------------------------------------------
@@ -293,6 +347,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         from omnigraph.maintenance.repair import repair
 
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN)
         return repair(self._open.views, confirm=confirm, force=force)
 
     def cleanup(
@@ -314,6 +369,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         from omnigraph.maintenance.retention import Retention
 
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN)
         age = None if older_than is None else older_than.total_seconds()
         clean = run_cleanup if confirm else preview_cleanup
         return clean(self._open.views.root, Retention(keep, age))
@@ -329,6 +385,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         """
         from omnigraph.maintenance.verify import verify
 
+        self._guard.allow(Action.ADMIN)
         return verify(self._open.views, deep=deep, history=history)
 
     def maintain(self) -> MaintainResult:
@@ -340,6 +397,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         from omnigraph.maintenance.autopilot import run_once
 
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN)
         return run_once(self._open.views, self.settings.autopilot)
 
     # --- recovery -------------------------------------------------------------------------------
@@ -359,6 +417,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         if check:
             return self.recovery_pending()
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN)
         return recovering.recover(self._open.views.root)
 
     def recovery_pending(self) -> list[PendingWrite]:
@@ -367,8 +426,17 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, SchemaVerbs, MaintenanceVerbs
         >>> graph.recovery_pending()
         []
         """
+        self._guard.allow(Action.ADMIN)
         return recovering.list_pending(self._open.views.root)
 
 
-def _reopen(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
-    return open(uri, read_only=read_only, actor=actor, settings=settings)
+def _reopen(
+    uri: str,
+    read_only: bool,  # noqa: FBT001
+    actor: str | None,
+    policy: Authority | None,
+    registry: QueryRegistry,
+    settings: Settings,
+) -> Graph:
+    graph = open(uri, read_only=read_only, actor=actor, policy=policy, settings=settings)
+    return graph.with_queries(registry)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import CommitNotFound, PolicyDenied
 from omnigraph.graph.reading_verbs import ReadingVerbs
+from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
     from omnigraph.graph.keyed_writes import KeptWrite
@@ -43,6 +46,7 @@ class HistoryVerbs(ReadingVerbs):
 
         self._open.require_writable()
         creator, source = actor or self.actor, self._choose(source)
+        self._guard.allow(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
         if commit is not None:
             view = self._open.views.at_commit(commit, source)
             return graph_branches.create(view.snapshot, name, creator)
@@ -100,12 +104,16 @@ class HistoryVerbs(ReadingVerbs):
 
         if not dry_run:
             self._open.require_writable()
+        into = self._choose(into)
+        self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
+        if delete_branch:
+            self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
         given = merging.load_decisions(decisions)
-        target, who = self._choose(into), actor or self.actor
-        asked = (source.strip(), target.strip(), resolve, list(given), expected_head, message)
+        who = actor or self.actor
+        asked = (source.strip(), into.strip(), resolve, list(given), expected_head, message)
         request = merging.MergeRequest(
             source=source,
-            target=target,
+            target=into,
             resolve=resolve,
             decisions=given,
             actor=who,
@@ -118,7 +126,9 @@ class HistoryVerbs(ReadingVerbs):
             spark_conf=spark_conf,
             key=WriteKey.of(idempotency_key, "merge", who, *asked),
         )
-        return merging.merge(self._open.views, self._open.writer, request)
+        with self._hiding_conflicts(into, actor):
+            result = merging.merge(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, into, actor))
 
     def find_write(
         self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
@@ -138,6 +148,7 @@ class HistoryVerbs(ReadingVerbs):
         """
         from omnigraph.graph.keyed_writes import find_write
 
+        self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
         who = actor or self.actor
         return find_write(self._open.views, idempotency_key, who, self._choose(branch))
 
@@ -163,6 +174,7 @@ class HistoryVerbs(ReadingVerbs):
 
         self._open.require_writable()
         branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         commit = place_lookup.find_commit(self._open.views, at or f"branch:{branch}", branch)
         return create_tag(self._open.views.root, name, commit, actor or self.actor)
 
@@ -195,6 +207,7 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.history.diff import Diff
 
         wanted, branch = changing.make_change_filter(kinds, types, ops), self._choose(branch)
+        self._require_visible(types, branch)
         sides = [
             changing.make_state(self.at(place, branch=branch).view) for place in (before, after)
         ]
@@ -224,10 +237,14 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.history.feed import PageLimits
 
         found = place_lookup.find_commit(self._open.views, commit, self._choose(branch))
+        try:
+            views = self._seen(found.branch)
+        except PolicyDenied:
+            raise CommitNotFound(commit.strip()) from None  # they learn nothing of it
+        self._require_visible(types, found.branch)
         wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes)
-        views, keys = self._open.views, self._open.keys
-        return changing.read_commit(views, found, wanted, limits, page_token, keys)
+        return changing.read_commit(views, found, wanted, limits, page_token, self._open.keys)
 
     def changes(
         self,
@@ -263,10 +280,12 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
         from omnigraph.history.feed import PageLimits
 
+        branch = self._choose(branch)
+        views = self._seen(branch)
+        self._require_visible(types, branch)
         wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes, max_commits)
-        views, keys = self._open.views, self._open.keys
-        return changing.read_feed(views, self._choose(branch), position, wanted, limits, keys)
+        return changing.read_feed(views, branch, position, wanted, limits, self._open.keys)
 
     def baseline(
         self,
@@ -284,8 +303,10 @@ class HistoryVerbs(ReadingVerbs):
         """
         from omnigraph.graph import changing
 
-        wanted = changing.make_change_filter(kinds, types, ops)
-        return changing.read_baseline(self._open.views, self._choose(branch), wanted)
+        branch = self._choose(branch)
+        views = self._seen(branch, Action.EXPORT)
+        self._require_visible(types, branch, Action.EXPORT)
+        return changing.read_baseline(views, branch, changing.make_change_filter(kinds, types, ops))
 
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
@@ -300,7 +321,9 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
 
         branch = self._choose(branch)
-        return changing.read_entity(self._open.views, branch, type_name, entity_id, kind)
+        views = self._seen(branch)
+        self._require_visible([type_name], branch)
+        return changing.read_entity(views, branch, type_name, entity_id, kind)
 
     def set_consumer(
         self,
@@ -326,6 +349,7 @@ class HistoryVerbs(ReadingVerbs):
         self._open.require_writable()
         seconds = lasts.total_seconds()
         branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch)
         return changing.note_consumer(self._open.views, name, branch, position, seconds)
 
     def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
@@ -336,4 +360,5 @@ class HistoryVerbs(ReadingVerbs):
         """
         from omnigraph.graph import recovering
 
+        self._guard.allow(Action.ADMIN)
         return recovering.list_recoveries(self._open.views, self._choose(branch))

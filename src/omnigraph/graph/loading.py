@@ -32,6 +32,7 @@ from omnigraph.storage import graph_branches
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.refs import find_ref
+from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.types.jsonl import ParsedLines
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
@@ -59,6 +60,10 @@ class RunsOn:
     session: object | None = None
     """A Spark session of the caller's."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def has_branch(root: GraphRoot, branch: str) -> bool:
+    return find_ref(root.store, normalize_branch(branch)) is not None
 
 
 def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:

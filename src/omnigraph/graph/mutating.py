@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.constraints.evaluate import require_valid
 from omnigraph.errors import BadRequest, ReadSetChanged
@@ -12,6 +12,7 @@ from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.mutate import MutationInput, MutationRun, run_mutation
 from omnigraph.execution.pending import PendingTable
 from omnigraph.execution.stage_changes import Placement, stage_tables
+from omnigraph.graph.guard import Guard
 from omnigraph.graph.keyed_writes import WriteKey, write_once
 from omnigraph.graph.results import MutationResult
 from omnigraph.language.source import SourceText
@@ -35,6 +36,7 @@ class MutationRequest:
     actor_id: str | None
     expected_head: str | None
     key: WriteKey | None = None
+    guard: Guard = field(default_factory=Guard)
 
 
 def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
@@ -120,6 +122,7 @@ def _plan(view: CatalogSnapshot, request: MutationRequest) -> MutationPlan:
     plan = compile_plan(request.source, view.catalog, request.name)
     if not isinstance(plan, MutationPlan):
         raise BadRequest(f"query '{plan.name}' only reads; run it with `query`")
+    request.guard.check_mutation(plan, view, request.actor_id)
     return plan
 
 

@@ -9,6 +9,7 @@ from omnigraph.graph.engines import require_engine
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
 from omnigraph.language.source import SourceText
+from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
     from omnigraph.catalog.evolve import MigrationPlan
@@ -36,6 +37,7 @@ class SchemaVerbs(BranchVerbs):
         from omnigraph.catalog.build import compile_schema
         from omnigraph.catalog.evolve import plan_migration
 
+        self._guard.allow(Action.READ)
         desired = compile_schema(as_source_text(schema, "<schema>"))
         accepted = self._open.views.read_newest(self._choose(branch)).catalog
         return plan_migration(
@@ -82,9 +84,12 @@ class SchemaVerbs(BranchVerbs):
 
         if not dry_run:
             self._open.require_writable()
+        branch, source = self._choose(branch), as_source_text(schema, "<schema>")
+        self._guard.allow(Action.SCHEMA_APPLY, target_branch=branch, actor=actor)
+        self._check_queries(source, branch)
         request = evolving.SchemaRequest(
-            as_source_text(schema, "<schema>"),
-            self._choose(branch),
+            source,
+            branch,
             actor or self.actor,
             allow_data_loss,
             expected_head,
@@ -93,6 +98,16 @@ class SchemaVerbs(BranchVerbs):
         )
         writers = self._column_writers(engine, session, spark_conf)
         return evolving.apply_schema(self._open.writer, request, writers)
+
+    def _check_queries(self, schema: SourceText, branch: str) -> None:
+        """Raise if stored queries that run now would not run with a schema."""
+        if not self._registry:
+            return
+        from omnigraph.plan.compile import compile_catalog
+        from omnigraph.stored_queries import check_schema_change
+
+        accepted = self._open.views.read_newest(branch).catalog
+        check_schema_change(self._registry, accepted, compile_catalog(schema))
 
     def _column_writers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None

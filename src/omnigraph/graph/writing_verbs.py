@@ -12,6 +12,7 @@ from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
 from omnigraph.language.source import SourceText
 from omnigraph.output_files import OutputFile, output_file
+from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
     from omnigraph.execution.load_input import LoadMode
@@ -53,7 +54,10 @@ class WritingVerbs(BranchVerbs):
         )
         asked = (source.text, name, params, where.strip(), expected_head)
         key = WriteKey.of(idempotency_key, "mutate", who, *asked)
-        request = mutating.MutationRequest(source, name, params, where, who, expected_head, key)
+        self._guard.allow(Action.CHANGE, branch=where, actor=actor)
+        request = mutating.MutationRequest(
+            source, name, params, where, who, expected_head, key, self._guard
+        )
         return mutating.commit_mutation(self._open.writer, request)
 
     def load(
@@ -115,6 +119,10 @@ class WritingVerbs(BranchVerbs):
         from omnigraph.graph.keyed_writes import WriteKey
 
         self._open.require_writable()
+        branch = self._choose(branch)
+        if base is not None and not loading.has_branch(self._open.views.root, branch):
+            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         options = LoadOptions(
             mode=_parse_mode(mode),
             format=format,
@@ -179,10 +187,12 @@ class WritingVerbs(BranchVerbs):
         1
         """
         self._open.require_writable()
+        branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         from omnigraph.graph import graph_embedding
 
         request = graph_embedding.GraphEmbedRequest(
-            branch=self._choose(branch),
+            branch=branch,
             types=tuple(types),
             spec=graph_embedding.parse_embed_spec(spec),
             reembed_all=reembed_all,

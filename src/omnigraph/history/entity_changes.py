@@ -246,8 +246,9 @@ def _compare_batch(
     both = np.flatnonzero(has_before & has_after & keep)
     if len(both):
         assert before is not None and after is not None  # noqa: PT018 - both have addresses
+        columns = build_logical_schema(pair.type_).names  # a reader may not see all of the table's
         sides = [
-            read_images(table, addresses.take(pa.array(both)))
+            read_images(table, addresses.take(pa.array(both)), columns)
             for table, addresses in ((before, keys.before), (after, keys.after))
         ]
         keep[both[compare_images(*sides)]] = False
