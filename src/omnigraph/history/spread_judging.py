@@ -17,7 +17,7 @@ from omnigraph.history.three_way import (
     Verdicts,
     judge_here,
 )
-from omnigraph.storage.tables.table_version import TableVersion
+from omnigraph.storage.tables.table_version import PinnedTable
 
 ENTITIES_PER_TASK = 65_536
 LARGE_DELTA = 262_144
@@ -46,9 +46,9 @@ class JudgingSpec:
     """What all tasks share: plain data."""
 
     judge: Judge
-    base: TableVersion
-    source: TableVersion
-    target: TableVersion
+    base: PinnedTable
+    source: PinnedTable
+    target: PinnedTable
 
     def open(self) -> TableSides:
         return TableSides(self.base.open(), self.source.open(), self.target.open())
@@ -63,7 +63,7 @@ def spread_judging(tasks: Callable[[], RunsTasks], *, at_least: int = 0) -> RunJ
     def run(judge: Judge, sides: TableSides, some: Entities) -> Verdicts:
         if not len(some) or len(some) < at_least:
             return judge_here(judge, sides, some)
-        versions = (TableVersion.of(one) for one in (sides.base, sides.source, sides.target))
+        versions = (PinnedTable.of(one) for one in (sides.base, sides.source, sides.target))
         packed = [_pack(one) for one in some.batches(ENTITIES_PER_TASK)]
         found = tasks().run(judge_packed, packed, JudgingSpec(judge, *versions), stage="comparing")
         return np.concatenate([np.frombuffer(one, np.int8) for one in found])
