@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         VerifyResult,
     )
     from omnigraph.settings import Settings
-    from omnigraph.storage.clone.copy import CloneResult
+    from omnigraph.storage.clone import CloneResult
 
 _LAZY = {
     "ApplyResult": "omnigraph.graph.undoing",

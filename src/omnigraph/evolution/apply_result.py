@@ -10,7 +10,7 @@ from omnigraph.catalog.evolve import MigrationPlan
 from omnigraph.catalog.migration_steps import Step
 from omnigraph.errors import Diagnostic
 from omnigraph.identity import TableKey
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 
 
 class TableEffect(StrEnum):

@@ -12,7 +12,7 @@ from omnigraph.evolution.fillings import Computed, Constant, Converted, Filling
 from omnigraph.execution.assignments import get_default_value
 from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.identity import PropertyId
-from omnigraph.storage.tables.alter import Column, EmptyColumn, FilledColumn, KeptColumn
+from omnigraph.storage.tables import Column, EmptyColumn, FilledColumn, KeptColumn
 
 Entity = NodeType | EdgeType
 

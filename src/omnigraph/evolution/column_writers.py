@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from omnigraph.storage.tables.alter import ColumnOrder, WrittenColumns, carry_out
+from omnigraph.storage.tables import ColumnOrder, WrittenColumns, carry_out
 
 
 class ColumnWriters(Protocol):

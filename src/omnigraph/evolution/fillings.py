@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.tables.quoting import quote_identifier, quote_literal
+from omnigraph.storage.tables import quote_identifier, quote_literal
 
 _SAFE = 1 << 53
 _CASTS = {

@@ -5,12 +5,11 @@ from __future__ import annotations
 from uuid import uuid4
 
 from omnigraph.errors import ReadSetChanged
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.manifest import TableEntry
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable
-from omnigraph.storage.tables.alter import outdated_fragments
-from omnigraph.storage.tables.compaction import stage_rewrite, write_groups
+from omnigraph.storage.tables import outdated_fragments, stage_rewrite, write_groups
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 

@@ -37,9 +37,7 @@ from omnigraph.evolution.fillings import Filling, expressions_read
 from omnigraph.execution.assignments import derive_key_ids
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import ID_COLUMN, TableKey
-from omnigraph.storage.tables.alter import EmptyColumn, KeptColumn, read_computed
-from omnigraph.storage.tables.quoting import quote_identifier
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import EmptyColumn, KeptColumn, Table, quote_identifier, read_computed
 
 _COMPARING = frozenset({ConstraintKind.KEY, ConstraintKind.UNIQUE})
 

@@ -38,20 +38,19 @@ from omnigraph.identity import TableIdentity
 from omnigraph.language.source import NOWHERE
 from omnigraph.storage.created import create_table
 from omnigraph.storage.initialize import GENESIS_VERSION, NewTable
-from omnigraph.storage.manifest.manifest_changes import (
+from omnigraph.storage.manifest import (
     Register,
     Rename,
     SchemaChange,
+    SchemaContract,
     SetVersion,
+    TableEntry,
     Tombstone,
 )
-from omnigraph.storage.manifest.state import SchemaContract, TableEntry
-from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.recovery.unshown import drop_created
+from omnigraph.storage.recovery import WriterKind, drop_created
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
-from omnigraph.storage.tables.alter import ColumnOrder, stage_columns
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import ColumnOrder, Table, stage_columns
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 SCHEMA = "schema_contract"

@@ -25,19 +25,20 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import BranchName, CommitId
 from omnigraph.maintenance.verify_schema import check_schema
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import (
+from omnigraph.storage.manifest import (
+    Commit,
     History,
     ManifestSnapshot,
+    ManifestState,
+    SchemaContract,
     read_manifest,
     read_newest,
 )
-from omnigraph.storage.manifest.state import ManifestState, SchemaContract
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.location import Generation
+from omnigraph.storage.tables import Generation
 from omnigraph.writer.change import CatalogSnapshot as CatalogSnapshot
 
 T = TypeVar("T")

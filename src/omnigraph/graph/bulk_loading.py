@@ -39,7 +39,7 @@ from omnigraph.pipeline.spark_session import spark
 from omnigraph.pipeline.spool import spool_input
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
 from omnigraph.settings import Settings
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared

@@ -14,7 +14,7 @@ from omnigraph.graph.purging import purge_dropped
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.writer.change import CatalogSnapshot

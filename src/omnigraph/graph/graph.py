@@ -34,7 +34,7 @@ from omnigraph.stored_queries.registry import QueryRegistry
 if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import MaintainResult
     from omnigraph.maintenance.maintenance_results import CleanupResult, RepairResult, VerifyResult
-    from omnigraph.storage.clone.copy import CloneResult
+    from omnigraph.storage.clone import CloneResult
     from omnigraph.storage.consumers import Consumer
     from omnigraph.storage.tags import Tag
 
@@ -114,7 +114,7 @@ def clone(
     >>> omnigraph.clone("people.omni", "backup.omni").branches
     ('main',)
     """
-    from omnigraph.storage.clone.copy import clone as copy_graph
+    from omnigraph.storage.clone import clone as copy_graph
 
     names = tuple(normalize_branch(name) for name in branches)
     origin = GraphRoot.at(str(source), settings)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
-from omnigraph.execution.read.input import ReadGuard
+from omnigraph.execution.read import ReadGuard
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.guard import NO_GUARD, Guard

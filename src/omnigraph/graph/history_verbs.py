@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.history.entity_history import EntityHistory
     from omnigraph.history.feed import CommitChanges, FeedPage
     from omnigraph.storage.consumers import Consumer
-    from omnigraph.storage.manifest.commits import RecoveryAudit
+    from omnigraph.storage.manifest import RecoveryAudit
     from omnigraph.storage.refs import BranchRef
     from omnigraph.storage.tags import Tag
 

@@ -21,8 +21,8 @@ from omnigraph.errors import (
     ReadSetChanged,
     WriteNotFound,
 )
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.manifest import Commit
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared

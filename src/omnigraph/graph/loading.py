@@ -30,7 +30,7 @@ from omnigraph.graph.results import LoadResult
 from omnigraph.identity import TableKey
 from omnigraph.storage import graph_branches
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket

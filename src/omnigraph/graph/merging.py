@@ -32,9 +32,9 @@ from omnigraph.history.merge_bases import Commits, MergeOutcome
 from omnigraph.history.merge_staging import stage_merge
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage import graph_branches
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Merging, Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer

@@ -9,10 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest, MergeConflict, MergeConflicts
-from omnigraph.execution.embed.embedder import make_query_embedder
-from omnigraph.execution.embed.open_embedder import LazyEmbedder
-from omnigraph.execution.read.topology import Topology
-from omnigraph.execution.search.search_memory import SearchMemory
+from omnigraph.execution.embed import LazyEmbedder, make_query_embedder
+from omnigraph.execution.read import Topology
+from omnigraph.execution.search import SearchMemory
 from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.graph.graph_view import GraphView

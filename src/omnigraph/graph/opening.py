@@ -18,10 +18,9 @@ from omnigraph.storage.initialize import (
     list_mirror_files,
     require_finished,
 )
-from omnigraph.storage.manifest.state import SchemaContract
-from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
-from omnigraph.storage.recovery.intent import list_operations
-from omnigraph.storage.recovery.resolve_intents import SettledIntent, settle_all
+from omnigraph.storage.manifest import SchemaContract
+from omnigraph.storage.objects import require_create_if_absent
+from omnigraph.storage.recovery import SettledIntent, list_operations, settle_all
 from omnigraph.storage.relocate import settle_in
 from omnigraph.storage.root import GraphRoot
 

@@ -12,7 +12,7 @@ from omnigraph.evolution.schema_apply import PURGES
 from omnigraph.maintenance.cleanup import run_cleanup
 from omnigraph.maintenance.reachability import ReachabilityScan
 from omnigraph.maintenance.retention import Retention
-from omnigraph.storage.manifest.read import History
+from omnigraph.storage.manifest import History
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.writer.driver import Writer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.execution.read.read_result import ReadResult
+from omnigraph.execution.read import ReadResult
 from omnigraph.graph.notebook import render_html_table
 from omnigraph.graph.pair_drawing import Svg, draw_rows
 from omnigraph.plan.explain import PlanStep

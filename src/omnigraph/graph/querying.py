@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.executor import execute
-from omnigraph.execution.read.forecast import forecast_traversals
-from omnigraph.execution.read.input import Embedder, ReadGuard, ReadInput, TraversalMethod
-from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.read import (
+    Embedder,
+    ReadGuard,
+    ReadInput,
+    Topology,
+    TraversalMethod,
+    execute,
+    forecast_traversals,
+)
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.query_result import QueryResult

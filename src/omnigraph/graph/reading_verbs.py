@@ -15,7 +15,7 @@ from omnigraph.graph.type_rows import TypeRows
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LintReport
 from omnigraph.policy.actions import Action
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 
 
 class ReadingVerbs(BranchVerbs):

@@ -18,9 +18,9 @@ from omnigraph.execution.assignments import get_default_value
 from omnigraph.language.source import SourceText
 from omnigraph.storage.initialize import GENESIS_VERSION
 from omnigraph.storage.layout import SCHEMA_SOURCE
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.resolve_intents import hash_contract
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.manifest import TableEntry
+from omnigraph.storage.recovery import hash_contract
+from omnigraph.storage.tables import Table
 from omnigraph.writer.change import CatalogSnapshot
 
 _RENAMED = "something that was renamed"

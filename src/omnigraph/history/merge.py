@@ -52,13 +52,10 @@ from omnigraph.history.three_way import (
 )
 from omnigraph.history.virtual_base import Choice, LocatedRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.manifest_changes import SetVersion
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.resolve_intents import hash_contract
+from omnigraph.storage.manifest import Commit, SetVersion, TableEntry
+from omnigraph.storage.recovery import hash_contract
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.delta import read_rows_at_addresses
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
 from omnigraph.writer.change import CatalogSnapshot
 

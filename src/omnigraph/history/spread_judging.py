@@ -17,7 +17,7 @@ from omnigraph.history.three_way import (
     Verdicts,
     judge_here,
 )
-from omnigraph.storage.tables.table_version import PinnedTable
+from omnigraph.storage.tables import PinnedTable
 
 ENTITIES_PER_TASK = 65_536
 LARGE_DELTA = 262_144

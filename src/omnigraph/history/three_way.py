@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.history.equality import ROWS_AT_ONCE, Mask, compare_entities
 from omnigraph.history.virtual_base import UNKNOWN, Choice, LocatedRows, find_rows
-from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys
 
 
 class ConflictKind(StrEnum):

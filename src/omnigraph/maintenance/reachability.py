@@ -20,25 +20,26 @@ from omnigraph.settings import FenceMode
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.lost_branches import require_none_lost
-from omnigraph.storage.manifest.commits import Commit, MergedState
-from omnigraph.storage.manifest.read import (
+from omnigraph.storage.manifest import (
+    Commit,
     History,
     ManifestSnapshot,
+    MergedState,
+    TableEntry,
     read_manifest,
     read_newest,
 )
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.objects.store import StoreKind
+from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import open_table
 from omnigraph.storage.tables.damage import (
     ChecksumLogs,
     require_branch_ref,
     require_version_file,
 )
 from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
-from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tags import list_tags
 
 RESTLESS_S = 300.0

@@ -14,8 +14,7 @@ from omnigraph.maintenance.verify_report import Report
 from omnigraph.storage.consumers import CONSUMER_RECORDS
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.lost_branches import find_lost
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
+from omnigraph.storage.manifest import Commit, History, ManifestSnapshot, read_newest
 from omnigraph.storage.refs import BranchRef, find_ref, list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.damage import ChecksumLogs, require_branch_ref

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from omnigraph.pipeline.kernels.column_files import write_column_file
 from omnigraph.pipeline.tasks import Tasks
-from omnigraph.storage.tables.alter import ColumnOrder, WrittenColumns
+from omnigraph.storage.tables import ColumnOrder, WrittenColumns
 
 STAGE = "columns"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.project import build_output_schema
+from omnigraph.execution.read import build_output_schema
 from omnigraph.graph import graph as graphs
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.staged_rows import commit_rows

@@ -9,10 +9,8 @@ from typing import Protocol
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import ReadSetChanged
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.manifest_changes import SchemaChange, SetVersion
-from omnigraph.storage.manifest.read import ManifestSnapshot
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.manifest import Commit, ManifestSnapshot, SchemaChange, SetVersion
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.storage.tables.alter import ColumnOrder, WrittenColumns, carry_out
+from omnigraph.storage.tables import ColumnOrder, WrittenColumns, carry_out
 
 
 def write_column_file(spec: None, task: ColumnOrder) -> WrittenColumns:
