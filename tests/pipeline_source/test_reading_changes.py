@@ -138,7 +138,7 @@ def test_columns_are_chosen_by_name(graph) -> None:
     rows = read(graph, columns="op,id", types="Person", startingAfter="beginning")
     assert {"op": "update", "id": "a"} in rows
     assert len(rows) == 4
-    with pytest.raises(BadRequest, match="there is no column 'opp' among commit"):
+    with pytest.raises(BadRequest, match="no such column 'opp' among commit"):
         source(graph, columns="opp").schema()
 
 

@@ -80,9 +80,9 @@ def test_columns_are_chosen_by_option_or_by_schema(graph):
 
 
 def test_an_unknown_column_is_refused_by_name(graph):
-    with pytest.raises(BadRequest, match="no column 'hight'"):
+    with pytest.raises(BadRequest, match="no such column 'hight'"):
         source(graph, type="Person", columns="hight").schema()
-    with pytest.raises(BadRequest, match="no column 'hight'"):
+    with pytest.raises(BadRequest, match="no such column 'hight'"):
         read(graph, columns(hight=IntegerType()), type="Person")
 
 
