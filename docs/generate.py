@@ -6,6 +6,7 @@ Usage: python docs/generate.py [--check]
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,8 @@ from omnigraph.language.query.query_syntax_codes import QUERY_SYNTAX_CODES
 from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
 from omnigraph.language.text_codes import TEXT_CODES
 from omnigraph.plan.query_codes import LINT_CODES, TYPE_CODES
+from omnigraph.policy.policy_codes import POLICY_CODES
+from omnigraph.server.openapi_document import describe_api
 from omnigraph.settings import SETTINGS
 from omnigraph.types.problems import PROBLEM_MEANINGS
 
@@ -106,6 +109,10 @@ line itself and often a hint.
 ## Schema lint and migration
 
 {table(lint)}
+
+## Policy bundles
+
+{table(POLICY_CODES)}
 
 ## Input rows
 
@@ -197,7 +204,99 @@ yours](../how-to/command-line.md) is about profiles, aliases, scripts and comple
 """
 
 
+def http_page() -> str:
+    document = describe_api()
+    sections = []
+    for path, methods in document["paths"].items():
+        for method, one in methods.items():
+            sections.append(route_section(f"{method.upper()} {path}", one))
+    errors_shape = body_table(document["components"]["schemas"]["ErrorBody"])
+    bodies = "\n".join(
+        f"### {name}\n\n{schema.get('description', '')}\n\n{body_table(schema)}\n"
+        for name, schema in document["components"]["schemas"].items()
+        if name != "ErrorBody"
+    )
+    return f"""# The HTTP interface
+
+{NOTE}
+[Serve a graph](../how-to/serve.md) says how to start a server and how its answers are meant. The same as a document for programs is
+[openapi.json](openapi.json), and every server gives its own at `/openapi.json`.
+
+Names in an address are percent-encoded one by one: the branch `review/1` is `review%2F1`. Bodies are JSON (`application/json`) unless the route
+says otherwise; a member or parameter that is not listed is refused with 400. Commits, branches and changes come in pages: a
+`next_page_token` is given back as `page_token`.
+
+## Errors
+
+Every failure has this body, whatever the route; [the codes](errors.md) that `kind` may have, with their statuses, have a page. `code` is
+one of a few words; details of an error are further members.
+
+{errors_shape}
+
+{chr(10).join(sections)}
+## Bodies
+
+{bodies}"""
+
+
+def route_section(title: str, one: dict[str, Any]) -> str:
+    lines = [f"## {title}", "", one["summary"]]
+    if one.get("deprecated"):
+        lines += ["", "An old name; answers carry `Deprecation: true` and a link to the new one."]
+    rows = [
+        f"| `{p['name']}` | {p['in']} | {'yes' if p['required'] else 'no'} | {p.get('description', '')} |"
+        for p in one["parameters"]
+        if p["name"] not in ("graph_id", "X-Request-Id")
+    ]
+    if rows:
+        lines += ["", "| Parameter | In | Required | Meaning |", "|---|---|---|---|", *rows]
+    if "requestBody" in one:
+        lines += ["", f"Takes {media_words(one['requestBody']['content'])}."]
+    success = one["responses"]["200"].get("content", {})
+    others = ", ".join(status for status in one["responses"] if status != "200")
+    if success:
+        lines += ["", f"Gives {media_words(success)}."]
+    lines += ["", f"Other statuses: {others}.", ""]
+    return "\n".join(lines)
+
+
+def media_words(content: dict[str, Any]) -> str:
+    words = []
+    for media, one in content.items():
+        name = one["schema"].get("$ref", "").rpartition("/")[2]
+        words.append(f"[{name}](#{name.lower()}) as `{media}`" if name else f"`{media}`")
+    return " or ".join(words)
+
+
+def body_table(schema: dict[str, Any]) -> str:
+    needed = set(schema.get("required", ()))
+    rows = [
+        f"| `{name}` | {type_words(one)} | {'yes' if name in needed else 'no'} |"
+        for name, one in schema["properties"].items()
+    ]
+    return "\n".join(["| Member | Type | Always |", "|---|---|---|", *rows])
+
+
+def type_words(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(type_words(one) for one in schema["anyOf"])
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema:
+        return ", ".join(f"`{word}`" for word in schema["enum"])
+    if schema.get("type") == "array":
+        return f"array of {type_words(schema['items'])}" if "items" in schema else "array"
+    return str(schema.get("type", "any"))
+
+
+def openapi_text() -> str:
+    return json.dumps(describe_api(), indent=2) + "\n"
+
+
 PAGES = {
+    "http.md": http_page,
+    "openapi.json": openapi_text,
     "errors.md": errors_page,
     "diagnostics.md": diagnostics_page,
     "settings.md": settings_page,

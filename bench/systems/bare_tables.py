@@ -37,6 +37,9 @@ class ChangeLog:
     def apply(self, change: Change) -> None:
         self._table.insert(_logged(change))
 
+    def count(self) -> int:
+        return int(self._table.count_rows())
+
     def versions(self) -> int:
         return len(self._table.versions())
 

@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from omnigraph.graph.blobs import Blob, BlobStat
     from omnigraph.graph.embedding import embed
     from omnigraph.graph.graph import Branch, Graph, GraphView, clone, init, open, quarantine
+    from omnigraph.graph.merging import MergeResult
     from omnigraph.graph.query_result import QueryResult
     from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
+    from omnigraph.graph.undoing import ApplyResult
+    from omnigraph.history.baseline import Baseline
+    from omnigraph.history.diff import Diff
+    from omnigraph.history.entity_history import EntityHistory
+    from omnigraph.history.feed import CommitChanges, FeedPage
     from omnigraph.maintenance.autopilot import MaintainResult
     from omnigraph.maintenance.maintenance_results import (
         CleanupResult,
@@ -32,18 +38,25 @@ if TYPE_CHECKING:
         VerifyResult,
     )
     from omnigraph.settings import Settings
-    from omnigraph.storage.clone.copy import CloneResult
+    from omnigraph.storage.clone import CloneResult
 
 _LAZY = {
+    "ApplyResult": "omnigraph.graph.undoing",
+    "Baseline": "omnigraph.history.baseline",
     "Blob": "omnigraph.graph.blobs",
     "BlobStat": "omnigraph.graph.blobs",
     "Branch": "omnigraph.graph.graph",
     "CleanupResult": "omnigraph.maintenance.maintenance_results",
     "CloneResult": "omnigraph.storage.clone.copy",
+    "CommitChanges": "omnigraph.history.feed",
+    "Diff": "omnigraph.history.diff",
+    "EntityHistory": "omnigraph.history.entity_history",
+    "FeedPage": "omnigraph.history.feed",
     "Graph": "omnigraph.graph.graph",
     "GraphView": "omnigraph.graph.graph",
     "LoadResult": "omnigraph.graph.results",
     "MaintainResult": "omnigraph.maintenance.autopilot",
+    "MergeResult": "omnigraph.graph.merging",
     "MutationResult": "omnigraph.graph.results",
     "OptimizeResult": "omnigraph.maintenance.maintenance_results",
     "QueryResult": "omnigraph.graph.query_result",
@@ -60,15 +73,22 @@ _LAZY = {
 
 __all__ = [
     "INTERNAL_SCHEMA_VERSION",
+    "ApplyResult",
+    "Baseline",
     "Blob",
     "BlobStat",
     "Branch",
     "CleanupResult",
     "CloneResult",
+    "CommitChanges",
+    "Diff",
+    "EntityHistory",
+    "FeedPage",
     "Graph",
     "GraphView",
     "LoadResult",
     "MaintainResult",
+    "MergeResult",
     "MutationResult",
     "OptimizeResult",
     "QueryResult",

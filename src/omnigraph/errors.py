@@ -14,12 +14,15 @@ Sorted by what the caller can do next:
     │   ├── ExternalBlobPolicy      an external blob address that is not allowed
     │   ├── BlobRangeNotSatisfiable a byte range outside the value
     │   ├── MissingPackage          something only an optional package can do
-    │   └── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
+    │   ├── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
+    │   └── MethodNotAllowed, NotAcceptable, UnsupportedMediaType, RequestTooSlow   over HTTP
     ├── NotFoundError           name something else
     │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
     │   ├── TagNotFound, ConsumerNotFound
     │   ├── BlobIsNull              an entity without a value where a blob was asked for
     │   ├── GraphNotFound           no graph at this address
+    │   ├── RouteNotFound           nothing a server answers at this path
+    │   ├── WriteNotFound           no write with this idempotency key
     │   └── HistoricalVersionReclaimed, ChangeFeedGap   history that cleanup removed
     ├── ConflictError           read again, then redo it
     │   ├── ExpectedVersionMismatch, ReadSetChanged, RowLevelCasContention
@@ -31,13 +34,21 @@ Sorted by what the caller can do next:
     │   ├── AlreadyExists, AlreadyInitialized, InitializationClaimed
     │   ├── CloneUnfinished         a folder that will be a graph when a clone is finished
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
+    │   ├── SchemaBreaksQueries     a schema that stored queries could not run with
+    │   ├── SchemaChangeBlocked     branches or tags that a change of the schema would break
     │   ├── MergeConflicts, MergeBaseUnavailable
+    │   ├── IdempotencyKeyReused    the key of another request
+    │   ├── BlobChanged             the blob is not the one the caller has seen
     │   └── CommitHasNoParent, ChangeSchemaBoundary
     ├── DeniedError             ask for the right
-    │   └── ActionDenied
+    │   ├── NotAuthenticated        no valid token
+    │   ├── ActionDenied
+    │   └── PolicyDenied            a policy does not allow it to this actor
     ├── LimitError              ask for less
     │   ├── InputTooLarge
-    │   └── ResourceLimitExceeded
+    │   ├── ResourceLimitExceeded
+    │   ├── TooManyRequests         too much at once; try again later
+    │   └── DeadlineExceeded        a query that took longer than it may
     └── StorageError            call the operator; the outcome may be unknown
         ├── StorageFailure          the substrate failed, with a kind
         ├── OutcomeUnknown          it may or may not have happened: look, never retry blindly
@@ -306,12 +317,19 @@ class ConstraintViolated(InputError):
 class UnsupportedSchemaChange(InputError):
     code = "unsupported_schema_change"
 
-    def __init__(self, entity: str, reason: str, lint_code: str | None = None) -> None:
-        super().__init__(f"[{lint_code}] {reason}" if lint_code else reason)
+    def __init__(
+        self, entity: str, reason: str, lint_code: str | None = None, place: str | None = None
+    ) -> None:
+        said = f"[{lint_code}] {reason}" if lint_code else reason
+        super().__init__(f"{said} ({entity} at {place})" if place else said)
         self.entity, self.reason, self.lint_code = entity, reason, lint_code
+        self.place = place
+        """Where the declaration stands: file, line and column."""
 
     def details(self) -> Mapping[str, JsonValue]:
         change = {"entity": self.entity, "reason": self.reason, "lint_code": self.lint_code}
+        if self.place is not None:
+            change["place"] = self.place
         return {"unsupported_change": change}
 
 
@@ -367,6 +385,47 @@ class ChangeCursorRejected(InputError):
         self.reason = reason
 
 
+class MethodNotAllowed(InputError):
+    code = "method_not_allowed"
+    http_status = 405
+    wire_code: ClassVar[str | None] = "method_not_allowed"
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        super().__init__(f"{method} is not allowed here; allowed: {', '.join(allowed)}")
+        self.method, self.allowed = method, tuple(allowed)
+
+
+class NotAcceptable(InputError):
+    """None of the formats a client accepts is one the server has for this answer."""
+
+    code = "not_acceptable"
+    http_status = 406
+
+    def __init__(self, accept: str, offered: Sequence[str]) -> None:
+        super().__init__(f"cannot answer as '{accept}'; available: {', '.join(offered)}")
+        self.accept, self.offered = accept, tuple(offered)
+
+
+class UnsupportedMediaType(InputError):
+    code = "unsupported_media_type"
+    http_status = 415
+
+    def __init__(self, given: str | None, expected: str) -> None:
+        super().__init__(f"the content type must be {expected}, not {given or 'missing'}")
+        self.given, self.expected = given, expected
+
+
+class RequestTooSlow(InputError):
+    """A body that did not arrive in time."""
+
+    code = "request_too_slow"
+    http_status = 408
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(f"the body did not arrive within {limit_s:g} s")
+        self.limit_s = limit_s
+
+
 # --- name something else -----------------------------------------------------------------------
 
 
@@ -379,8 +438,8 @@ class NotFoundError(OmniError):
 class BranchNotFound(NotFoundError):
     code = "branch_not_found"
 
-    def __init__(self, branch: str) -> None:
-        super().__init__(f"branch '{branch}' not found")
+    def __init__(self, branch: str, help: str | None = None) -> None:
+        super().__init__(f"branch '{branch}' not found{f'; {help}' if help else ''}")
         self.branch = branch
 
 
@@ -451,6 +510,24 @@ class GraphNotFound(NotFoundError):
     def __init__(self, uri: str) -> None:
         super().__init__(f"no graph at {uri}; create one with `omnigraph init`")
         self.uri = uri
+
+
+class RouteNotFound(NotFoundError):
+    code = "route_not_found"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"there is nothing at {path}")
+        self.path = path
+
+
+class WriteNotFound(NotFoundError):
+    """No commit was made under this idempotency key; the write may be sent again."""
+
+    code = "write_not_found"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"no commit was made under the idempotency key '{key}'")
+        self.key = key
 
 
 class HistoricalVersionReclaimed(NotFoundError):
@@ -623,7 +700,7 @@ class MergeConflicts(ConflictError):
 
     def __init__(self, doing: str, conflicts: Sequence[MergeConflict]) -> None:
         assert conflicts, "a merge without conflicts is no error"
-        self.conflicts = tuple(conflicts)
+        self.doing, self.conflicts = doing, tuple(conflicts)
         first = "; ".join(conflict.message for conflict in conflicts[:3])
         rest = f"; +{len(conflicts) - 3} more" if len(conflicts) > 3 else ""
         count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
@@ -647,6 +724,34 @@ class MergeBaseUnavailable(ConflictError):
             "cleanup; keep more commits or tag those you need, and load exported records instead"
         )
         self.commit_id = commit_id
+
+
+class IdempotencyKeyReused(ConflictError):
+    """An idempotency key that another request was made with."""
+
+    code = "idempotency_key_reused"
+
+    def __init__(self, key: str, commit_id: str) -> None:
+        super().__init__(
+            f"the idempotency key '{key}' belongs to another request, which made commit "
+            f"{commit_id}; use a new key for a new request"
+        )
+        self.key, self.commit_id = key, commit_id
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"idempotency_conflict": {"key": self.key, "graph_commit_id": self.commit_id}}
+
+
+class BlobChanged(ConflictError):
+    """A blob is not the one that a conditional request was made for."""
+
+    code = "blob_changed"
+    http_status = 412
+
+    def __init__(self, etag: str | None) -> None:
+        now = f"its ETag is {etag}" if etag else "it has no value"
+        super().__init__(f"the blob is not the expected one: {now}; read it again")
+        self.etag = etag
 
 
 class RetryableCommitConflict(ConflictError):
@@ -713,6 +818,45 @@ class SchemaContractMismatch(ConflictError):
     code = "schema_contract_mismatch"
 
 
+class SchemaBreaksQueries(ConflictError):
+    """A change of the schema that stored queries could not run with; nothing was changed."""
+
+    code = "schema_breaks_queries"
+
+    def __init__(self, broken: Sequence[tuple[str, str]]) -> None:
+        assert broken, "a schema that breaks nothing is no error"
+        first, more = broken[0], len(broken) - 1
+        rest = f" (and {more} more)" if more else ""
+        super().__init__(
+            f"the schema would break the stored query '{first[0]}'{rest}: {first[1]}; "
+            "change the query first, or remove it"
+        )
+        self.broken = tuple(broken)
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"broken_queries": [{"query": name, "message": text} for name, text in self.broken]}
+
+
+class SchemaChangeBlocked(ConflictError):
+    """A change of the schema that other branches could not follow, or that tags speak against."""
+
+    code = "schema_change_blocked"
+
+    def __init__(
+        self, steps: Sequence[str], branches: Sequence[str] = (), tags: Sequence[str] = ()
+    ) -> None:
+        names = [f"branch '{name}'" for name in branches] + [f"tag '{name}'" for name in tags]
+        super().__init__(
+            f"cannot {steps[0]} while there is {', '.join(names)}; "
+            f"{'merge or delete the branches' if branches else 'delete the tags'} first"
+        )
+        self.steps, self.branches, self.tags = tuple(steps), tuple(branches), tuple(tags)
+
+    def details(self) -> Mapping[str, JsonValue]:
+        blocked = {"steps": list(self.steps), "branches": list(self.branches)}
+        return {"schema_change_blocked": {**blocked, "tags": list(self.tags)}}
+
+
 class CommitHasNoParent(ConflictError):
     code = "parentless_commit"
 
@@ -752,12 +896,53 @@ class DeniedError(OmniError):
     wire_code: ClassVar[str | None] = "forbidden"
 
 
+class NotAuthenticated(DeniedError):
+    """A request without a token, or with one that is unknown or expired."""
+
+    code = "unauthorized"
+    http_status = 401
+    wire_code: ClassVar[str | None] = "unauthorized"
+
+
 class ActionDenied(DeniedError):
     code = "action_denied"
 
     def __init__(self, action: str, reason: str) -> None:
         super().__init__(f"{action} is denied: {reason}")
         self.action, self.reason = action, reason
+
+
+class PolicyDenied(DeniedError):
+    """A policy does not allow it: the action, or a type or property that it would read."""
+
+    code = "policy_denied"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        actor: str | None,
+        action: str,
+        branch: str | None = None,
+        target_branch: str | None = None,
+        query: str | None = None,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.actor, self.action = actor, action
+        self.branch, self.target_branch, self.query = branch, target_branch, query
+        self.hidden = tuple(hidden)
+        """The types and properties that the actor may not see."""
+
+    def details(self) -> Mapping[str, JsonValue]:
+        optional = {
+            "branch": self.branch,
+            "target_branch": self.target_branch,
+            "query": self.query,
+            "hidden": list(self.hidden) or None,
+        }
+        facts = {name: value for name, value in optional.items() if value is not None}
+        return {"policy_denied": {"action": str(self.action), "actor": self.actor, **facts}}
 
 
 # --- ask for less ------------------------------------------------------------------------------
@@ -779,6 +964,33 @@ class ResourceLimitExceeded(LimitError):
     def details(self) -> Mapping[str, JsonValue]:
         limit = {"resource": self.resource, "limit": self.limit, "actual": self.actual}
         return {"resource_limit": limit}
+
+
+class TooManyRequests(LimitError):
+    """More requests at once than are admitted; nothing was done."""
+
+    code = "too_many_requests"
+    http_status = 429
+    wire_code: ClassVar[str | None] = "too_many_requests"
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(f"{message}; try again in {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineExceeded(LimitError):
+    """A query that took longer than it may; nothing was changed."""
+
+    code = "deadline_exceeded"
+    http_status = 504
+    wire_code = None
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(f"the query took longer than {limit_s:g} s and was ended")
+        self.limit_s = limit_s
+
+    def details(self) -> Mapping[str, JsonValue]:
+        return {"deadline": {"limit_ms": int(self.limit_s * 1000)}}
 
 
 class InputTooLarge(LimitError):

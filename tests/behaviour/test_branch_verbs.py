@@ -25,13 +25,14 @@ ONLY_OF_A_GRAPH = {
     "consumers": "lists them all",
     "delete_consumer": "is about a consumer, whatever it reads",
     "delete_tag": "is about a tag, wherever its commit was made",
-    "plan_schema": "starts from the one accepted schema, that of `main`",
     "repair": "looks at the tables of `main` only",
     "cleanup": "keeps what any branch needs, so it is about all of them",
     "verify": "looks at everything there is",
     "maintain": "follows the policy of the whole graph",
     "recover": "settles interrupted writes wherever they were made",
     "recovery_pending": "shows interrupted writes wherever they were made",
+    "as_actor": "the whole graph for somebody else",
+    "with_queries": "queries that are run on any branch",
 }
 """Verbs that make no sense on one branch, and why."""
 ONLY_OF_A_BRANCH = {"name", "delete", "rename"}

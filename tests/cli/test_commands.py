@@ -171,10 +171,27 @@ def test_an_unsupported_change_is_a_report_and_not_a_failure(
     omnigraph, schema_file: Path, tmp_path: Path
 ) -> None:
     wanted = tmp_path / "next.pg"
-    wanted.write_text(schema_file.read_text().replace("born: I32?", "born: I64?"))
+    wanted.write_text(schema_file.read_text().replace("born: I32?", "born: String?"))
     outcome = omnigraph(
         "schema", "plan", "--from", str(schema_file), "--schema", str(wanted), "--json"
     )
     body = json.loads(outcome.out)
     assert (outcome.code, body["supported"]) == (0, False)
     assert body["steps"][0]["code"] == "OG-MF-106"
+
+
+def test_a_schema_is_applied_with_its_steps_and_its_tables(
+    omnigraph, schema_file: Path, tmp_path: Path
+) -> None:
+    graph, wanted = tmp_path / "music.omni", tmp_path / "next.pg"
+    assert omnigraph("init", str(graph), "--schema", str(schema_file)).code == 0
+    wanted.write_text(schema_file.read_text().replace("born: I32?", "born: I64?  nick: String?"))
+    tried = omnigraph("schema", "apply", str(graph), "--schema", str(wanted), "--dry-run")
+    assert tried.code == 0
+    assert "nothing was changed: this was a dry run" in tried.out
+    done = omnigraph("schema", "apply", str(graph), "--schema", str(wanted), "--as", "ada")
+    assert "- change property Artist.born from I32? to I64?" in done.out
+    assert "applied to main (commit " in done.out
+    again = omnigraph("schema", "apply", str(graph), "--schema", str(wanted), "--json")
+    body = json.loads(again.out)
+    assert (body["supported"], body["applied"], body["step_count"]) == (True, False, 0)

@@ -21,6 +21,26 @@ edge Knows: Person -> Person { since: I32? }
 edge LivesIn: Person -> City @card(0..1)
 """
 
+MORE_COLUMNS = """
+node Person { slug: String @key  name: String  age: I64?  labels: [String]? @rename_from("tags")
+  nick: String?  rank: I32 @default(1)  size: I32 @default(0) @index }
+node City { slug: String @key  name: String  seal: Blob? }
+edge Knows: Person -> Person { year: I32? @rename_from("since")  weight: F64 @default(1.5) }
+edge LivesIn: Person -> City @card(0..1)
+"""
+MORE_TYPES = f"""{SCHEMA}
+interface Titled {{ title: String? }}
+node Club implements Titled {{ slug: String @key  founded: Date? }}
+node Guild {{ slug: String @key }}
+edge MemberOf: Person -> Club {{ since: I32? }}
+"""
+OTHER_TYPES = f"""{SCHEMA}
+interface Titled {{ title: String? }}
+node Team @rename_from("Club") implements Titled {{ slug: String @key  size: I32 @default(11) }}
+edge PlaysFor: Person -> Team @rename_from("MemberOf") {{ since: I32? }}
+"""
+DESCRIBED = SCHEMA.replace("node City", 'node City @description("where people live")')
+
 TYPES = ("Person", "City", "Knows", "LivesIn")
 
 
@@ -175,6 +195,13 @@ def _with_two_branches(graph: Graph) -> None:
     graph.load([person("zed")], "append", branch="other")
 
 
+def _with_more_types(graph: Graph) -> None:
+    """Types that can be renamed and dropped, with rows."""
+    graph.apply_schema(MORE_TYPES)
+    rows = [{"type": "Club", "data": {"slug": "chess"}}, {"type": "Guild", "data": {"slug": "g"}}]
+    graph.load([*rows, {"edge": "MemberOf", "from": "ada", "to": "chess"}], "append")
+
+
 def _newest_but(graph: Graph, number: int, branch: str = "main") -> str:
     return graph.commits(branch)[number].commit_id
 
@@ -265,6 +292,16 @@ WRITES: Mapping[str, Operation] = {
         lambda g: g.merge("dev", "other"), _with_two_branches
     ),
     "merge_main_into_a_branch": Operation(lambda g: g.merge("main", "dev"), _with_two_sides),
+    "apply_metadata": Operation(lambda g: g.apply_schema(DESCRIBED), _nothing),
+    "apply_columns": Operation(lambda g: g.apply_schema(MORE_COLUMNS), _with_fragments),
+    "apply_new_types": Operation(lambda g: g.apply_schema(MORE_TYPES), _nothing),
+    "apply_renames_and_drops": Operation(lambda g: g.apply_schema(OTHER_TYPES), _with_more_types),
+    "apply_on_a_branch": Operation(
+        lambda g: g.apply_schema(
+            MORE_TYPES.replace("age: I32?", "age: I32?  x: I32 @default(3)"), branch="dev"
+        ),
+        _with_written_branch,
+    ),
     "create_tag": Operation(lambda g: g.tag("v1"), _nothing),
     "delete_tag": Operation(lambda g: g.delete_tag("v1"), _with_a_tag),
     "revert": Operation(lambda g: g.revert(_newest_but(g, 1)), _with_a_mistake),

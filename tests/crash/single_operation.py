@@ -42,5 +42,5 @@ def _work(operation: str, place: str, settings: Settings) -> Callable[[], object
         return lambda: omnigraph.open(place, actor="opener", settings=settings)
     was_open_before = operation == DELETE_MEANWHILE
     graph = omnigraph.open(place, actor="worker", settings=settings, read_only=was_open_before)
-    graph.read_only = False
+    graph._open.read_only = False
     return lambda: OPERATIONS[operation].run(graph)

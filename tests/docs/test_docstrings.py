@@ -16,9 +16,11 @@ from omnigraph.graph import (
     graph,
     graph_view,
     history_verbs,
+    invoking_verbs,
     maintenance_verbs,
     query_result,
     reading_verbs,
+    schema_verbs,
     type_rows,
     undo_verbs,
     writing_verbs,
@@ -30,7 +32,15 @@ RECORDS = [
     {"type": "Person", "data": {"name": "Ben"}},
     {"edge": "Knows", "from": "Ada", "to": "Ben", "data": {"id": "k1"}},
 ]
-VERBS = (reading_verbs, writing_verbs, history_verbs, undo_verbs, maintenance_verbs)
+VERBS = (
+    reading_verbs,
+    writing_verbs,
+    schema_verbs,
+    history_verbs,
+    undo_verbs,
+    invoking_verbs,
+    maintenance_verbs,
+)
 EXAMPLES = [
     found
     for module in (graph, *VERBS, branch, graph_view, query_result, blobs, embedding, type_rows)

@@ -23,6 +23,12 @@ servers: {lab: {url: "https://example.org"}}
 profiles: {here: {store: g.omni}}
 aliases: {keys: {store: g.omni, file: q.gq}}
 """
+POLICY = """
+version: 1
+groups: {g: [a]}
+rules: [{id: r, allow: {actors: {group: g}, actions: [read], except: [A.b]}}]
+"""
+CASES = "version: 1\ncases: [{id: c, actor: a, action: read, expect: allow}]\n"
 STORE = ("--store", "g.omni")
 EMBED_FILE = ("embed", "--input", "rows.jsonl", "--output", "o.jsonl", "--spec", "spec.json")
 
@@ -62,6 +68,7 @@ CALLS = {
     ("clone", "g.omni", "copy.omni"): "clone",
     ("schema", "show", *STORE): "schema show",
     ("schema", "plan", *STORE, "--schema", "s.pg"): "schema plan",
+    ("schema", "apply", *STORE, "--schema", "s.pg"): "schema apply",
     ("schema", "plan", "--from", "s.pg", "--schema", "s.pg"): "schema plan",
     ("schema", "lint", "--schema", "s.pg"): "schema lint",
     ("lint", *STORE, "--query", "q.gq"): "lint",
@@ -83,6 +90,13 @@ CALLS = {
     ("recovery", "pending", *STORE): "recovery pending",
     ("recovery", "list", *STORE): "recovery list",
     ("fmt", "s.pg", "q.gq"): "fmt",
+    ("policy", "validate", "--file", "p.yaml"): "policy validate",
+    ("policy", "test", "--file", "p.yaml", "--tests", "c.yaml"): "policy test",
+    ("policy", "explain", "--file", "p.yaml", "--actor", "a", "--action", "read"): (
+        "policy explain"
+    ),
+    ("queries", "list", *STORE, "--queries", "q.gq"): "queries list",
+    ("queries", "validate", *STORE, "--queries", "q.gq"): "queries validate",
     ("config", "path"): "config path",
     ("config", "show"): "config show",
     ("config", "settings"): "config settings",
@@ -133,6 +147,8 @@ def folder(tmp_path_factory) -> Path:
     (path / "spec.json").write_text(json.dumps(SPEC))
     (path / "rows.jsonl").write_text('{"type": "A", "data": {"k": "y"}}\n')
     (path / "config.yaml").write_text(CONFIG)
+    (path / "p.yaml").write_text(POLICY)
+    (path / "c.yaml").write_text(CASES)
     return path
 
 

@@ -14,6 +14,8 @@ from omnigraph.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+LISTENING = "OMNIGRAPH_LISTEN_ADDR"
+"""What a server prints; nobody reads it from the environment."""
 ONE_PER_SERVER = "OMNIGRAPH_TOKEN_"
 """The beginning of variables that end with the name of a server."""
 
@@ -123,7 +125,7 @@ def test_pages_name_only_commands_flags_and_variables_there_are() -> None:
             is_one = f"omnigraph {first}" in commands or f"omnigraph {first} {rest[0]}" in commands
             assert is_one, f"{page.name}: omnigraph {words}"
         for name in re.findall(r"\bOMNIGRAPH_[A-Z_]+\b", text):
-            is_known = name in known or name.startswith(ONE_PER_SERVER)
+            is_known = name in known or name.startswith((ONE_PER_SERVER, LISTENING))
             assert is_known, f"{page.name}: {name}"
         for flag in re.findall(
             r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```(?!sh|console).*?```", "", text, flags=re.S)

@@ -327,7 +327,7 @@ def test_a_decision_that_cannot_be_meant_is_refused(graph, decision, complaint):
 
 def test_a_file_without_decisions_is_refused(graph, tmp_path):
     (tmp_path / "bad.json").write_text("{}")
-    with pytest.raises(BadRequest, match="not hold a list of conflicts"):
+    with pytest.raises(BadRequest, match="does not hold a list of conflicts"):
         graph.merge("dev", decisions=tmp_path / "bad.json")
 
 

@@ -285,9 +285,9 @@ def live_apart(path, seed: int, steps: int) -> int:
     return crossed
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_branches_that_write_what_is_theirs_never_conflict(tmp_path, seed):
-    assert live_apart(tmp_path / "graph", seed, 60) > 0
+    assert live_apart(tmp_path / "graph", seed, 45) > 0
 
 
 @pytest.mark.fuzz

@@ -37,6 +37,7 @@ def main(uri: str, folder: str) -> None:
     seen["written"] = len(graph.commits())
     seen["notes"] = _stream(session, graph, Path(folder))
     seen["streamed"] = [bool(commit.origin) for commit in graph.commits()[:2]]
+    seen["followed"] = _follow(session, graph, Path(folder))
     graph = omnigraph.open(uri, settings=Settings.from_environment(os.environ))
     seen["people"] = sorted((r["data"]["key"], r["data"]["age"]) for r in graph.export(["Person"]))
     seen["knows"] = sorted((r["from"], r["to"]) for r in graph.export(["Knows"]))
@@ -130,6 +131,32 @@ def _stream(session, graph, folder: Path) -> list[str]:
         if number == 0:
             _forget_last_epoch(folder)
     return sorted(row["text"] for row in graph.nodes("Note").to_arrow().to_pylist())
+
+
+def _follow(session, graph, folder: Path) -> list:
+    """How many changes of each type and kind a stream brings in two runs, and a frame at once."""
+    place = str(folder / "changes")
+    for _ in range(2):
+        query = (
+            session.readStream.format("omnigraph")
+            .option("changes", "true")
+            .option("startingAfter", "beginning")
+            .option("maxCommitsPerTrigger", "2")
+            .option("rowsPerPartition", "4")
+            .load(graph.uri)
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(folder / "following"))
+            .trigger(availableNow=True)
+            .start(place)
+        )
+        assert query.awaitTermination(300), "every commit is read and the query ends"
+        graph.load([{"type": "Note", "data": {"text": "another"}}], "append")
+    reader = session.read.format("omnigraph").option("changes", "true")
+    whole = reader.option("startingAfter", "beginning").load(graph.uri)
+    return [
+        sorted(tuple(row) for row in frame.groupBy("type", "op").count().collect())
+        for frame in (session.read.parquet(place), whole)
+    ]
 
 
 def _forget_last_epoch(folder: Path) -> None:

@@ -48,6 +48,15 @@ def require_everything(seen: dict) -> None:
     assert seen["written"] == seen["commits"] + 4, "each write is one commit, a refused one none"
     assert seen["notes"] == sorted(f"{number}-{row}" for number in range(2) for row in range(3))
     assert seen["streamed"] == [True, True]
+    followed, whole = seen["followed"]
+    assert followed == [
+        ["Knows", "delete", 9],
+        ["Knows", "insert", 10],
+        ["Note", "insert", 7],
+        ["Person", "insert", 11],
+        ["Person", "update", 1],
+    ]
+    assert whole == [[*rest, 8 if rest[0] == "Note" else count] for *rest, count in followed]
     assert seen["people"] == sorted(
         [["p0", 100], ["new", 50], *([f"p{i}", i] for i in range(1, 10))]
     )

@@ -173,9 +173,9 @@ def test_what_cannot_be_asked_is_refused(graph) -> None:
         ({"type": "Person", "types": "Note"}, "give option 'type' or option 'types', not both"),
         ({"consumerExpires": "3d"}, "belongs to option 'consumer', which is missing"),
         ({"ops": "insert,upsert"}, "op 'upsert' is not one of insert, update, delete"),
-        ({"maxCommitsPerTrigger": "0"}, "'maxCommitsPerTrigger' is a positive whole number"),
-        ({"changes": "maybe"}, "option 'changes' is true or false"),
-        ({"consumer": "x", "consumerExpires": "soon"}, "'soon' is no duration"),
+        ({"maxCommitsPerTrigger": "0"}, "'maxCommitsPerTrigger' must be a positive integer"),
+        ({"changes": "maybe"}, "option 'changes' must be true or false"),
+        ({"consumer": "x", "consumerExpires": "soon"}, "'soon' is not a duration"),
     ):
         with pytest.raises(BadRequest) as refused:
             source(graph, **options)

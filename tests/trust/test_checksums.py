@@ -221,7 +221,7 @@ def test_every_file_of_a_clone_has_a_checksum(place, tmp_path, shallow):
     assert {one.check for one in result.notes} <= {"index"}
     assert result.checked["files"] > 5
     flip(data_file(tmp_path / "clone"), 40)
-    finding(tmp_path / "clone", "damaged_file", deep=True)
+    finding(tmp_path / "clone", "damaged_file", deep=True, history=True)
 
 
 def test_damage_is_not_cloned(place, tmp_path):

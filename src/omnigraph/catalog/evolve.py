@@ -5,7 +5,7 @@ Planning is pure: it needs no data and changes nothing. Declarations are matched
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from omnigraph.catalog.catalog import Catalog, TypeKind
@@ -27,7 +27,7 @@ from omnigraph.catalog.migration_steps import (
 from omnigraph.catalog.renames import SchemaType
 from omnigraph.catalog.schema_lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
 from omnigraph.catalog.shape import Json
-from omnigraph.errors import Diagnostic, Severity, UnsupportedSchemaChange
+from omnigraph.errors import BadRequest, Diagnostic, Severity, UnsupportedSchemaChange
 from omnigraph.language.source import NOWHERE
 
 
@@ -71,23 +71,42 @@ def _note_json(note: Diagnostic) -> Json:
 
 
 def plan_migration(
-    accepted: Catalog, desired: Draft, *, allow_data_loss: bool = False
+    accepted: Catalog,
+    desired: Draft,
+    *,
+    allow_data_loss: bool = False,
+    expressions: Mapping[str, str] | None = None,
+    other: Catalog | None = None,
 ) -> MigrationPlan:
     """What it takes to make `desired` the schema of a graph that has `accepted`.
 
     Changes that cannot be made are steps too, so that a plan shows all of them at once.
+    `expressions` give existing rows their values of new and changed properties, each by
+    `Type.property`, or by `edge:Type.property` where a node type has the same name. What is new
+    gets the ids it has in `other`, the schema of another branch.
 
     Raises:
+        BadRequest: an expression is for a property that is neither new nor there.
         CompileError: rename hints that do not fit the accepted schema.
     """
-    identified = identify_next(desired, accepted)
+    identified = identify_next(desired, accepted, other)
     mode = DropMode.HARD if allow_data_loss else DropMode.SOFT
-    sides = SchemaSides(accepted, identified.catalog, mode)
+    sides = SchemaSides(accepted, identified.catalog, mode, expressions or {})
+    _require_known(sides)
     steps = tuple(step for kind in TypeKind for step in _plan_kind(kind, sides))
     if not steps and encode_ir(accepted) != encode_ir(identified.catalog):
         steps = (UnsupportedChange("schema", "unclassified schema change"),)
     notes = (*desired.warnings, *identified.notes, *_note_drops(steps, sides, desired))
     return MigrationPlan(steps, identified.catalog, notes)
+
+
+def _require_known(sides: SchemaSides) -> None:
+    types = sides.desired.by_table_key.items()
+    known = {f"{key}.{p.name}" for key, type_ in types for p in type_.properties}
+    short = {name.partition(":")[2] for name in known}
+    for name in sides.expressions:
+        if name not in known | short:
+            raise BadRequest(f"there is an expression for {name}, and no such property")
 
 
 def _plan_kind(kind: TypeKind, sides: SchemaSides) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""What changes about the rules of a type: an index may be added, nothing else.
+"""What changes about the rules of a type: all may come, and all but a key may go.
 
 Rules are compared by the identities of their columns, so a renamed property keeps its rules.
 """
@@ -11,7 +11,12 @@ from functools import cached_property
 
 from omnigraph.catalog.catalog import Constraint, ConstraintKind, Property
 from omnigraph.catalog.evolve_pairs import ChangedType
-from omnigraph.catalog.migration_steps import AddConstraint, Step, render_constraint
+from omnigraph.catalog.migration_steps import (
+    AddConstraint,
+    RemoveConstraint,
+    Step,
+    render_constraint,
+)
 from omnigraph.catalog.renames import SchemaType
 from omnigraph.identity import PropertyId
 
@@ -57,14 +62,13 @@ class ConstraintChanges:
         """Rules written on a property that stays or is added: first removed, then added ones."""
         for rule in self._before_on.get(property_.id, {}):
             if rule not in self.after:
-                reason = f"removing property constraints is not supported: @{rule.kind}"
-                yield self.pair.unsupported_property(property_, reason)
+                yield self._removed(self.before[rule])
             elif self._has_moved(rule):
                 reason = "moving property constraints into the body is not supported"
                 yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
         for rule, constraint in self._after_on.get(property_.id, {}).items():
             if rule not in self.before:
-                yield self._plan_added_to_property(constraint, property_)
+                yield AddConstraint(self.pair.kind, self.pair.after.name, constraint)
             elif self._has_moved(rule):
                 reason = "moving body rules to property constraints is not supported"
                 yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
@@ -75,27 +79,21 @@ class ConstraintChanges:
         for rule, constraint in self.before.items():
             concerns_body = not constraint.on_property or not rule.members & kept
             if concerns_body and rule not in self.after:
-                reason = f"removing constraints is not supported: {render_constraint(constraint)}"
-                yield self.pair.unsupported(reason)
+                yield self._removed(constraint)
         for rule, constraint in self.after.items():
             if not constraint.on_property and rule not in self.before:
-                yield self._plan_added_to_body(constraint)
+                yield AddConstraint(self.pair.kind, self.pair.after.name, constraint)
 
     def _has_moved(self, rule: _Rule) -> bool:
         return self.before[rule].on_property != self.after[rule].on_property
 
-    def _plan_added_to_property(self, constraint: Constraint, property_: Property) -> Step:
-        if constraint.kind is ConstraintKind.INDEX:
-            return AddConstraint(self.pair.kind, self.pair.after.name, constraint)
-        reason = f"adding a property-level @{constraint.kind} to an existing type is not supported"
-        return self.pair.unsupported_property(property_, reason)
-
-    def _plan_added_to_body(self, constraint: Constraint) -> Step:
-        if constraint.kind is ConstraintKind.INDEX:
-            return AddConstraint(self.pair.kind, self.pair.after.name, constraint)
-        rule = render_constraint(constraint)
-        reason = f"adding constraint {rule} to an existing type is not supported"
-        return self.pair.unsupported(reason)
+    def _removed(self, constraint: Constraint) -> Step:
+        """A key makes the ids of its type: without it, the same node would get another."""
+        if constraint.kind is ConstraintKind.KEY:
+            return self.pair.unsupported(
+                f"removing {render_constraint(constraint)} is not supported"
+            )
+        return RemoveConstraint(self.pair.kind, self.pair.after.name, constraint)
 
 
 def _collect_rules(type_: SchemaType) -> _Rules:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from omnigraph.catalog.catalog import Annotation, Catalog, NodeType, Property, TypeKind
@@ -22,6 +22,15 @@ class SchemaSides:
     accepted: Catalog
     desired: Catalog
     drop_mode: DropMode
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    """What gives existing rows their values, by `Type.property` or `kind:Type.property`."""
+
+    def expression(self, pair: ChangedType, name: str) -> str | None:
+        """What gives the property its values in existing rows; an interface has no rows."""
+        if pair.kind is TypeKind.INTERFACE:
+            return None
+        found = self.expressions.get(f"{pair.entity}.{name}")
+        return found or self.expressions.get(f"{pair.after.name}.{name}")
 
     @cached_property
     def interface_of(self) -> Mapping[PropertyId, TypeId]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from omnigraph.catalog.catalog import Annotation, DefaultValue, Property
+from omnigraph.catalog.catalog import Annotation, ConstraintKind, DefaultValue, Property
 from omnigraph.catalog.evolve_constraints import ConstraintChanges
 from omnigraph.catalog.evolve_pairs import (
     BEYOND_PROSE,
@@ -14,8 +14,10 @@ from omnigraph.catalog.evolve_pairs import (
     select_other_annotations,
     select_prose,
 )
+from omnigraph.catalog.evolve_values import is_computable, keeps_ids, keeps_values
 from omnigraph.catalog.migration_steps import (
     AddProperty,
+    ChangePropertyType,
     DropProperty,
     ExtendEnum,
     RenameProperty,
@@ -25,6 +27,8 @@ from omnigraph.catalog.migration_steps import (
 from omnigraph.catalog.schema_lint import REQUIRED_WITHOUT_DEFAULT, TYPE_CHANGE
 from omnigraph.identity import PropertyId
 from omnigraph.types.property import PropertyType
+
+NOT_COMPUTABLE = "an expression gives single values, and no part of a key"
 
 
 def plan_property_changes(
@@ -36,7 +40,7 @@ def plan_property_changes(
         if after.id in before:
             yield from _plan_changed(pair, sides, before[after.id], after, constraints)
         else:
-            yield from _plan_added(pair, after, constraints)
+            yield from _plan_added(pair, sides, after, constraints)
     kept = {p.id for p in pair.after.properties}
     for gone in pair.before.properties:
         if gone.id not in kept:
@@ -44,16 +48,25 @@ def plan_property_changes(
 
 
 def _plan_added(
-    pair: ChangedType, property_: Property, constraints: ConstraintChanges
+    pair: ChangedType, sides: SchemaSides, property_: Property, constraints: ConstraintChanges
 ) -> Iterator[Step]:
-    if property_.type.nullable or property_.default is not None:
+    expression = sides.expression(pair, property_.name)
+    if expression is not None and not is_computable(property_.type):
+        yield pair.unsupported_property(property_, NOT_COMPUTABLE)
+    elif property_.type.nullable or property_.default is not None or expression is not None:
         yield AddProperty(
-            pair.kind, pair.after.name, property_.name, property_.type, property_.default
+            pair.kind,
+            pair.after.name,
+            property_.name,
+            property_.type,
+            property_.default,
+            expression,
         )
     else:
         yield pair.unsupported_property(
             property_,
-            f"adding required property '{property_.name}' to an existing type needs a @default",
+            f"adding required property '{property_.name}' to an existing type needs a @default "
+            "or an expression",
             REQUIRED_WITHOUT_DEFAULT,
         )
     yield from constraints.of_property(property_)
@@ -68,7 +81,7 @@ def _plan_changed(
 ) -> Iterator[Step]:
     if before.name != after.name:
         yield RenameProperty(pair.kind, pair.after.name, before.name, after.name)
-    yield from _plan_type_change(pair, before, after)
+    yield from _plan_type_change(pair, sides, before, after)
     if _plan_embedding(before) != _plan_embedding(after):
         reason = "changing the @embed source or model of an existing property is not supported"
         yield pair.unsupported_property(after, reason)
@@ -82,15 +95,39 @@ def _plan_changed(
     yield from _plan_metadata(pair, before, after)
 
 
-def _plan_type_change(pair: ChangedType, before: Property, after: Property) -> Iterator[Step]:
-    if before.type == after.type:
+def _plan_type_change(
+    pair: ChangedType, sides: SchemaSides, before: Property, after: Property
+) -> Iterator[Step]:
+    expression = sides.expression(pair, after.name)
+    if before.type == after.type and expression is None:
         return
+    step = ChangePropertyType(
+        pair.kind, pair.after.name, after.name, before.type, after.type, expression
+    )
     added = _plan_widening(before.type, after.type)
-    if added:
+    is_key = _is_in_key(pair, before)
+    if expression is not None:
+        if is_key or not is_computable(after.type):
+            yield pair.unsupported_property(after, NOT_COMPUTABLE)
+        else:
+            yield step
+    elif added:
         yield ExtendEnum(pair.kind, pair.after.name, after.name, added)
+    elif keeps_values(before.type, after.type) and (
+        not is_key or keeps_ids(before.type, after.type)
+    ):
+        yield step
     else:
+        why = "it would change ids" if is_key else "values could be lost"
+        if not is_key and is_computable(after.type):
+            why = f"{why}; give an expression"
         reason = f"changing property type from {before.type} to {after.type} is not supported"
-        yield pair.unsupported_property(after, reason, TYPE_CHANGE)
+        yield pair.unsupported_property(after, f"{reason}: {why}", TYPE_CHANGE)
+
+
+def _is_in_key(pair: ChangedType, property_: Property) -> bool:
+    keys = [c.columns for c in pair.before.constraints if c.kind is ConstraintKind.KEY]
+    return any(property_.name in columns for columns in keys)
 
 
 def _plan_widening(before: PropertyType, after: PropertyType) -> tuple[str, ...]:

@@ -12,7 +12,12 @@ from omnigraph.catalog.evolve_pairs import (
     select_other_annotations,
     select_prose,
 )
-from omnigraph.catalog.migration_steps import RenameType, Step, UpdateTypeMetadata
+from omnigraph.catalog.migration_steps import (
+    ChangeCardinality,
+    RenameType,
+    Step,
+    UpdateTypeMetadata,
+)
 from omnigraph.identity import TypeId
 
 
@@ -61,16 +66,9 @@ def _plan_cardinality(pair: ChangedType) -> Iterator[Step]:
     before, after = pair.before, pair.after
     if not isinstance(before, EdgeType) or not isinstance(after, EdgeType):
         return
-    if (before.minimum, before.maximum) != (after.minimum, after.maximum):
-        yield pair.unsupported(
-            "changing cardinality is not supported: "
-            f"{_render_cardinality(before)} to {_render_cardinality(after)}"
-        )
-
-
-def _render_cardinality(edge: EdgeType) -> str:
-    maximum = "" if edge.maximum is None else edge.maximum
-    return f"@card({edge.minimum}..{maximum})"
+    old, new = (before.minimum, before.maximum), (after.minimum, after.maximum)
+    if old != new:
+        yield ChangeCardinality(after.name, old, new)
 
 
 def _plan_type_metadata(pair: ChangedType) -> Iterator[Step]:

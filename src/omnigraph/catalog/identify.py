@@ -63,19 +63,49 @@ def derive_first_identity(identity_domain: str) -> int:
     return FIRST_IDENTITY + int.from_bytes(digest[:6], "big")
 
 
+def apart_from_other_branches(accepted: Catalog, table_incarnation: str | None) -> Catalog:
+    """The accepted schema with its counter where no other branch will count.
+
+    Branches give out ids on their own, and what they give out must still be told apart when one
+    is merged into another. `main` goes on counting; any other branch starts somewhere else.
+    """
+    if table_incarnation is None:
+        return accepted
+    digest = hashlib.sha256(table_incarnation.encode()).digest()
+    distance = 1 + int.from_bytes(digest[:4], "big")
+    return replace(accepted, next_identity_id=accepted.next_identity_id + distance)
+
+
 def list_creation_notes(draft: Draft) -> tuple[Diagnostic, ...]:
     """A warning for every rename hint of a schema that creates a graph."""
     return list_inert_hints(draft)
 
 
-def identify_next(draft: Draft, accepted: Catalog) -> Identified:
+def identify_next(draft: Draft, accepted: Catalog, other: Catalog | None = None) -> Identified:
     """The catalog that follows the accepted one.
+
+    What is new gets the ids that the catalog of another branch gives it, if there is one.
 
     Raises:
         CompileError: rename hints that name nothing, something else, or the same thing twice.
     """
     continuity = match_declarations(draft, accepted)
-    return Identified(_identify(draft, accepted, continuity), continuity.notes)
+    if other is None:
+        return Identified(_identify(draft, accepted, continuity), continuity.notes)
+    counter = max(accepted.next_identity_id, other.next_identity_id)
+    known = replace(accepted, next_identity_id=counter)
+    return Identified(_identify(draft, known, _joined(continuity, other)), continuity.notes)
+
+
+def _joined(continuity: Continuity, other: Catalog) -> Continuity:
+    """What continues the accepted schema and, of the rest, what is in another one."""
+    types = list_types_by_owner(other)
+    properties = {(*owner, p.name): p for owner, type_ in types.items() for p in type_.properties}
+    return Continuity(
+        {**types, **continuity.types},
+        {**properties, **continuity.properties},
+        continuity.notes,
+    )
 
 
 @dataclass

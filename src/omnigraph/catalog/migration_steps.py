@@ -62,13 +62,17 @@ class RenameType:
 
 @dataclass(frozen=True, slots=True)
 class AddProperty:
-    """A column is added: NULL in existing rows, or the default where there is one."""
+    """A column is added: NULL in existing rows, or the default where there is one.
+
+    With an expression, existing rows get what it gives for them instead.
+    """
 
     type_kind: TypeKind
     type_name: str
     property_name: str
     property_type: PropertyType
     default: DefaultValue | None = None
+    expression: str | None = None
 
     def wire(self) -> Json:
         body: Json = {
@@ -80,10 +84,14 @@ class AddProperty:
         }
         if self.default is not None:
             body["default"] = self.default.value
+        if self.expression is not None:
+            body["expression"] = self.expression
         return body
 
     def describe(self) -> str:
         line = f"add property {self.type_name}.{self.property_name}: {self.property_type}"
+        if self.expression is not None:
+            return f"{line}, existing rows get {self.expression}"
         if self.default is None:
             return line
         return f"{line}, existing rows get {json.dumps(self.default.value, ensure_ascii=False)}"
@@ -112,8 +120,86 @@ class RenameProperty:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangePropertyType:
+    """The values become values of another type, of which none is lost.
+
+    Where the new type allows less than the old one, every row is checked first. With an
+    expression, every value becomes what it gives for the row.
+    """
+
+    type_kind: TypeKind
+    type_name: str
+    property_name: str
+    old: PropertyType
+    new: PropertyType
+    expression: str | None = None
+
+    def wire(self) -> Json:
+        body: Json = {
+            "kind": "change_property_type",
+            "type_kind": str(self.type_kind),
+            "type_name": self.type_name,
+            "property_name": self.property_name,
+            "from": encode_type(self.old),
+            "to": encode_type(self.new),
+        }
+        if self.expression is not None:
+            body["expression"] = self.expression
+        return body
+
+    def describe(self) -> str:
+        line = (
+            f"change property {self.type_name}.{self.property_name} from {self.old} to {self.new}"
+        )
+        return line if self.expression is None else f"{line}, by {self.expression}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCardinality:
+    """Other numbers of edges are allowed; where fewer are, all edges are counted first."""
+
+    type_name: str
+    old: tuple[int, int | None]
+    new: tuple[int, int | None]
+
+    def wire(self) -> Json:
+        return {
+            "kind": "change_cardinality",
+            "type_kind": str(TypeKind.EDGE),
+            "type_name": self.type_name,
+            "from": {"min": self.old[0], "max": self.old[1]},
+            "to": {"min": self.new[0], "max": self.new[1]},
+        }
+
+    def describe(self) -> str:
+        old, new = spell_cardinality(*self.old), spell_cardinality(*self.new)
+        return f"change {old} of edge type {self.type_name} to {new}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveConstraint:
+    """A rule no longer holds, or an index is no longer kept; stored rows do not change."""
+
+    type_kind: TypeKind
+    type_name: str
+    constraint: Constraint
+
+    def wire(self) -> Json:
+        return {
+            "kind": "remove_constraint",
+            "type_kind": str(self.type_kind),
+            "type_name": self.type_name,
+            "constraint": encode_constraint(self.constraint),
+        }
+
+    def describe(self) -> str:
+        noun = _choose_noun(self.type_kind)
+        return f"remove {render_constraint(self.constraint)} from {noun} {self.type_name}"
+
+
+@dataclass(frozen=True, slots=True)
 class AddConstraint:
-    """An index is declared; it is built by the next maintenance run."""
+    """An index is declared, to be built by maintenance, or a rule that every row is checked for."""
 
     type_kind: TypeKind
     type_name: str
@@ -272,7 +358,10 @@ Step = (
     | RenameType
     | AddProperty
     | RenameProperty
+    | ChangePropertyType
+    | ChangeCardinality
     | AddConstraint
+    | RemoveConstraint
     | ExtendEnum
     | UpdateTypeMetadata
     | UpdatePropertyMetadata
@@ -310,6 +399,10 @@ def render_constraint(constraint: Constraint) -> str:
     if constraint.pattern is not None:
         arguments.append(json.dumps(constraint.pattern, ensure_ascii=False))
     return f"@{constraint.kind}({', '.join(arguments)})"
+
+
+def spell_cardinality(minimum: int, maximum: int | None) -> str:
+    return f"@card({minimum}..{'' if maximum is None else maximum})"
 
 
 def _choose_noun(kind: TypeKind) -> str:

@@ -6,6 +6,10 @@ EXAMPLES = {
     "init": ("omnigraph init music.omni --schema music.pg",),
     "schema show": ("omnigraph schema show music.omni",),
     "schema plan": ("omnigraph schema plan music.omni --schema next.pg",),
+    "schema apply": (
+        "omnigraph schema apply music.omni --schema next.pg --dry-run",
+        "omnigraph schema apply music.omni --schema next.pg",
+    ),
     "schema lint": ("omnigraph schema lint --schema music.pg",),
     "load": (
         "omnigraph load music.omni --data music.jsonl --mode append",
@@ -103,7 +107,25 @@ EXAMPLES = {
     "recover": ("omnigraph recover music.omni --check", "omnigraph recover music.omni"),
     "recovery pending": ("omnigraph recovery pending music.omni",),
     "recovery list": ("omnigraph recovery list music.omni",),
+    "queries list": ("omnigraph queries list music.omni --queries music.gq",),
+    "queries validate": (
+        "omnigraph queries validate music.omni --queries music.gq",
+        "omnigraph queries validate --schema music.pg --queries music.gq --json",
+    ),
+    "policy validate": (
+        "omnigraph policy validate --file music.policy.yaml",
+        "omnigraph policy validate --file music.policy.yaml --schema music.pg --json",
+    ),
+    "policy test": ("omnigraph policy test --file music.policy.yaml --tests music.cases.yaml",),
+    "policy explain": (
+        "omnigraph policy explain --file music.policy.yaml --actor bot --action change "
+        "--branch main",
+    ),
     "alias": ("omnigraph alias albums-of ada", "omnigraph alias albums-of ada --json"),
+    "serve": (
+        "omnigraph serve --store music.omni --unauthenticated",
+        "omnigraph serve --store music.omni=music --bind 0.0.0.0:8080 --workers 4",
+    ),
     "login": ('echo "$TOKEN" | omnigraph login lab',),
     "logout": ("omnigraph logout lab",),
     "config path": ("omnigraph config path",),

@@ -82,11 +82,16 @@ ENTRIES = {
         f"{_COMMANDS}.recover_command", "recover", "Finish or undo interrupted writes."
     ),
     "recovery": Entry(f"{_COMMANDS}.recover_command", "recovery", "Show interrupted writes."),
-    "schema": Entry(f"{_COMMANDS}.schema_command", "schema", "Show schemas and plan changes."),
+    "schema": Entry(
+        f"{_COMMANDS}.schema_command", "schema", "Show schemas, plan changes and apply them."
+    ),
     "lint": Entry(f"{_COMMANDS}.lint_command", "lint", "Check a query file against a schema."),
     "fmt": Entry(f"{_COMMANDS}.fmt_command", "fmt", "Format schema and query files."),
     "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
+    "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
+    "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
     "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
+    "serve": Entry(f"{_COMMANDS}.serve_command", "serve", "Serve graphs over HTTP."),
     "login": Entry(f"{_COMMANDS}.login_command", "login", "Store the token for a server."),
     "logout": Entry(f"{_COMMANDS}.login_command", "logout", "Remove the token for a server."),
     "config": Entry(f"{_COMMANDS}.config_command", "config", "Show the operator's configuration."),
@@ -103,11 +108,12 @@ LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
            commit *, revert, cherry-pick, restore, diff, changes *, consumer *, entity *,
-           schema show
+           schema show, schema apply
   served   need a server: none yet
   direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
-           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain
-  control  steer many graphs: none yet
+           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
+           serve
+  control  say what may be done with graphs: policy *, queries *
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version
 """

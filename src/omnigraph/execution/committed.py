@@ -10,7 +10,7 @@ from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.execution.read.table_reader import Reader
 from omnigraph.identity import TableKey
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table
 
 
 class CommittedRows:

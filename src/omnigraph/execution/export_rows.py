@@ -10,7 +10,7 @@ from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import TypeNotFound
 from omnigraph.execution.stored_rows import convert_from_table_rows
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.table import ScanOrder
+from omnigraph.storage.tables import ScanOrder
 from omnigraph.types.to_json import export_lines
 
 ROWS_AT_ONCE = 8_192

@@ -12,7 +12,7 @@ from omnigraph.constraints.table_changes import TableChange
 from omnigraph.execution.stored_rows import convert_to_table_rows
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
-from omnigraph.storage.tables.stage_table import (
+from omnigraph.storage.tables import (
     StagedTransaction,
     stage_changes,
     stage_fresh,

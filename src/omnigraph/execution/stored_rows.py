@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import ExternalBlobPolicy
 from omnigraph.execution.read.arrays import Longs
-from omnigraph.storage.tables.blob_columns import make_blob_array, make_blob_field, read_blobs
-from omnigraph.storage.tables.table import ROW_ID, Table
+from omnigraph.storage.tables import ROW_ID, Table, make_blob_array, make_blob_field, read_blobs
 from omnigraph.types.arrow import BLOB, build_entity_schema
 
 EntityTypes = NodeType | EdgeType

@@ -25,8 +25,7 @@ from omnigraph.errors import (
     ExternalBlobSource,
 )
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
-from omnigraph.storage.tables.blob_columns import read_blob_range
-from omnigraph.storage.tables.table import ROW_ID, Table
+from omnigraph.storage.tables import ROW_ID, Table, read_blob_range
 
 PIECE_BYTES = 4 << 20
 """How much of a blob is read at once."""

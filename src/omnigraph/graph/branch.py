@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.history_verbs import HistoryVerbs
+from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.results import DeletedBranch
+from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.undo_verbs import UndoVerbs
-from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.storage.refs import BranchRef
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
 
 
-class Branch(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
+class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerbs):
     """One branch of a graph, by name: what `Graph` does on `main`, this does here.
 
     >>> main = graph.branch("main")
@@ -24,7 +25,7 @@ class Branch(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
     """
 
     def __init__(self, graph: Graph, name: str) -> None:
-        super().__init__(graph._open, name)
+        super().__init__(graph._open, name, graph._guard, graph._registry)
         self.graph = graph
 
     @property

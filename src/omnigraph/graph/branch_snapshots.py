@@ -6,10 +6,12 @@ compiled once for each schema.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import find_vouched
@@ -23,19 +25,20 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import BranchName, CommitId
 from omnigraph.maintenance.verify_schema import check_schema
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import (
+from omnigraph.storage.manifest import (
+    Commit,
     History,
     ManifestSnapshot,
+    ManifestState,
+    SchemaContract,
     read_manifest,
     read_newest,
 )
-from omnigraph.storage.manifest.state import ManifestState, SchemaContract
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.location import Generation
+from omnigraph.storage.tables import Generation
 from omnigraph.writer.change import CatalogSnapshot as CatalogSnapshot
 
 T = TypeVar("T")
@@ -44,19 +47,33 @@ _LOOKS = 8
 """So often is a branch looked up again that vanished between its name and its content."""
 
 
+@dataclass
+class _GenerationSeen:
+    """Which graph was last found at the address; shared by all who look there."""
+
+    generation: Generation | None = field(default=None)
+
+
 class BranchSnapshots:
     """Gives views of a graph's branches; safe to share between threads."""
 
     def __init__(self, root: GraphRoot) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._generation: Generation | None = None
+        self._seen = _GenerationSeen()
         self._warm: dict[str | None, ManifestSnapshot] = {}
         self._histories: dict[str | None, History] = {}
         self._catalogs: dict[SchemaContract, Catalog] = {}
+        self._see: Callable[[CatalogSnapshot], CatalogSnapshot] | None = None
 
     def __repr__(self) -> str:
         return f"Views({self.root.uri!r})"
+
+    def see_through(self, see: Callable[[CatalogSnapshot], CatalogSnapshot]) -> Self:
+        """The same, for somebody who gets every view through `see`; what is known is shared."""
+        other = copy.copy(self)
+        other._see = see
+        return other
 
     def read_newest(self, branch: str) -> CatalogSnapshot:
         """The branch as it is now."""
@@ -79,8 +96,8 @@ class BranchSnapshots:
 
     def _forget_unless_of(self, generation: Generation) -> None:
         """Forget what is known of the graph that was here before, should there be another."""
-        if generation != self._generation:
-            self._generation = generation
+        if generation != self._seen.generation:
+            self._seen.generation = generation
             self._warm.clear()
             self._histories.clear()
 
@@ -159,6 +176,13 @@ class BranchSnapshots:
         with self._retry_while_alive(snapshot.ref):
             return self._get_history(snapshot.ref, snapshot.manifest).commits(snapshot.manifest)
 
+    def find_commit(self, snapshot: Snapshot, is_wanted: Callable[[Commit], bool]) -> Commit | None:
+        """A commit that is visible at a snapshot; any of several."""
+        with self._retry_while_alive(snapshot.ref):
+            return self._get_history(snapshot.ref, snapshot.manifest).find(
+                snapshot.manifest, is_wanted
+            )
+
     def commit(self, commit_id: str, branch: str) -> Commit:
         return self._find_on_branch(commit_id, branch)[0]
 
@@ -228,7 +252,8 @@ class BranchSnapshots:
         raise BranchNotFound(name)
 
     def _make_view(self, snapshot: Snapshot) -> CatalogSnapshot:
-        return CatalogSnapshot(snapshot, self._decode_catalog(snapshot.state))
+        view = CatalogSnapshot(snapshot, self._decode_catalog(snapshot.state))
+        return view if self._see is None else self._see(view)
 
     def _decode_catalog(self, state: ManifestState) -> Catalog:
         contract = state.contract

@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from omnigraph.errors import ReadSetChanged
 from omnigraph.graph.engines import require_engine
+from omnigraph.graph.keyed_writes import write_once
 from omnigraph.graph.loading import (
     LoadRequest,
     LongInput,
     Records,
     RunsOn,
+    describe_load,
     ensure_branch,
     is_frame,
     is_table,
@@ -37,7 +39,7 @@ from omnigraph.pipeline.spark_session import spark
 from omnigraph.pipeline.spool import spool_input
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
 from omnigraph.settings import Settings
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
@@ -56,14 +58,18 @@ def bulk_load(
     tasks = _open_tasks(root.settings, runs_on, records)
     with ExitStack() as resources:
         change = _BulkLoad(root, tasks, records, request, resources)
-        published = writer.write(
+        written = write_once(
+            writer,
             change,
+            lambda: describe_load(change.job.counts, request, created=created),
+            request.key,
             branch=request.branch,
             actor=request.actor_id,
             expected_head=request.expected_head,
         )
-        commit = published.commit if published else None
-        plain = load_result(change.job.counts, request, commit, created=created)
+        if written.kept is not None:
+            return load_result({}, request, written, created=created)
+        plain = load_result(change.job.counts, request, written, created=created)
         return _with_measures(plain, change.job.list_stage_times())
 
 

@@ -27,10 +27,9 @@ from omnigraph.history.feed import (
 from omnigraph.history.feed_tokens import FeedTokenKind, TokenBinding, decode_token
 from omnigraph.identity import CommitId
 from omnigraph.storage.consumers import Consumer, set_consumer
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 from omnigraph.storage.refs import BranchRef, find_ref
-from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys
 
 Selector = Iterable[str]
 

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.embed.embed_files import (
+from omnigraph.execution.embed import (
     EmbedRequest,
+    EmbedSpec,
     EmbedSummary,
+    PacedEmbedder,
     embed_file,
+    open_embedder,
     parse_selector,
+    parse_spec,
+    read_manifest,
+    read_spec,
 )
-from omnigraph.execution.embed.open_embedder import open_embedder
-from omnigraph.execution.embed.rate_limit import PacedEmbedder
-from omnigraph.execution.embed.spec import EmbedSpec, parse_spec, read_manifest, read_spec
 from omnigraph.settings import Settings
 
 

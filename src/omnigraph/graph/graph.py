@@ -8,30 +8,33 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
-from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch import Branch as Branch
 from omnigraph.graph.graph_view import GraphView as GraphView
 from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.guard import Guard
 from omnigraph.graph.history_verbs import HistoryVerbs
+from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
+from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.undo_verbs import UndoVerbs
-from omnigraph.graph.writing_verbs import WritingVerbs
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
+from omnigraph.policy.actions import Action
+from omnigraph.policy.bundle import Authority
 from omnigraph.settings import Settings
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, list_names
 from omnigraph.storage.root import GraphRoot
+from omnigraph.stored_queries.registry import QueryRegistry
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import MaintainResult
     from omnigraph.maintenance.maintenance_results import CleanupResult, RepairResult, VerifyResult
-    from omnigraph.storage.clone.copy import CloneResult
+    from omnigraph.storage.clone import CloneResult
     from omnigraph.storage.consumers import Consumer
     from omnigraph.storage.tags import Tag
 
@@ -66,16 +69,19 @@ def open(
     *,
     read_only: bool = False,
     actor: str | None = None,
+    policy: Authority | None = None,
     settings: Settings | None = None,
 ) -> Graph:
     """Open a graph. Read-only opening writes nothing, whatever state the graph is in.
+
+    With a `policy` every verb of the handle must be allowed to its `actor`, else `PolicyDenied`.
 
     >>> omnigraph.open("people.omni", read_only=True).branches()
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
     try:
-        return Graph(root, read_only=read_only, actor=actor)
+        return Graph(root, read_only=read_only, actor=actor, policy=policy)
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
             opening.require_graph(root)
@@ -108,7 +114,7 @@ def clone(
     >>> omnigraph.clone("people.omni", "backup.omni").branches
     ('main',)
     """
-    from omnigraph.storage.clone.copy import clone as copy_graph
+    from omnigraph.storage.clone import clone as copy_graph
 
     names = tuple(normalize_branch(name) for name in branches)
     origin = GraphRoot.at(str(source), settings)
@@ -136,7 +142,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     return set_aside(root, operation_id)
 
 
-class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
+class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerbs):
     """A graph, open on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's
@@ -149,9 +155,16 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
     """
 
     def __init__(
-        self, root: GraphRoot, *, read_only: bool = False, actor: str | None = None
+        self,
+        root: GraphRoot,
+        *,
+        read_only: bool = False,
+        actor: str | None = None,
+        policy: Authority | None = None,
     ) -> None:
-        super().__init__(OpenGraph(root, read_only=read_only, actor=actor), MAIN)
+        opened = OpenGraph(root, read_only=read_only)
+        guard = Guard.make(policy, actor, lambda: opened.views.read_newest(MAIN).catalog)
+        super().__init__(opened, MAIN, guard, QueryRegistry())
 
     @property
     def recovered_on_open(self) -> list[RecoveredWrite]:
@@ -178,26 +191,44 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process opens the graph for itself, with the same settings."""
-        return _reopen, (self.uri, self.read_only, self.actor, self.settings)
+        given = (self.uri, self.read_only, self.actor, self.policy, self._registry, self.settings)
+        return _reopen, given
 
     def _repr_html_(self) -> str:
         """For notebooks: the branches, and the types with how many rows each has on `main`."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
         return render_types_html(self.snapshot(), note)
 
-    # --- schema ----------------------------------------------------------------------------------
+    def _share(self, guard: Guard, registry: QueryRegistry) -> Graph:
+        """Another handle of the same open graph; a copy would be one that is opened again."""
+        other = Graph.__new__(Graph)
+        super(Graph, other).__init__(self._open, MAIN, guard, registry)
+        return other
 
-    def plan_schema(
-        self, schema: str | SourceText, *, allow_data_loss: bool = False
-    ) -> MigrationPlan:
-        """The steps from the accepted schema to another one; changes nothing.
+    def as_actor(self, actor: str | None, *, policy: Authority | None = None) -> Graph:
+        """The same graph for another actor, under the same policy or another one.
 
-        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
-        >>> [step.describe() for step in graph.plan_schema(wanted).steps]
-        ['add property Person.nick: String?']
+        Costs next to nothing: what is kept warm is shared.
+
+        >>> graph.as_actor("ben").create_branch("review").actor_id
+        'ben'
         """
-        desired = compile_schema(as_source_text(schema, "<schema>"))
-        return plan_migration(self.catalog, desired, allow_data_loss=allow_data_loss)
+        if policy is None or policy is self.policy:
+            guard = self._guard.with_actor(actor)
+        else:
+            guard = Guard.make(policy, actor, lambda: self._open.views.read_newest(MAIN).catalog)
+        return self._share(guard, self._registry)
+
+    def with_queries(self, registry: QueryRegistry) -> Graph:
+        """The same graph with stored queries, which are run by name.
+
+        >>> from omnigraph.language.source import SourceText
+        >>> from omnigraph.stored_queries import parse_registry
+        >>> text = SourceText("query all() { match { $p: Person } return { $p.name } }")
+        >>> graph.with_queries(parse_registry([text])).invoke("all").rows
+        [{'p.name': 'Ada'}, {'p.name': 'Ben'}]
+        """
+        return self._share(self._guard, registry)
 
     # --- branches -------------------------------------------------------------------------------
 
@@ -208,6 +239,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         >>> graph.branches()
         ['main', 'review']
         """
+        self._guard.allow(Action.READ)
         return [str(name) for name in list_names(self._open.views.root.store)]
 
     def delete_branch(self, name: str) -> DeletedBranch:
@@ -220,6 +252,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
+        self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
         graph_branches.delete(self._open.views.root, name)
         return DeletedBranch(name.strip(), self.actor)
 
@@ -235,6 +268,8 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         from omnigraph.storage import graph_branches as graph_branches
 
         self._open.require_writable()
+        self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
+        self._guard.allow(Action.BRANCH_CREATE, branch=name, target_branch=new_name)
         return graph_branches.rename(self._open.views.root, name, new_name)
 
     def branch(self, name: str) -> Branch:
@@ -258,6 +293,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         """
         from omnigraph.storage.tags import list_tags
 
+        self._guard.allow(Action.READ)
         return list_tags(self._open.views.root.store)
 
     def delete_tag(self, name: str) -> Tag:
@@ -270,6 +306,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         from omnigraph.storage.tags import delete_tag
 
         self._open.require_writable()
+        self._guard.allow(Action.CHANGE)
         return delete_tag(self._open.views.root, name)
 
     def consumers(self) -> list[Consumer]:
@@ -281,6 +318,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         """
         from omnigraph.storage.consumers import list_consumers
 
+        self._guard.allow(Action.READ)
         return list_consumers(self._open.views.root.store)
 
     def delete_consumer(self, name: str) -> Consumer:
@@ -293,6 +331,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         from omnigraph.storage.consumers import delete_consumer
 
         self._open.require_writable()
+        self._guard.allow(Action.CHANGE)
         return delete_consumer(self._open.views.root, name)
 
     # --- maintenance ----------------------------------------------------------------------------
@@ -308,6 +347,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         from omnigraph.maintenance.repair import repair
 
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN)
         return repair(self._open.views, confirm=confirm, force=force)
 
     def cleanup(
@@ -329,6 +369,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         from omnigraph.maintenance.retention import Retention
 
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN)
         age = None if older_than is None else older_than.total_seconds()
         clean = run_cleanup if confirm else preview_cleanup
         return clean(self._open.views.root, Retention(keep, age))
@@ -344,6 +385,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         """
         from omnigraph.maintenance.verify import verify
 
+        self._guard.allow(Action.ADMIN)
         return verify(self._open.views, deep=deep, history=history)
 
     def maintain(self) -> MaintainResult:
@@ -355,6 +397,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         from omnigraph.maintenance.autopilot import run_once
 
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN)
         return run_once(self._open.views, self.settings.autopilot)
 
     # --- recovery -------------------------------------------------------------------------------
@@ -374,6 +417,7 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         if check:
             return self.recovery_pending()
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN)
         return recovering.recover(self._open.views.root)
 
     def recovery_pending(self) -> list[PendingWrite]:
@@ -382,8 +426,17 @@ class Graph(HistoryVerbs, UndoVerbs, WritingVerbs, MaintenanceVerbs):
         >>> graph.recovery_pending()
         []
         """
+        self._guard.allow(Action.ADMIN)
         return recovering.list_pending(self._open.views.root)
 
 
-def _reopen(uri: str, read_only: bool, actor: str | None, settings: Settings) -> Graph:  # noqa: FBT001
-    return open(uri, read_only=read_only, actor=actor, settings=settings)
+def _reopen(
+    uri: str,
+    read_only: bool,  # noqa: FBT001
+    actor: str | None,
+    policy: Authority | None,
+    registry: QueryRegistry,
+    settings: Settings,
+) -> Graph:
+    graph = open(uri, read_only=read_only, actor=actor, policy=policy, settings=settings)
+    return graph.with_queries(registry)

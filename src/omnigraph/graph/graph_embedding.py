@@ -11,8 +11,7 @@ from uuid import uuid4
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest, ReadSetChanged
-from omnigraph.execution.embed.open_embedder import choose_model, open_embedder
-from omnigraph.execution.embed.spec import EmbedSpec, parse_spec, read_spec
+from omnigraph.execution.embed import EmbedSpec, choose_model, open_embedder, parse_spec, read_spec
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.graph.bulk_loading import open_tasks
 from omnigraph.identity import MAIN
@@ -21,7 +20,7 @@ from omnigraph.pipeline.staged_load import StagedLoad, StagedWrite
 from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer

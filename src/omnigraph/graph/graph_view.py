@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
+from omnigraph.execution.read import ReadGuard
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.guard import NO_GUARD, Guard
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import SnapshotInfo, TableInfo, render_types_html
@@ -18,8 +20,9 @@ from omnigraph.graph.type_rows import TypeRows
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, explain_json, explain_text
-from omnigraph.plan.nodes import Plan
+from omnigraph.plan.nodes import Plan, ReadPlan
 from omnigraph.plan.query_lint import LintReport, lint_queries
+from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.bulk_export import ExportResult
@@ -35,12 +38,26 @@ class GraphView:
     """
 
     def __init__(
-        self, view: CatalogSnapshot, settings: QuerySettings, snapshot: str | None = None
+        self,
+        view: CatalogSnapshot,
+        settings: QuerySettings,
+        snapshot: str | None = None,
+        guard: Guard = NO_GUARD,
     ) -> None:
-        self._view, self._settings, self._snapshot = view, settings, snapshot
+        self._whole, self._settings, self._snapshot = view, settings, snapshot
+        self._guard = guard
+
+    @property
+    def _view(self) -> CatalogSnapshot:
+        """What the actor may read of the view, if they may."""
+        return self._guard.see(self._whole)
+
+    def _view_to_export(self, types: Sequence[str] | None) -> CatalogSnapshot:
+        self._guard.require_visible(self._whole, types or (), Action.EXPORT)
+        return self._guard.see(self._whole, Action.EXPORT)
 
     def __repr__(self) -> str:
-        snapshot = self._view.snapshot
+        snapshot = self._whole.snapshot
         point = self._snapshot or snapshot.id
         return f"GraphView({snapshot.root.uri!r}, {str(snapshot.branch)!r}, {point!r})"
 
@@ -67,10 +84,12 @@ class GraphView:
 
     def nodes(self, type_name: str) -> TypeRows:
         """All nodes of a type."""
+        self._guard.require_visible(self._whole, [type_name])
         return TypeRows(self._view, self.catalog.nodes.get(type_name), type_name)
 
     def edges(self, type_name: str) -> TypeRows:
         """All edges of a type."""
+        self._guard.require_visible(self._whole, [type_name])
         return TypeRows(self._view, self.catalog.find_edge(type_name), type_name)
 
     def query(
@@ -82,14 +101,32 @@ class GraphView:
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        guard: ReadGuard | None = None,
     ) -> QueryResult:
-        """Run a read query of a text on this view, in this process or on `spark`."""
+        """Run a read query of a text on this view, in this process or on `spark`.
+
+        In this process a `guard` is asked before every block of rows, and may end the query.
+        """
         now = datetime.datetime.now(datetime.UTC)
         text = as_source_text(query, "<query>")
-        request = querying.QueryRequest(text, name, params, now, engine, session, spark_conf or {})
-        branch = None if self._snapshot else str(self._view.snapshot.branch)
+        request = querying.QueryRequest(
+            text, name, params, now, engine, session, spark_conf or {}, guard
+        )
+        branch = None if self._snapshot else str(self._whole.snapshot.branch)
         target = {"branch": branch, "snapshot": self._snapshot}
-        return querying.run_query(self._view, request, self._settings, target)
+        with self._guard.name_hidden(self._whole, text, name):
+            return querying.run_query(self._view, request, self._settings, target)
+
+    def plan(self, query: str | SourceText, name: str | None = None) -> ReadPlan:
+        """The plan of a read query, for code that runs it itself.
+
+        >>> plan = graph.at().plan("query q() { match { $p: Person } return { $p.name } }")
+        >>> [column.name for column in plan.columns]
+        ['p.name']
+        """
+        text = as_source_text(query, "<query>")
+        with self._guard.name_hidden(self._whole, text, name):
+            return querying.plan_query(self._view, text, name)
 
     def explain(
         self,
@@ -118,9 +155,10 @@ class GraphView:
         return explain_json(*self._plan_to_explain(query, name))
 
     def _plan_to_explain(self, query: str | SourceText, name: str | None) -> tuple[Plan, Notes]:
-        statistics = querying.collect_statistics(self._view)
-        plan = compile_plan(as_source_text(query, "<query>"), self.catalog, name, statistics)
-        return plan, querying.explain_traversals(self._view, plan, self._settings)
+        view, text = self._view, as_source_text(query, "<query>")
+        with self._guard.name_hidden(self._whole, text, name):
+            plan = compile_plan(text, view.catalog, name, querying.collect_statistics(view))
+        return plan, querying.explain_traversals(view, plan, self._settings)
 
     def lint(self, queries: str | SourceText) -> LintReport:
         """Every query of a text checked against the schema of this view, without running any."""
@@ -138,6 +176,7 @@ class GraphView:
         length: int | None = None,
     ) -> blobs.Blob:
         """The blob of one entity in this view, or a range of it; nothing is read yet."""
+        self._guard.require_visible(self._whole, [f"{type_name}.{property}"])
         selector = blobs.BlobSelector(type_name, entity_id, property, kind)
         return blobs.read_blob(self._view, selector, start, length)
 
@@ -157,10 +196,12 @@ class GraphView:
         >>> info.graph_branch, [table.table_key for table in info.tables]
         ('main', ['edge:Knows', 'node:Person'])
         """
-        snapshot = self._view.snapshot
+        view = self._view
+        snapshot, seen = view.snapshot, view.catalog.by_table_key
         tables = tuple(
             TableInfo(key, entry.path, entry.version, entry.owner_branch, entry.row_count)
             for key, entry in snapshot.entries.items()
+            if key in seen
         )
         return SnapshotInfo(
             graph_branch=snapshot.branch,
@@ -173,7 +214,8 @@ class GraphView:
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
         """Every record, edges before nodes, each type by ascending id."""
-        return export_records(self._view.snapshot, export_types(self.catalog, types))
+        view = self._view_to_export(types)
+        return export_records(view.snapshot, export_types(view.catalog, types))
 
     def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
         r"""The same as blocks of JSON lines.
@@ -181,7 +223,8 @@ class GraphView:
         >>> b"".join(graph.at().export_jsonl(["Knows"]))
         b'{"edge":"Knows","from":"Ada","to":"Ben","data":{"id":"k1"}}\n'
         """
-        return export_jsonl(self._view.snapshot, export_types(self.catalog, types))
+        view = self._view_to_export(types)
+        return export_jsonl(view.snapshot, export_types(view.catalog, types))
 
     def export_files(
         self,
@@ -210,10 +253,10 @@ class GraphView:
         from omnigraph.graph.bulk_loading import open_tasks  # noqa: PLC0415 - loads the pipeline
         from omnigraph.pipeline.bulk_export import export_files  # noqa: PLC0415
 
-        settings = self._view.snapshot.root.settings
-        tasks = open_tasks(engine, settings, session, spark_conf)
-        wanted = export_types(self.catalog, types)
-        return export_files(tasks, self._view.snapshot, self.catalog, wanted, out, format)
+        view = self._view_to_export(types)
+        tasks = open_tasks(engine, view.snapshot.root.settings, session, spark_conf)
+        wanted = export_types(view.catalog, types)
+        return export_files(tasks, view.snapshot, view.catalog, wanted, out, format)
 
 
 def as_source_text(text: str | SourceText, name: str) -> SourceText:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import CommitNotFound, PolicyDenied
 from omnigraph.graph.reading_verbs import ReadingVerbs
+from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
+    from omnigraph.graph.keyed_writes import KeptWrite
     from omnigraph.graph.merging import MergeResult
     from omnigraph.history.baseline import Baseline
     from omnigraph.history.diff import Diff
     from omnigraph.history.entity_history import EntityHistory
     from omnigraph.history.feed import CommitChanges, FeedPage
     from omnigraph.storage.consumers import Consumer
-    from omnigraph.storage.manifest.commits import RecoveryAudit
+    from omnigraph.storage.manifest import RecoveryAudit
     from omnigraph.storage.refs import BranchRef
     from omnigraph.storage.tags import Tag
 
@@ -42,6 +46,7 @@ class HistoryVerbs(ReadingVerbs):
 
         self._open.require_writable()
         creator, source = actor or self.actor, self._choose(source)
+        self._guard.allow(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
         if commit is not None:
             view = self._open.views.at_commit(commit, source)
             return graph_branches.create(view.snapshot, name, creator)
@@ -61,6 +66,10 @@ class HistoryVerbs(ReadingVerbs):
         expected_head: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
     ) -> MergeResult:
         """Merge a branch into another one, as one commit or not at all.
 
@@ -76,6 +85,11 @@ class HistoryVerbs(ReadingVerbs):
             expected_head: Only if `into` is at this commit.
             actor: Who the commit is recorded for.
             message: A text stored with the commit.
+            engine: Where rows are compared: `local`, in this process, `spark`, or `auto`, on Spark
+                where many rows changed.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the merge: it is made once, however often it is asked for.
 
         Raises:
             MergeConflicts: the branches contradict each other and nothing decides.
@@ -86,21 +100,57 @@ class HistoryVerbs(ReadingVerbs):
         ('fast_forward', 3)
         """
         from omnigraph.graph import merging
+        from omnigraph.graph.keyed_writes import WriteKey
 
         if not dry_run:
             self._open.require_writable()
+        into = self._choose(into)
+        self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
+        if delete_branch:
+            self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
+        given = merging.load_decisions(decisions)
+        who = actor or self.actor
+        asked = (source.strip(), into.strip(), resolve, list(given), expected_head, message)
         request = merging.MergeRequest(
             source=source,
-            target=self._choose(into),
+            target=into,
             resolve=resolve,
-            decisions=merging.load_decisions(decisions),
-            actor=actor or self.actor,
+            decisions=given,
+            actor=who,
             expected_head=expected_head,
             dry_run=dry_run,
             delete_branch=delete_branch,
             message=message,
+            engine=engine,
+            session=session,
+            spark_conf=spark_conf,
+            key=WriteKey.of(idempotency_key, "merge", who, *asked),
         )
-        return merging.merge(self._open.views, self._open.writer, request)
+        with self._hiding_conflicts(into, actor):
+            result = merging.merge(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, into, actor))
+
+    def find_write(
+        self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
+    ) -> KeptWrite:
+        """What became of a write that was sent with an idempotency key, by the same actor.
+
+        Raises:
+            WriteNotFound: no commit of the branch was made under it.
+
+        >>> add = 'query q() { insert Person { name: "Cy" } }'
+        >>> first = graph.mutate(add, idempotency_key="add-cy")
+        >>> again = graph.mutate(add, idempotency_key="add-cy")
+        >>> again.commit == first.commit == graph.find_write("add-cy").commit
+        True
+        >>> again.is_replayed, len(graph.nodes("Person"))
+        (True, 3)
+        """
+        from omnigraph.graph.keyed_writes import find_write
+
+        self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
+        who = actor or self.actor
+        return find_write(self._open.views, idempotency_key, who, self._choose(branch))
 
     def tag(
         self,
@@ -124,6 +174,7 @@ class HistoryVerbs(ReadingVerbs):
 
         self._open.require_writable()
         branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         commit = place_lookup.find_commit(self._open.views, at or f"branch:{branch}", branch)
         return create_tag(self._open.views.root, name, commit, actor or self.actor)
 
@@ -156,6 +207,7 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.history.diff import Diff
 
         wanted, branch = changing.make_change_filter(kinds, types, ops), self._choose(branch)
+        self._require_visible(types, branch)
         sides = [
             changing.make_state(self.at(place, branch=branch).view) for place in (before, after)
         ]
@@ -185,10 +237,14 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.history.feed import PageLimits
 
         found = place_lookup.find_commit(self._open.views, commit, self._choose(branch))
+        try:
+            views = self._seen(found.branch)
+        except PolicyDenied:
+            raise CommitNotFound(commit.strip()) from None  # they learn nothing of it
+        self._require_visible(types, found.branch)
         wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes)
-        views, keys = self._open.views, self._open.keys
-        return changing.read_commit(views, found, wanted, limits, page_token, keys)
+        return changing.read_commit(views, found, wanted, limits, page_token, self._open.keys)
 
     def changes(
         self,
@@ -224,10 +280,12 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
         from omnigraph.history.feed import PageLimits
 
+        branch = self._choose(branch)
+        views = self._seen(branch)
+        self._require_visible(types, branch)
         wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes, max_commits)
-        views, keys = self._open.views, self._open.keys
-        return changing.read_feed(views, self._choose(branch), position, wanted, limits, keys)
+        return changing.read_feed(views, branch, position, wanted, limits, self._open.keys)
 
     def baseline(
         self,
@@ -245,8 +303,10 @@ class HistoryVerbs(ReadingVerbs):
         """
         from omnigraph.graph import changing
 
-        wanted = changing.make_change_filter(kinds, types, ops)
-        return changing.read_baseline(self._open.views, self._choose(branch), wanted)
+        branch = self._choose(branch)
+        views = self._seen(branch, Action.EXPORT)
+        self._require_visible(types, branch, Action.EXPORT)
+        return changing.read_baseline(views, branch, changing.make_change_filter(kinds, types, ops))
 
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
@@ -261,7 +321,9 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
 
         branch = self._choose(branch)
-        return changing.read_entity(self._open.views, branch, type_name, entity_id, kind)
+        views = self._seen(branch)
+        self._require_visible([type_name], branch)
+        return changing.read_entity(views, branch, type_name, entity_id, kind)
 
     def set_consumer(
         self,
@@ -287,6 +349,7 @@ class HistoryVerbs(ReadingVerbs):
         self._open.require_writable()
         seconds = lasts.total_seconds()
         branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch)
         return changing.note_consumer(self._open.views, name, branch, position, seconds)
 
     def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
@@ -297,4 +360,5 @@ class HistoryVerbs(ReadingVerbs):
         """
         from omnigraph.graph import recovering
 
+        self._guard.allow(Action.ADMIN)
         return recovering.list_recoveries(self._open.views, self._choose(branch))

@@ -25,13 +25,14 @@ from omnigraph.execution.load_input import LoadMode, LoadPlan, parse_records, pl
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.stage_changes import stage_tables
 from omnigraph.graph.engines import require_engine
+from omnigraph.graph.keyed_writes import WriteKey, Written, write_once
 from omnigraph.graph.results import LoadResult
-from omnigraph.identity import EntityKind, TableKey
+from omnigraph.identity import TableKey
 from omnigraph.storage import graph_branches
-from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
+from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.types.jsonl import ParsedLines
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
@@ -59,6 +60,10 @@ class RunsOn:
     session: object | None = None
     """A Spark session of the caller's."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def has_branch(root: GraphRoot, branch: str) -> bool:
+    return find_ref(root.store, normalize_branch(branch)) is not None
 
 
 def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
@@ -166,6 +171,7 @@ class LoadRequest:
     expected_head: str | None = None
     data: bytes = b""
     file: str | None = None
+    key: WriteKey | None = None
 
     @property
     def mode(self) -> LoadMode:
@@ -210,14 +216,16 @@ def load(writer: Writer, request: LoadRequest) -> LoadResult:
     """Load every record or none."""
     created = ensure_branch(writer.branches, request)
     change = _Load(request)
-    published = writer.write(
+    written = write_once(
+        writer,
         change,
+        lambda: describe_load(change.counts, request, created=created),
+        request.key,
         branch=request.branch,
         actor=request.actor_id,
         expected_head=request.expected_head,
     )
-    commit = published.commit if published else None
-    return load_result(change.counts, request, commit, created=created)
+    return load_result(change.counts, request, written, created=created)
 
 
 class _Load:
@@ -283,23 +291,40 @@ def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
 def load_result(
     loaded: Mapping[TableKey, int],
     request: LoadRequest,
-    commit: Commit | None,
+    written: Written,
     *,
     created: bool,
 ) -> LoadResult:
-    assert commit is not None, "a load always commits"
-    counts: dict[EntityKind, dict[str, int]] = {EntityKind.NODE: {}, EntityKind.EDGE: {}}
-    for key, count in loaded.items():
-        kind, _, name = key.partition(":")
-        counts[EntityKind(kind)][name] = count
+    assert written.commit is not None, "a load always commits"
+    kept = written.kept
+    answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
+    counts = msgspec.convert({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
     return LoadResult(
         branch=normalize_branch(request.branch),
         base_branch=request.base,
-        branch_created=created,
+        branch_created=bool(answer["branch_created"]),
         mode=str(request.mode),
         engine="local",
-        nodes=counts[EntityKind.NODE],
-        edges=counts[EntityKind.EDGE],
+        nodes=counts.nodes,
+        edges=counts.edges,
         actor_id=request.actor_id,
-        commit=commit,
+        commit=written.commit,
+        is_replayed=kept is not None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    nodes: dict[str, int]
+    edges: dict[str, int]
+
+
+def describe_load(
+    loaded: Mapping[TableKey, int], request: LoadRequest, *, created: bool
+) -> dict[str, object]:
+    """What a load did, as it is kept with its commit."""
+    counts: dict[str, dict[str, int]] = {"nodes": {}, "edges": {}}
+    for key, count in loaded.items():
+        kind, _, name = key.partition(":")
+        counts[f"{kind}s"][name] = count
+    return {"mode": str(request.mode), "branch_created": created, **counts}

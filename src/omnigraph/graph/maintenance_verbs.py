@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.maintenance_results import OptimizeResult, PendingIndex
@@ -42,6 +43,7 @@ class MaintenanceVerbs(BranchVerbs):
         from omnigraph.maintenance.optimize import OptimizeOptions, optimize
 
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._open_workers(engine, session, spark_conf)
         options = OptimizeOptions(self._choose(branch), actor or self.actor)
         return optimize(self._open.views, options, workers)
@@ -65,6 +67,7 @@ class MaintenanceVerbs(BranchVerbs):
         from omnigraph.maintenance.optimize import OptimizeOptions, optimize
 
         self._open.require_writable()
+        self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._open_workers(engine, session, spark_conf)
         options = OptimizeOptions(self._choose(branch), actor or self.actor, indexes_only=True)
         return optimize(self._open.views, options, workers).pending_indexes

@@ -12,23 +12,29 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import (
     BadRequest,
+    BranchNotFound,
     MergeConflict,
     MergeConflicts,
     OmniError,
+    PreconditionFailed,
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.evolving import adopt_schema
+from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, find_kept, write_once
+from omnigraph.graph.merge_engine import MergeEngine
+from omnigraph.history.branch_schemas import list_lacking_steps
 from omnigraph.history.conflict_resolution import Take
 from omnigraph.history.conflict_rules import Given, parse_rules
 from omnigraph.history.conflicts import build_conflict_table
 from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
 from omnigraph.history.merge_bases import Commits, MergeOutcome
 from omnigraph.history.merge_staging import stage_merge
-from omnigraph.identity import TableKey
+from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage import graph_branches
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Merging, Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
@@ -47,6 +53,11 @@ class MergeRequest:
     dry_run: bool = False
     delete_branch: bool = False
     message: str | None = None
+    engine: str = "local"
+    session: object | None = None
+    """A Spark session of the caller's."""
+    spark_conf: Mapping[str, str] | None = None
+    key: WriteKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +76,13 @@ class MergeResult:
     """How many conflicts each rule decided."""
     actor_id: str | None
     dry_run: bool
+    engine: str = "local"
+    """Where rows were compared."""
     commit: Commit | None = None
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def conflict_table(self) -> pa.Table:
@@ -85,6 +100,7 @@ class MergeResult:
             "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
             "resolved": dict(self.resolved),
             "actor_id": self.actor_id,
+            "engine": self.engine,
             "commit": self.commit.wire() if self.commit else None,
         }
         if self.branch_deleted is not None:
@@ -106,13 +122,59 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     change = BranchMerge(views, request)
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
-        return _make_result(request, plan, None)
-    published = writer.write(
-        change, branch=target, actor=request.actor, expected_head=request.expected_head
+        return _make_result(request, plan, change.engine, None)
+    kept = find_kept(views, target, request.key)
+    if kept is not None:  # before anything is done for it: its source may be gone
+        return _finish(views, request, _replayed_result(request, kept))
+    carried = _carry_schema(views, writer, change, request)
+    written = write_once(
+        writer,
+        change,
+        change.describe,
+        request.key,
+        branch=target,
+        actor=request.actor,
+        expected_head=request.expected_head if carried is None else carried,
     )
-    assert change.plan is not None, "a write that returns was prepared"
-    result = _make_result(request, change.plan, published.commit if published else None)
+    if written.kept is not None:
+        result = _replayed_result(request, written.kept)
+    else:
+        assert change.plan is not None, "a write that returns was prepared"
+        result = _make_result(request, change.plan, change.engine, written.commit)
+    return _finish(views, request, result)
+
+
+def _finish(views: BranchSnapshots, request: MergeRequest, result: MergeResult) -> MergeResult:
     return _delete_source_branch(views, result) if request.delete_branch else result
+
+
+def _carry_schema(
+    views: BranchSnapshots, writer: Writer, change: BranchMerge, request: MergeRequest
+) -> CommitId | None:
+    """Give the target what the schema of the source has beyond its own, as a commit before.
+
+    Not if the merge would be refused anyway. Gives the head the target has then, if it was
+    insisted on one.
+    """
+    source, target = views.read_newest(request.source), views.read_newest(request.target)
+    if not list_lacking_steps(target, source):
+        return None
+    if request.expected_head is not None and target.snapshot.head != request.expected_head:
+        raise PreconditionFailed(
+            target.snapshot.branch, CommitId(request.expected_head), target.snapshot.head
+        )
+    plan = change.plan_on(target)
+    if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
+        return None
+    _require_no_conflicts(plan)
+    adopt_schema(writer, source, request.target, request.actor)
+    return views.read_newest(request.target).snapshot.head if request.expected_head else None
+
+
+def _require_no_conflicts(plan: MergePlan) -> None:
+    if plan.changes.conflicts:
+        doing = f"merging '{plan.source.branch}' into '{plan.target.branch}'"
+        raise MergeConflicts(doing, plan.changes.conflicts)
 
 
 class BranchMerge:
@@ -123,6 +185,9 @@ class BranchMerge:
 
     def __init__(self, views: BranchSnapshots, request: MergeRequest) -> None:
         self._views, self._request = views, request
+        self.engine = MergeEngine(
+            request.engine, views.root.settings, request.session, request.spark_conf
+        )
         self.plan: MergePlan | None = None
         """What the newest preparation came to."""
 
@@ -132,17 +197,15 @@ class BranchMerge:
         rules = parse_rules(request.resolve, target.catalog)
         decided = read_decisions(request.decisions, target.catalog)
         commits = _list_commits(self._views, source, target)
-        self.plan = plan_merge(source, target, commits, rules, decided)
+        self.plan = plan_merge(source, target, commits, rules, decided, self.engine.run)
         return self.plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         plan = self.plan_on(view)
         if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
             return None
+        _require_no_conflicts(plan)
         changes = plan.changes
-        if changes.conflicts:
-            doing = f"merging '{plan.source.branch}' into '{plan.target.branch}'"
-            raise MergeConflicts(doing, changes.conflicts)
         return Prepared(
             stage_merge(changes, view.snapshot, ticket),
             changes.adopted,
@@ -150,6 +213,18 @@ class BranchMerge:
             details=_encode_details(plan, self._request.message),
             merging=Merging(plan.source, plan.history),
         )
+
+    def describe(self) -> dict[str, object]:
+        """What it does, as it is kept with its commit."""
+        assert self.plan is not None, "what was written was prepared"
+        return {
+            "source": self.plan.source.branch,
+            "target": self.plan.target.branch,
+            "outcome": str(self.plan.relation.outcome),
+            "base_commit_ids": list(self.plan.relation.bases),
+            "tables": [msgspec.to_builtins(one) for one in self.plan.changes.counts],
+            "resolved": dict(self.plan.changes.resolved),
+        }
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         """It is computed again from the current state of both branches."""
@@ -178,7 +253,9 @@ def _list_commits(
     return found
 
 
-def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
+def _make_result(
+    request: MergeRequest, plan: MergePlan, engine: MergeEngine, commit: Commit | None
+) -> MergeResult:
     return MergeResult(
         source=plan.source.branch,
         target=plan.target.branch,
@@ -189,8 +266,15 @@ def _make_result(request: MergeRequest, plan: MergePlan, commit: Commit | None) 
         resolved=plan.changes.resolved,
         actor_id=request.actor,
         dry_run=request.dry_run,
+        engine=engine.used,
         commit=commit,
     )
+
+
+def _replayed_result(request: MergeRequest, kept: KeptWrite) -> MergeResult:
+    """The same as the first time, from what was kept with the commit."""
+    answer = {"conflicts": (), "dry_run": False, "actor_id": request.actor, **kept.answer}
+    return replace(msgspec.convert(answer, MergeResult), commit=kept.commit, is_replayed=True)
 
 
 def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:
@@ -198,6 +282,8 @@ def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeR
     try:
         graph_branches.delete(views.root, result.source)
     except OmniError as error:
+        if result.is_replayed and isinstance(error, BranchNotFound):
+            return replace(result, branch_deleted=True)
         return replace(result, branch_deleted=False, branch_delete_error=error.message)
     return replace(result, branch_deleted=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.constraints.evaluate import require_valid
 from omnigraph.errors import BadRequest, ReadSetChanged
@@ -12,12 +12,14 @@ from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.mutate import MutationInput, MutationRun, run_mutation
 from omnigraph.execution.pending import PendingTable
 from omnigraph.execution.stage_changes import Placement, stage_tables
+from omnigraph.graph.guard import Guard
+from omnigraph.graph.keyed_writes import WriteKey, write_once
 from omnigraph.graph.results import MutationResult
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.nodes import MutationPlan
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
 from omnigraph.types.parameters import coerce_parameters
@@ -33,6 +35,8 @@ class MutationRequest:
     branch: str
     actor_id: str | None
     expected_head: str | None
+    key: WriteKey | None = None
+    guard: Guard = field(default_factory=Guard)
 
 
 def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
@@ -41,21 +45,24 @@ def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
     if request.expected_head is not None:
         # A mistake in the text is reported as such, wherever the head is.
         mutation.bind(writer.branches.read_newest(request.branch))
-    published = writer.write(
+    written = write_once(
+        writer,
         mutation,
+        mutation.describe,
+        request.key,
         branch=request.branch,
         actor=request.actor_id,
         expected_head=request.expected_head,
     )
-    assert mutation.done is not None, "what was written was prepared"
-    plan, run = mutation.done
+    answer = mutation.describe() if written.kept is None else written.kept.answer
     return MutationResult(
         branch=normalize_branch(request.branch),
-        query_name=plan.name,
-        affected_nodes=run.affected_nodes,
-        affected_edges=run.affected_edges,
+        query_name=str(answer["query_name"]),
+        affected_nodes=int(str(answer["affected_nodes"])),
+        affected_edges=int(str(answer["affected_edges"])),
         actor_id=request.actor_id,
-        commit=published.commit if published else None,
+        commit=written.commit,
+        is_replayed=written.kept is not None,
     )
 
 
@@ -92,6 +99,16 @@ class _Mutation:
         staged = stage_tables(view.snapshot, ticket, placed)
         return Prepared(staged) if staged else None
 
+    def describe(self) -> Mapping[str, object]:
+        """What it did, once it is prepared."""
+        assert self.done is not None, "what was written was prepared"
+        plan, run = self.done
+        return {
+            "query_name": plan.name,
+            "affected_nodes": run.affected_nodes,
+            "affected_edges": run.affected_edges,
+        }
+
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         """Always: run on what is there now, it does what it would have done a moment later.
 
@@ -105,6 +122,7 @@ def _plan(view: CatalogSnapshot, request: MutationRequest) -> MutationPlan:
     plan = compile_plan(request.source, view.catalog, request.name)
     if not isinstance(plan, MutationPlan):
         raise BadRequest(f"query '{plan.name}' only reads; run it with `query`")
+    request.guard.check_mutation(plan, view, request.actor_id)
     return plan
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BadRequest
-from omnigraph.execution.embed.embedder import make_query_embedder
-from omnigraph.execution.embed.open_embedder import LazyEmbedder
-from omnigraph.execution.read.topology import Topology
-from omnigraph.execution.search.search_memory import SearchMemory
+from omnigraph.errors import BadRequest, MergeConflict, MergeConflicts
+from omnigraph.execution.embed import LazyEmbedder, make_query_embedder
+from omnigraph.execution.read import Topology
+from omnigraph.execution.search import SearchMemory
 from omnigraph.graph import opening, recovering
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.graph.graph_view import GraphView
+from omnigraph.graph.guard import Guard
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import RecoveredWrite
 from omnigraph.identity import MAIN
+from omnigraph.policy.actions import Action
+from omnigraph.policy.bundle import Authority
 from omnigraph.settings import Settings
 from omnigraph.storage.root import GraphRoot
+from omnigraph.stored_queries.registry import QueryRegistry
 
 if TYPE_CHECKING:
     from omnigraph.graph.changing import RecentKeys
@@ -31,10 +37,10 @@ class OpenGraph:
     What only some verbs need is made, and its modules are loaded, when the first of them is called.
     """
 
-    def __init__(self, root: GraphRoot, *, read_only: bool, actor: str | None) -> None:
+    def __init__(self, root: GraphRoot, *, read_only: bool) -> None:
         opening.require_whole(root)
         self.views = BranchSnapshots(root)
-        self.read_only, self.actor = read_only, actor
+        self.read_only = read_only
         settings = root.settings
         embedder = LazyEmbedder(settings.embed)
         self.query_settings = QuerySettings(
@@ -47,9 +53,11 @@ class OpenGraph:
         self._autopilot: Autopilot | None = None
         self._writer: Writer | None = None
         self.recovered: list[RecoveredWrite] = []
-        opened = self.views.read_newest(MAIN)
+        self.views.read_newest(MAIN)  # a graph that cannot be read cannot be opened
         if not read_only:
-            settled = opening.make_ready(root, opened.snapshot.contract)
+            settled = opening.make_ready(root)
+            # What was settled may have been a change of the schema.
+            opening.rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
             self.recovered = [recovering.describe_settled(one) for one in settled]
 
     @property
@@ -84,19 +92,22 @@ class OpenGraph:
         if self._autopilot is not None:
             self._autopilot.wait()
 
-    def pin(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
-        return GraphView(view, self.query_settings, snapshot)
-
     def require_writable(self) -> None:
         if self.read_only:
             raise BadRequest("the graph is open read-only; open it again without read_only")
 
 
 class BranchVerbs:
-    """An open graph and the branch its verbs work on unless they are given another one."""
+    """An open graph and the branch its verbs work on unless they are given another one.
 
-    def __init__(self, opened: OpenGraph, branch: str) -> None:
+    The guard says for whom it works, and asks whether they may.
+    """
+
+    def __init__(
+        self, opened: OpenGraph, branch: str, guard: Guard, registry: QueryRegistry
+    ) -> None:
         self._open, self._default_branch = opened, branch
+        self._guard, self._registry = guard, registry
 
     @property
     def uri(self) -> str:
@@ -110,7 +121,12 @@ class BranchVerbs:
     @property
     def actor(self) -> str | None:
         """The actor commits are recorded for unless a verb names another."""
-        return self._open.actor
+        return self._guard.actor
+
+    @property
+    def policy(self) -> Authority | None:
+        """What decides who may do what with this handle; None if nothing does."""
+        return self._guard.authority
 
     @property
     def read_only(self) -> bool:
@@ -118,3 +134,37 @@ class BranchVerbs:
 
     def _choose(self, branch: str | None) -> str:
         return self._default_branch if branch is None else branch
+
+    def _pin(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
+        return GraphView(view, self._open.query_settings, snapshot, self._guard)
+
+    def _seen(self, branch: str, action: Action = Action.READ) -> BranchSnapshots:
+        """The views of the graph as the actor may read them on behalf of a branch."""
+        self._guard.allow(action, branch=branch)
+        if self.policy is None:
+            return self._open.views
+        return self._open.views.see_through(partial(self._guard.see, action=action, branch=branch))
+
+    def _hide_values(
+        self, conflicts: tuple[MergeConflict, ...], branch: str, actor: str | None
+    ) -> tuple[MergeConflict, ...]:
+        """Conflicts of a merge without what the actor may not see."""
+        if self.policy is None or not conflicts:
+            return conflicts
+        return self._guard.hide_conflicts(conflicts, self._open.views.read_newest(branch), actor)
+
+    @contextmanager
+    def _hiding_conflicts(self, branch: str, actor: str | None) -> Iterator[None]:
+        """The same for conflicts that are raised."""
+        try:
+            yield
+        except MergeConflicts as found:
+            shown = self._hide_values(found.conflicts, branch, actor)
+            raise MergeConflicts(found.doing, shown) from None
+
+    def _require_visible(
+        self, types: Sequence[str], branch: str, action: Action = Action.READ
+    ) -> None:
+        """Raise if types are named that are hidden from the actor."""
+        if self.policy is not None and types:
+            self._guard.require_visible(self._open.views.read_newest(branch), types, action)

@@ -18,10 +18,9 @@ from omnigraph.storage.initialize import (
     list_mirror_files,
     require_finished,
 )
-from omnigraph.storage.manifest.state import SchemaContract
-from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
-from omnigraph.storage.recovery.intent import list_operations
-from omnigraph.storage.recovery.resolve_intents import SettledIntent, settle_all
+from omnigraph.storage.manifest import SchemaContract
+from omnigraph.storage.objects import require_create_if_absent
+from omnigraph.storage.recovery import SettledIntent, list_operations, settle_all
 from omnigraph.storage.relocate import settle_in
 from omnigraph.storage.root import GraphRoot
 
@@ -57,12 +56,12 @@ def require_whole(root: GraphRoot) -> None:
     require_finished(root.store)
 
 
-def make_ready(root: GraphRoot, contract: SchemaContract) -> list[SettledIntent]:
+def make_ready(root: GraphRoot) -> list[SettledIntent]:
     """Ready a graph for writing; gives the interrupted writes that were settled.
 
-    The store is tried, a moved graph settles in, and the mirror of the schema is healed. On a full
-    disk all of that is left to the next writer: `cleanup` must be able to open what it makes room
-    in, and any other write settles what is pending before it, or fails.
+    The store is tried, and a moved graph settles in. On a full disk all of that is left to the
+    next writer: `cleanup` must be able to open what it makes room in, and any other write settles
+    what is pending before it, or fails.
     """
     settled: list[SettledIntent] = []
     try:
@@ -75,7 +74,6 @@ def make_ready(root: GraphRoot, contract: SchemaContract) -> list[SettledIntent]
         if not failure.is_disk_full:
             raise
         log.warning("%s: %s", root.uri, failure.message)
-    rewrite_mirror(root, contract)
     return settled
 
 

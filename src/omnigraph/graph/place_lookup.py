@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from omnigraph.errors import BadRequest, InputError, NotFoundError
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.identity import BranchName, CommitId
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.tags import find_tag, normalize_tag, read_tag

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.execution.read.read_result import ReadResult
+from omnigraph.execution.read import ReadResult
 from omnigraph.graph.notebook import render_html_table
 from omnigraph.graph.pair_drawing import Svg, draw_rows
 from omnigraph.plan.explain import PlanStep
@@ -62,6 +62,11 @@ class QueryResult:
     @property
     def columns(self) -> list[str]:
         return list(self._read.schema.names)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns with their Arrow types, known before any row is read."""
+        return self._read.schema
 
     @cached_property
     def _table(self) -> pa.Table:

@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.executor import execute
-from omnigraph.execution.read.forecast import forecast_traversals
-from omnigraph.execution.read.input import Embedder, ReadInput, TraversalMethod
-from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.read import (
+    Embedder,
+    ReadGuard,
+    ReadInput,
+    Topology,
+    TraversalMethod,
+    execute,
+    forecast_traversals,
+)
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.query_result import QueryResult
@@ -49,6 +54,7 @@ class QueryRequest:
     session: object | None = None
     """A Spark session of the caller's."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    guard: ReadGuard | None = None
 
 
 def collect_statistics(view: CatalogSnapshot) -> Statistics:
@@ -74,7 +80,7 @@ def run_query(
     plan = plan_query(view, request.source, request.name)
     declared = [(p.name, p.type) for p in plan.parameters]
     parameters = coerce_parameters(declared, request.parameters)
-    given = _make_input(settings, parameters, request.now)
+    given = _make_input(settings, parameters, request.now, request.guard)
     require_engine(request.engine)
     if request.engine == "spark":
         from omnigraph.graph.spark_querying import query_on_spark  # noqa: PLC0415 - loads Spark
@@ -95,7 +101,10 @@ def explain_traversals(view: CatalogSnapshot, plan: Plan, settings: QuerySetting
 
 
 def _make_input(
-    settings: QuerySettings, parameters: Mapping[str, object], now: datetime.datetime
+    settings: QuerySettings,
+    parameters: Mapping[str, object],
+    now: datetime.datetime,
+    guard: ReadGuard | None = None,
 ) -> ReadInput:
     return ReadInput(
         parameters=parameters,
@@ -105,4 +114,5 @@ def _make_input(
         indexed_max_hops=settings.traversal.indexed_max_hops,
         embed=settings.embed,
         topology=settings.topology,
+        guard=guard,
     )

@@ -14,7 +14,8 @@ from omnigraph.graph.results import SnapshotInfo
 from omnigraph.graph.type_rows import TypeRows
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LintReport
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.policy.actions import Action
+from omnigraph.storage.manifest import Commit
 
 
 class ReadingVerbs(BranchVerbs):
@@ -27,6 +28,7 @@ class ReadingVerbs(BranchVerbs):
         >>> graph.schema.splitlines()[-1]
         'edge Knows: Person -> Person'
         """
+        self._guard.allow(Action.READ)
         return self._open.views.read_newest(self._choose(None)).snapshot.contract.source
 
     @property
@@ -36,7 +38,7 @@ class ReadingVerbs(BranchVerbs):
         >>> [property.name for property in graph.catalog.nodes["Person"].properties]
         ['age', 'name', 'photo']
         """
-        return self._open.views.read_newest(self._choose(None)).catalog
+        return self.at().catalog
 
     def query(
         self,
@@ -119,7 +121,7 @@ class ReadingVerbs(BranchVerbs):
         >>> graph.nodes("Person").to_arrow().select(["name", "age"]).sort_by("name").to_pylist()
         [{'name': 'Ada', 'age': 36}, {'name': 'Ben', 'age': None}]
         """
-        return self._open.pin(self._open.views.read_newest(self._choose(branch))).nodes(type_name)
+        return self._pin(self._open.views.read_newest(self._choose(branch))).nodes(type_name)
 
     def edges(self, type_name: str, *, branch: str | None = None) -> TypeRows:
         """The edges of a type in the current state of a branch: `.to_arrow()`, `.to_spark()`.
@@ -127,7 +129,7 @@ class ReadingVerbs(BranchVerbs):
         >>> graph.edges("Knows").to_arrow().select(["src", "dst"]).to_pylist()
         [{'src': 'Ada', 'dst': 'Ben'}]
         """
-        return self._open.pin(self._open.views.read_newest(self._choose(branch))).edges(type_name)
+        return self._pin(self._open.views.read_newest(self._choose(branch))).edges(type_name)
 
     def export(
         self, types: Sequence[str] | None = None, *, branch: str | None = None
@@ -137,7 +139,7 @@ class ReadingVerbs(BranchVerbs):
         >>> next(graph.export(["Knows"]))
         {'edge': 'Knows', 'from': 'Ada', 'to': 'Ben', 'data': {'id': 'k1'}}
         """
-        return self._open.pin(self._open.views.read_newest(self._choose(branch))).export(types)
+        return self._pin(self._open.views.read_newest(self._choose(branch))).export(types)
 
     def commits(self, branch: str | None = None) -> tuple[Commit, ...]:
         """The commits of a branch, newest first.
@@ -145,7 +147,9 @@ class ReadingVerbs(BranchVerbs):
         >>> [commit.actor_id for commit in graph.commits()]
         ['maria', None]
         """
-        return self._open.views.commits(self._choose(branch))
+        branch = self._choose(branch)
+        self._guard.allow(Action.READ, branch=branch)
+        return self._open.views.commits(branch)
 
     def commit(self, commit_id: str, branch: str | None = None) -> Commit:
         """One commit by id, looked up on the branch and then on all others.
@@ -154,6 +158,7 @@ class ReadingVerbs(BranchVerbs):
         >>> graph.commit(newest.commit_id) == newest
         True
         """
+        self._guard.allow(Action.READ)
         return self._open.views.commit(commit_id, self._choose(branch))
 
     def snapshot(self, branch: str | None = None) -> SnapshotInfo:
@@ -162,7 +167,7 @@ class ReadingVerbs(BranchVerbs):
         >>> {table.table_key: table.row_count for table in graph.snapshot().tables}
         {'edge:Knows': 1, 'node:Person': 2}
         """
-        return self._open.pin(self._open.views.read_newest(self._choose(branch))).info()
+        return self._pin(self._open.views.read_newest(self._choose(branch))).info()
 
     def at(
         self,
@@ -196,4 +201,4 @@ class ReadingVerbs(BranchVerbs):
             found = place_lookup.find_snapshot(self._open.views, commit or snapshot or "", branch)
         else:
             found = place_lookup.Place(self._open.views.read_newest(branch), None)
-        return self._open.pin(found.view, found.snapshot)
+        return self._pin(found.view, found.snapshot)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.results import PendingWrite, RecoveredWrite
 from omnigraph.identity import MAIN
-from omnigraph.storage.manifest.commits import RecoveryAudit
+from omnigraph.storage.manifest import RecoveryAudit
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import list_pending_intents
-from omnigraph.storage.recovery.resolve_intents import (
+from omnigraph.storage.recovery import (
     ExaminedIntent,
     SettledIntent,
     examine,
+    list_pending_intents,
     settle_all,
 )
 from omnigraph.storage.root import GraphRoot

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from omnigraph.errors import RowProblem
 from omnigraph.graph.notebook import render_html_table
-from omnigraph.storage.manifest.commits import Commit as Commit
+from omnigraph.storage.manifest import Commit as Commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class MutationResult:
     affected_edges: int
     actor_id: str | None
     commit: Commit | None
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     def wire(self) -> dict[str, object]:
         return {
@@ -77,6 +79,8 @@ class LoadResult:
     bytes: int | None = None
     seconds: float | None = None
     skipped: SkippedRows = SkippedRows()
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def total_entities(self) -> int:

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.executor import execute
-from omnigraph.execution.read.fixed_operands import Given
-from omnigraph.execution.read.input import ReadInput
-from omnigraph.execution.read.read_result import ReadResult
+from omnigraph.execution.read import Given, ReadInput, ReadResult, execute
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.pipeline.query.spark_executor import run_plan

@@ -9,7 +9,7 @@ from omnigraph.execution.load_input import LoadMode
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.pipeline.staged_load import StagedLoad, StagedWrite
 from omnigraph.pipeline.staging_area import StagingArea
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.write_notes import continue_write_note
 from omnigraph.writer.change import CatalogSnapshot, Prepared

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
     from omnigraph.graph.undoing import ApplyResult
@@ -58,9 +60,11 @@ class UndoVerbs(BranchVerbs):
         """
         from omnigraph.graph import merging, undoing
 
+        branch = self._choose(branch)
+        self._allow_undo(commit, branch, actor)
         request = undoing.ApplyRequest(
             commit,
-            self._choose(branch),
+            branch,
             parent,
             resolve,
             merging.load_decisions(decisions),
@@ -71,7 +75,9 @@ class UndoVerbs(BranchVerbs):
         )
         if not dry_run:
             self._open.require_writable()
-        return undoing.revert(self._open.views, self._open.writer, request)
+        with self._hiding_conflicts(branch, actor):
+            result = undoing.revert(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
 
     def cherry_pick(
         self,
@@ -105,9 +111,11 @@ class UndoVerbs(BranchVerbs):
         """
         from omnigraph.graph import merging, undoing
 
+        branch = self._choose(branch)
+        self._allow_undo(commit, branch, actor)
         request = undoing.ApplyRequest(
             commit,
-            self._choose(branch),
+            branch,
             parent,
             resolve,
             merging.load_decisions(decisions),
@@ -118,7 +126,9 @@ class UndoVerbs(BranchVerbs):
         )
         if not dry_run:
             self._open.require_writable()
-        return undoing.cherry_pick(self._open.views, self._open.writer, request)
+        with self._hiding_conflicts(branch, actor):
+            result = undoing.cherry_pick(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
 
     def restore(
         self,
@@ -147,9 +157,11 @@ class UndoVerbs(BranchVerbs):
         """
         from omnigraph.graph import undoing
 
+        branch = self._choose(branch)
+        self._allow_undo(place, branch, actor)
         request = undoing.ApplyRequest(
             place,
-            self._choose(branch),
+            branch,
             actor=actor or self.actor,
             expected_head=expected_head,
             dry_run=dry_run,
@@ -157,4 +169,15 @@ class UndoVerbs(BranchVerbs):
         )
         if not dry_run:
             self._open.require_writable()
-        return undoing.restore(self._open.views, self._open.writer, request)
+        with self._hiding_conflicts(branch, actor):
+            result = undoing.restore(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+
+    def _allow_undo(self, place: str, branch: str, actor: str | None) -> None:
+        """Go on if the actor may change the branch and read that of the place."""
+        from omnigraph.graph.place_lookup import find_commit
+
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        if self.policy is not None:
+            found = find_commit(self._open.views, place, branch)
+            self._guard.allow(Action.READ, branch=found.branch, actor=actor)

@@ -37,9 +37,9 @@ from omnigraph.history.merge import (
 from omnigraph.history.merge_staging import stage_merge
 from omnigraph.history.states import KnownState, PastStates
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared

@@ -12,6 +12,7 @@ from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
 from omnigraph.language.source import SourceText
 from omnigraph.output_files import OutputFile, output_file
+from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
     from omnigraph.execution.load_input import LoadMode
@@ -32,24 +33,30 @@ class WritingVerbs(BranchVerbs):
         branch: str | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> MutationResult:
         """Run a mutation of a query text as one commit.
 
-        With `expected_head` the branch must be at that commit, else `PreconditionFailed`.
+        With `expected_head` the branch must be at that commit, else `PreconditionFailed`. With an
+        `idempotency_key` it is made once, however often it is asked for; see `find_write`.
 
         >>> graph.mutate('query q() { insert Person { name: "Cy" } }').affected_nodes
         1
         """
         from omnigraph.graph import mutating
+        from omnigraph.graph.keyed_writes import WriteKey
 
         self._open.require_writable()
-        request = mutating.MutationRequest(
+        source, who, where = (
             as_source_text(query, "<query>"),
-            name,
-            params,
-            self._choose(branch),
             actor or self.actor,
-            expected_head,
+            self._choose(branch),
+        )
+        asked = (source.text, name, params, where.strip(), expected_head)
+        key = WriteKey.of(idempotency_key, "mutate", who, *asked)
+        self._guard.allow(Action.CHANGE, branch=where, actor=actor)
+        request = mutating.MutationRequest(
+            source, name, params, where, who, expected_head, key, self._guard
         )
         return mutating.commit_mutation(self._open.writer, request)
 
@@ -71,6 +78,7 @@ class WritingVerbs(BranchVerbs):
         rejects: str | Path | OutputFile | None = None,
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
     ) -> LoadResult:
         """Load rows as one commit or not at all.
 
@@ -94,6 +102,7 @@ class WritingVerbs(BranchVerbs):
                 replaced.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the load: it is made once, however often it is asked for.
 
         >>> done = graph.load(
         ...     [
@@ -107,8 +116,13 @@ class WritingVerbs(BranchVerbs):
         """
         from omnigraph.execution.load_options import LoadOptions
         from omnigraph.graph import loading
+        from omnigraph.graph.keyed_writes import WriteKey
 
         self._open.require_writable()
+        branch = self._choose(branch)
+        if base is not None and not loading.has_branch(self._open.views.root, branch):
+            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         options = LoadOptions(
             mode=_parse_mode(mode),
             format=format,
@@ -119,12 +133,16 @@ class WritingVerbs(BranchVerbs):
             rejects=None if rejects is None else output_file(rejects),
         )
         given = loading.as_input(records)
+        where, who = self._choose(branch), actor or self.actor
+        content = given if isinstance(given, bytes) else b""
+        asked = (str(options.mode), where.strip(), base, expected_head, content)
         request = loading.LoadRequest(
             options=options,
-            branch=self._choose(branch),
+            branch=where,
             base=base,
-            actor_id=actor or self.actor,
+            actor_id=who,
             expected_head=expected_head,
+            key=WriteKey.of(idempotency_key, "load", who, *asked),
         )
         if loading.needs_pipeline(given, engine, options):
             from omnigraph.graph import bulk_loading
@@ -169,10 +187,12 @@ class WritingVerbs(BranchVerbs):
         1
         """
         self._open.require_writable()
+        branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         from omnigraph.graph import graph_embedding
 
         request = graph_embedding.GraphEmbedRequest(
-            branch=self._choose(branch),
+            branch=branch,
             types=tuple(types),
             spec=graph_embedding.parse_embed_spec(spec),
             reembed_all=reembed_all,

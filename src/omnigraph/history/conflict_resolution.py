@@ -18,8 +18,7 @@ from omnigraph.history.conflict_rules import NEED_BASE, WHOLE_ROW, Rule, Rules
 from omnigraph.history.equality import Mask, compare_values
 from omnigraph.history.three_way import Entities, TableSides
 from omnigraph.identity import TableKey
-from omnigraph.storage.tables.delta import read_rows_at_addresses
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.from_json import convert_column
 
 CONFLICTS_AT_ONCE = 1_024

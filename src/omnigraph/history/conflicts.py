@@ -12,8 +12,7 @@ from omnigraph.errors import JsonValue, MergeConflict
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.history.conflict_resolution import CONFLICTS_AT_ONCE, ResolvedConflicts
 from omnigraph.history.three_way import ConflictKind, Entities, TableSides
-from omnigraph.storage.tables.delta import read_rows_at_addresses
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
 from omnigraph.types.to_json import encode_values_as_json
 

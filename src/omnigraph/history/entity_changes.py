@@ -23,10 +23,9 @@ from omnigraph.errors import BadRequest, ChangeSchemaBoundary, TypeNotFound
 from omnigraph.execution.stored_rows import build_logical_schema, convert_from_table_rows
 from omnigraph.history.equality import compare_images, read_images
 from omnigraph.identity import EntityKind, TableIdentity
-from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.manifest import TableEntry
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys, read_rows_at_addresses
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys, read_rows_at_addresses
 
 ROWS_PER_BATCH = 4_096
 
@@ -246,8 +245,9 @@ def _compare_batch(
     both = np.flatnonzero(has_before & has_after & keep)
     if len(both):
         assert before is not None and after is not None  # noqa: PT018 - both have addresses
+        columns = build_logical_schema(pair.type_).names  # a reader may not see all of the table's
         sides = [
-            read_images(table, addresses.take(pa.array(both)))
+            read_images(table, addresses.take(pa.array(both)), columns)
             for table, addresses in ((before, keys.before), (after, keys.after))
         ]
         keep[both[compare_images(*sides)]] = False

@@ -13,8 +13,7 @@ from omnigraph.execution.stored_rows import read_by_id
 from omnigraph.history.feed import Source, describe_cause
 from omnigraph.history.images import Image, convert_images
 from omnigraph.identity import CommitId, EntityKind, TableIdentity
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.manifest import Commit, TableEntry
 
 EXISTING = "existing"
 """What an entity was at the oldest commit that can still be read."""

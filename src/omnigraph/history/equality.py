@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.storage.tables.blob_columns import is_blob, read_blobs_at
-from omnigraph.storage.tables.delta import read_rows_at_addresses
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, is_blob, read_blobs_at, read_rows_at_addresses
 
 Mask = npt.NDArray[np.bool_]
 

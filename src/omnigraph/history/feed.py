@@ -39,7 +39,7 @@ from omnigraph.history.feed_tokens import (
 )
 from omnigraph.history.images import EntityChange, iterate_changes
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 
 MOST_CHANGES = 8_192
 MOST_COMMITS = 512

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.constraints.evaluate import find_violations
 from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import (
@@ -26,6 +26,11 @@ from omnigraph.errors import (
 )
 from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.history.branch_schemas import (
+    ColumnWidening,
+    find_merged_schema,
+    get_first_version,
+)
 from omnigraph.history.conflict_resolution import FindNewer, ResolvedConflicts, Resolver, Take
 from omnigraph.history.conflict_rules import Rules
 from omnigraph.history.conflicts import describe
@@ -38,16 +43,19 @@ from omnigraph.history.merge_bases import (
 )
 from omnigraph.history.newest_change import NewestChange
 from omnigraph.history.states import KnownState, PastStates, open_kept, translate_reclaimed
-from omnigraph.history.three_way import Entities, TableSides, merge_table
+from omnigraph.history.three_way import (
+    Entities,
+    RunJudge,
+    TableSides,
+    judge_here,
+    merge_table,
+)
 from omnigraph.history.virtual_base import Choice, LocatedRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.manifest_changes import SetVersion
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.resolve_intents import hash_contract
+from omnigraph.storage.manifest import Commit, SetVersion, TableEntry
+from omnigraph.storage.recovery import hash_contract
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.delta import read_rows_at_addresses
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
 from omnigraph.writer.change import CatalogSnapshot
 
@@ -79,10 +87,11 @@ class TableCounts:
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """All that decides about conflicts."""
+    """All that decides about conflicts, and where rows are compared to find them."""
 
     rules: Rules
     decided: Decided
+    run: RunJudge = judge_here
 
     def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
@@ -177,12 +186,13 @@ def plan_merge(
     commits: Commits,
     rules: Rules,
     decided: Decided,
+    run: RunJudge = judge_here,
 ) -> MergePlan:
     """Everything about a merge that can be known before anything is written.
 
     Raises:
         BadRequest: the branches have nothing in common, or a decision is about no conflict.
-        SchemaContractMismatch: they have different schemas.
+        SchemaContractMismatch: neither schema is the other with additions.
         MergeBaseUnavailable: what both started from was cleaned away.
     """
     from_, into = source.snapshot, target.snapshot
@@ -191,11 +201,12 @@ def plan_merge(
     relation = find_relation(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
-    require_one_schema(from_, into)
+    schema = find_merged_schema(source, target)
     past = PastStates(into.root, commits, (from_.ref, into.ref), into.state)
     bases = [_base(into, past, base) for base in relation.bases]
     brought = KnownState(from_.head, from_.entries, is_head=True)
-    changes = plan_changes(bases, brought, target, past, Deciding(rules, decided))
+    deciding = Deciding(rules, decided, run)
+    changes = plan_changes(bases, brought, target, past, deciding, schema=schema)
     return MergePlan(relation, from_, into, changes, _list_unseen(commits, from_, into))
 
 
@@ -207,12 +218,14 @@ def plan_changes(
     deciding: Deciding,
     *,
     checks_rules: bool = True,
+    schema: Catalog | None = None,
 ) -> StatePlan:
     """What the source changed since the bases, brought into the target.
 
     `past` has every commit that the source or the target came from.
     Without `checks_rules` the schema's rules are taken to hold, because the result is a state in
-    which they did.
+    which they did. With `schema`, which has all that any of the states has, rows of a state that
+    lacks a property are taken as if it had been added to them; otherwise all must have the same.
 
     Raises:
         BadRequest: a decision is about no conflict.
@@ -220,10 +233,14 @@ def plan_changes(
         MergeBaseUnavailable: one of the states was cleaned away.
     """
     into = target.snapshot
-    _require_types(bases, source, into)
+    keys = set(into.entries)
+    if schema is None:
+        _require_types(bases, source, into)
+    else:
+        keys &= source.entries.keys()
     tables = tuple(
-        _plan_table(bases, source, target, key, past, deciding)
-        for key in sorted(into.entries)
+        _plan_table(bases, source, target, key, past, deciding, schema)
+        for key in sorted(keys)
         if _is_concerned(source, into.entries[key], bases, key)
     )
     _require_conflicts(deciding.decided, tables)
@@ -275,17 +292,22 @@ def _plan_table(
     key: TableKey,
     past: PastStates,
     deciding: Deciding,
+    schema: Catalog | None,
 ) -> TableMergePlan:
     type_, into, ours = (
-        target.catalog.by_table_key[key],
+        (schema or target.catalog).by_table_key[key],
         target.snapshot,
         target.snapshot.entry(key),
     )
     states = [*bases, source]
-    *entries, theirs = (_entry(state, key, ours) for state in states)
+    *entries, theirs = (_entry(state, key, ours, schema) for state in states)
     known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]
-    sides = TableSides(known[0], known[-1], into.open_entry(ours))
-    _require_columns(key, sides.target, list(zip(known, states, strict=True)))
+    target_table = into.open_entry(ours)
+    if schema is None:
+        _require_columns(key, target_table, list(zip(known, states, strict=True)))
+    widening = ColumnWidening(type_, max([*known, target_table], key=lambda t: len(t.schema)))
+    known = [widening.apply(table) for table in known]
+    sides = TableSides(known[0], known[-1], widening.apply(target_table))
     is_base = len(entries) == 1 and entries[0] == ours
     assert into.head is not None, "a graph is created with a commit"
     newest = NewestChange(past, into, source.commit_id, into.head)
@@ -295,7 +317,8 @@ def _plan_table(
             sides,
             target_is_base=is_base,
             other_bases=known[1:-1],
-            find_base=lambda ids: _find_base(ids, bases, into, key, past),
+            find_base=lambda ids: _find_base(ids, bases, into, key, past, widening),
+            run=deciding.run,
         )
         settled = [resolver.settle(part.sides, part.conflicts) for part in parts]
         conflicts = [
@@ -322,6 +345,7 @@ def _find_base(
     target: Snapshot,
     key: TableKey,
     past: PastStates,
+    widening: ColumnWidening,
 ) -> tuple[Choice, Sequence[LocatedRows]]:
     """Which state is the base of each entity, where the bases disagree."""
 
@@ -331,7 +355,7 @@ def _find_base(
         if state is None or entry is None or entry.identity != target.entries[key].identity:
             return None
         try:
-            return open_kept(target, entry, state)
+            return widening.apply(open_kept(target, entry, state))
         except MergeBaseUnavailable:
             return None
 
@@ -339,9 +363,13 @@ def _find_base(
     return virtual.choose([base.commit_id for base in bases]), virtual.states
 
 
-def _entry(state: KnownState, key: TableKey, ours: TableEntry) -> TableEntry:
+def _entry(
+    state: KnownState, key: TableKey, ours: TableEntry, schema: Catalog | None
+) -> TableEntry:
     """A table of a state, which must be the very table that the target has."""
     found = state.entries.get(key)
+    if found is None and schema is not None:
+        return get_first_version(ours)
     if found is not None and found.identity == ours.identity:
         return found
     if state.is_head:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from omnigraph.errors import BadRequest
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 
 Commits = Mapping[CommitId, Commit]
 

@@ -19,10 +19,16 @@ from omnigraph.history.three_way import Entities
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
-from omnigraph.storage.tables.delta import ADDRESSES_PER_READ, read_rows_at_addresses
-from omnigraph.storage.tables.fragments import Rows, write_fragments
-from omnigraph.storage.tables.stage_table import StagedTransaction, stage_fragments
-from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID
+from omnigraph.storage.tables import (
+    ADDRESSES_PER_READ,
+    ROW_ADDRESS,
+    ROW_ID,
+    Rows,
+    StagedTransaction,
+    read_rows_at_addresses,
+    stage_fragments,
+    write_fragments,
+)
 from omnigraph.types.arrow import BLOB
 
 _BLOB_ROWS = 64

@@ -24,7 +24,7 @@ from omnigraph.history.merge_bases import list_ancestors
 from omnigraph.history.states import KnownState, PastStates, open_kept
 from omnigraph.history.virtual_base import LocatedRows, find_rows
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.storage.manifest.read import sort_newest_first
+from omnigraph.storage.manifest import sort_newest_first
 from omnigraph.storage.snapshot import Snapshot
 
 Ranks = npt.NDArray[np.int64]

@@ -13,13 +13,18 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.storage.manifest.commits import Commit, MergedState
-from omnigraph.storage.manifest.read import ManifestSnapshot, read_manifest
-from omnigraph.storage.manifest.state import ManifestState, TableEntry
+from omnigraph.storage.manifest import (
+    Commit,
+    ManifestSnapshot,
+    ManifestState,
+    MergedState,
+    TableEntry,
+    read_manifest,
+)
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table
 
 Entries = Mapping[TableKey, TableEntry]
 

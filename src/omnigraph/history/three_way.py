@@ -5,19 +5,19 @@ Only rows that one of the sides changed are read, some at a time; kept are their
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.history.equality import ROWS_AT_ONCE, Mask, compare_entities
 from omnigraph.history.virtual_base import UNKNOWN, Choice, LocatedRows, find_rows
-from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys
 
 
 class ConflictKind(StrEnum):
@@ -105,12 +105,29 @@ class FindBase(Protocol):
     def __call__(self, ids: pa.Array) -> tuple[Choice, Sequence[LocatedRows]]: ...
 
 
+Verdicts = npt.NDArray[np.int8]
+"""What becomes of each entity."""
+Judge = Callable[[TableSides, Entities], Verdicts]
+"""A function of a module that reads the rows of some entities and compares them."""
+RunJudge = Callable[[Judge, TableSides, Entities], Verdicts]
+"""What has any number of entities judged, some at a time."""
+
+KEPT, TAKEN, CONFLICTING = np.int8(0), np.int8(1), np.int8(2)
+
+
+def judge_here(judge: Judge, sides: TableSides, some: Entities) -> Verdicts:
+    """All of them in this process."""
+    found = [judge(sides, one) for one in some.batches()]
+    return np.concatenate([np.empty(0, np.int8), *found])
+
+
 def merge_table(
     sides: TableSides,
     *,
     target_is_base: bool,
     other_bases: Sequence[Table] = (),
     find_base: FindBase | None = None,
+    run: RunJudge = judge_here,
 ) -> list[TableMerge]:
     """What the source changed, divided into what the target left alone and what it did not.
 
@@ -127,11 +144,11 @@ def merge_table(
         parts = _merge_uncertain(sides, uncertain, *find_base(uncertain))
         source, target = _without(source, uncertain), _without(target, uncertain)
     in_both = pc.is_in(source.ids, value_set=target.ids)
-    alone = _find_changed_alone(sides, source.filter(pc.invert(in_both)))
+    alone = _find_changed_alone(sides, source.filter(pc.invert(in_both)), run)
     together = _pair_changes(source.filter(in_both), target)
-    divided = [_divide(sides, some) for some in together.batches()]
-    taken = Entities.concatenate([alone, *(free for free, _ in divided)])
-    return [TableMerge(sides, taken, Entities.concatenate([clash for _, clash in divided])), *parts]
+    verdicts = run(judge_shared, sides, together)
+    taken = Entities.concatenate([alone, together.filter(verdicts == TAKEN)])
+    return [TableMerge(sides, taken, together.filter(verdicts == CONFLICTING)), *parts]
 
 
 _NO_KEYS = ChangedKeys(
@@ -164,17 +181,23 @@ def _merge_uncertain(
             found = replace(sides, base=states[number].table)
             base = states[number].addresses.take(rows)
         some = Entities(ids.take(rows), base, source.take(rows), target.take(rows))
-        divided = [_divide(found, batch) for batch in some.batches()]
-        free = Entities.concatenate([free for free, _ in divided])
-        parts.append(TableMerge(found, free, Entities.concatenate([clash for _, clash in divided])))
+        verdicts = judge_here(judge_shared, found, some)
+        free, clashing = some.filter(verdicts == TAKEN), some.filter(verdicts == CONFLICTING)
+        parts.append(
+            TableMerge(found, Entities.concatenate([free]), Entities.concatenate([clashing]))
+        )
     return parts
 
 
-def _find_changed_alone(sides: TableSides, keys: ChangedKeys) -> Entities:
+def _find_changed_alone(sides: TableSides, keys: ChangedKeys, run: RunJudge) -> Entities:
     """Those that the source really changed; the target has them as the base does."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
-    parts = [one.filter(~_compare_sides(sides, one, "base", "source")) for one in found.batches()]
-    return Entities.concatenate(parts)
+    return found.filter(run(judge_alone, sides, found) == TAKEN)
+
+
+def judge_alone(sides: TableSides, some: Entities) -> Verdicts:
+    """Of entities that only the source has written: it really changed them, or put them again."""
+    return np.where(_compare_sides(sides, some, "base", "source"), KEPT, TAKEN)
 
 
 def _pair_changes(source: ChangedKeys, target: ChangedKeys) -> Entities:
@@ -183,19 +206,17 @@ def _pair_changes(source: ChangedKeys, target: ChangedKeys) -> Entities:
     return Entities(source.ids, source.before, source.after, target.after.take(places))
 
 
-def _divide(sides: TableSides, some: Entities) -> tuple[Entities, Entities]:
-    """Those that only the source changed, and those that both changed, not alike."""
+def judge_shared(sides: TableSides, some: Entities) -> Verdicts:
+    """Of entities that both sides have written: only the source changed it, or both, not alike."""
     if not sides.base_is_known:
-        none = some.filter(np.zeros(len(some), np.bool_))
-        return none, some.filter(~_compare_sides(sides, some, "source", "target"))
-    changed, left = (
-        ~_compare_sides(sides, some, "base", "source"),
-        _compare_sides(sides, some, "base", "target"),
-    )
-    both = some.filter(changed & ~left)
-    return some.filter(changed & left), both.filter(
-        ~_compare_sides(sides, both, "source", "target")
-    )
+        return np.where(_compare_sides(sides, some, "source", "target"), KEPT, CONFLICTING)
+    changed = ~_compare_sides(sides, some, "base", "source")
+    left = _compare_sides(sides, some, "base", "target")
+    verdicts = np.where(changed & left, TAKEN, KEPT)
+    both = changed & ~left
+    differ = ~_compare_sides(sides, some.filter(both), "source", "target")
+    verdicts[np.flatnonzero(both)[differ]] = CONFLICTING
+    return verdicts
 
 
 def _compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> Mask:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.history.equality import Mask, compare_entities
 from omnigraph.history.merge_bases import Commits, find_newest, list_ancestors
 from omnigraph.identity import ID_COLUMN, CommitId
-from omnigraph.storage.tables.table import ROW_ADDRESS, Table
+from omnigraph.storage.tables import ROW_ADDRESS, Table
 
 Choice = npt.NDArray[np.int64]
 """For each of some entities, the number of the state whose row it is."""

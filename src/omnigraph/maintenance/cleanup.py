@@ -24,17 +24,16 @@ from omnigraph.maintenance.unreferenced_files import UnreferencedFiles
 from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST, make_table_path
-from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.recovery.intent import list_pending_intents
-from omnigraph.storage.recovery.resolve_intents import examine, settle_all
+from omnigraph.storage.manifest import read_newest
+from omnigraph.storage.recovery import examine, list_pending_intents, settle_all
 from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.relocate import relocate
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import Table, TableLocation, open_table
 from omnigraph.storage.tables.damage import drop_stale_checksums
 from omnigraph.storage.tables.lance_branches import list_branches
-from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.presence import find_missing
 from omnigraph.storage.tables.remove_versions import (
     Removed,
@@ -42,7 +41,7 @@ from omnigraph.storage.tables.remove_versions import (
     preview_removal,
     remove_versions,
 )
-from omnigraph.storage.tables.table import Table, find_latest_version, is_table, open_table
+from omnigraph.storage.tables.table import find_latest_version, is_table
 
 T = TypeVar("T")
 _LOOKS = 4

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 
 MANIFEST_KEY = "__manifest"
 """The name of the manifest among the tables."""

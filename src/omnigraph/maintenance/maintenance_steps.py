@@ -15,22 +15,26 @@ from uuid import uuid4
 from omnigraph.catalog.catalog import EntityType
 from omnigraph.maintenance.maintenance_results import PendingIndex
 from omnigraph.maintenance.stored_indexes import list_stored_indexes
+from omnigraph.storage.tables import (
+    CompactionJob,
+    CompactionOutput,
+    LanceIndexKind,
+    StagedTransaction,
+    Table,
+    quote_identifier,
+    stage_rewrite,
+)
 from omnigraph.storage.tables.auto_cleanup import find_auto_cleanup_keys, stage_without_auto_cleanup
-from omnigraph.storage.tables.compaction import WrittenGroup, plan_groups, stage_rewrite
-from omnigraph.storage.tables.compaction_jobs import CompactionJob, CompactionOutput
+from omnigraph.storage.tables.compaction import WrittenGroup, plan_groups
 from omnigraph.storage.tables.indices import (
     BuiltSegment,
     IndexSpec,
-    LanceIndexKind,
     Layout,
     SegmentPlan,
     describe_layout,
     plan_segment,
     stage_segments,
 )
-from omnigraph.storage.tables.quoting import quote_identifier
-from omnigraph.storage.tables.stage_table import StagedTransaction
-from omnigraph.storage.tables.table import Table
 
 UNTRAINABLE = "no row has a vector yet"
 

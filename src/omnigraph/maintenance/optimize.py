@@ -40,22 +40,19 @@ from omnigraph.maintenance.maintenance_steps import (
 from omnigraph.maintenance.workers import CompactionThreads, CompactionWorkers
 from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.manifest import Commit, TableEntry, read_newest
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.recovery import WriterKind, settle_all
 from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable
+from omnigraph.storage.tables import CompactionJob, commit_exact, open_table
 from omnigraph.storage.tables.auto_cleanup import stage_without_auto_cleanup
-from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.compaction_jobs import CompactionJob, is_gone
+from omnigraph.storage.tables.compaction_jobs import is_gone
 from omnigraph.storage.tables.ledger import compact_lineage
-from omnigraph.storage.tables.table import find_latest_version, open_newest, open_table
+from omnigraph.storage.tables.table import find_latest_version, open_newest
 from omnigraph.storage.write_notes import WriteNote, begin_write_note
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer

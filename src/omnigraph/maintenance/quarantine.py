@@ -5,8 +5,7 @@ from __future__ import annotations
 from omnigraph.errors import BadRequest, ConflictError, ManifestCorrupt, NotFoundError
 from omnigraph.identity import OperationId
 from omnigraph.storage.layout import make_intent_path, make_quarantined_intent_path
-from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.manifest import TableEntry, read_newest
 from omnigraph.storage.recovery.intent import Intent, decode_intent
 from omnigraph.storage.refs import list_refs
 from omnigraph.storage.root import GraphRoot

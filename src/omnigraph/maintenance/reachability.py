@@ -20,25 +20,26 @@ from omnigraph.settings import FenceMode
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.lost_branches import require_none_lost
-from omnigraph.storage.manifest.commits import Commit, MergedState
-from omnigraph.storage.manifest.read import (
+from omnigraph.storage.manifest import (
+    Commit,
     History,
     ManifestSnapshot,
+    MergedState,
+    TableEntry,
     read_manifest,
     read_newest,
 )
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.objects.store import StoreKind
+from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import open_table
 from omnigraph.storage.tables.damage import (
     ChecksumLogs,
     require_branch_ref,
     require_version_file,
 )
 from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
-from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tags import list_tags
 
 RESTLESS_S = 300.0
@@ -103,6 +104,7 @@ class ReachabilityScan:
         self._warm: dict[str | None, ManifestSnapshot] = {}
         self._histories: dict[str | None, History] = defaultdict(History)
         self._trusted: set[tuple[str, str | None, int]] = set()
+        self._known_refs: set[Place] = set()
         self._merges: dict[str | None, list[Commit]] = {}
 
     def mark(self) -> Reachable:
@@ -192,8 +194,9 @@ class ReachabilityScan:
         places = {**{(MANIFEST, branch): all_ for branch, all_ in manifests.items()}, **pins}
         for (path, branch), versions in places.items():
             location = self.root.location(path, branch)
-            if branch is not None:
-                require_branch_ref(location, branch)
+            if branch is not None and (path, branch) not in self._known_refs:
+                require_branch_ref(location, branch, logs)
+                self._known_refs.add((path, branch))
             for version in sorted(versions):
                 if (path, branch, version) not in self._trusted:
                     require_version_file(location, version, logs)
@@ -248,8 +251,10 @@ class ReachabilityScan:
         self, manifests: Mapping[str | None, frozenset[int]]
     ) -> dict[Place, frozenset[int]]:
         wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
+        fresh = [one for one in wanted if one not in self._shown]
         with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
-            shown = list(pool.map(lambda one: self._read_shown_entries(*one), wanted))
+            shown = list(pool.map(lambda one: self._read_shown_entries(*one), fresh))
+        shown += [self._shown[one] for one in set(wanted).difference(fresh)]
         pins: dict[Place, set[int]] = defaultdict(set)
         for entries in shown:
             for entry in entries:

@@ -20,18 +20,16 @@ from omnigraph.maintenance.maintenance_results import (
     RepairResult,
 )
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.manifest_changes import SetVersion
-from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.manifest import SetVersion, TableEntry, read_newest
+from omnigraph.storage.recovery import WriterKind, settle_all
 from omnigraph.storage.recovery.undo_late_effects import has_only_late_effects, revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
+from omnigraph.storage.tables import open_table
 from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, TableVersionRecord, read_history
-from omnigraph.storage.tables.table import find_latest_version, open_table
+from omnigraph.storage.tables.table import find_latest_version
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest import Commit
 
 RECOMMENDED_KEEP = 10
 FLOOR = 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 from omnigraph.catalog.catalog import EntityType
 from omnigraph.catalog.catalog import IndexKind as DeclaredKind
 from omnigraph.catalog.table_layout import list_indexes
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
+from omnigraph.storage.tables import LanceIndexKind
+from omnigraph.storage.tables.indices import IndexSpec
 
 ROWS_PER_PARTITION = 1 << 17
 """Searches look at every partition, so there are only as many as building in pieces needs."""

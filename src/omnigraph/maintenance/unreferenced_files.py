@@ -16,16 +16,15 @@ from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.layout import MANIFEST, STAGING
 from omnigraph.storage.lost_branches import list_marked, unmark_deleted
-from omnigraph.storage.recovery.intent import list_pending_intents
-from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.recovery import list_pending_intents, settle_all
 from omnigraph.storage.refs import list_refs
+from omnigraph.storage.tables import TableLocation
 from omnigraph.storage.tables.lance_branches import (
     LanceBranch,
     delete_branch,
     has_own_versions,
     list_branches,
 )
-from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.remove_versions import (
     UnreferencedFile,
     list_tree_names,
@@ -210,11 +209,10 @@ class UnreferencedFiles:
         """
         with self._root.hold() as hold:
             mark = self._marker.remaining(self._marker.mark())
-            shown = {path for path, _ in mark.pins} | {
-                table.path
-                for intent in list_pending_intents(self._root.store)
-                for table in intent.tables
-            }
+            shown = {path for path, _ in mark.pins}
+            for intent in list_pending_intents(self._root.store):
+                shown |= {table.path for table in intent.tables}
+                shown |= {t.path for t in intent.schema.registered} if intent.schema else set()
             staged = [f"{STAGING}/{name}" for name in self._root.store.list_prefixes(STAGING)]
             for path in self._first_seen.due([*(t for t in tables if t not in shown), *staged]):
                 hold.check()

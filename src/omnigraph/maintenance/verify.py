@@ -25,19 +25,16 @@ from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.maintenance.verify_small_files import verify_small_files
 from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import History
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.intent import list_operations, list_pending_intents
-from omnigraph.storage.recovery.resolve_intents import examine
+from omnigraph.storage.manifest import Commit, History, TableEntry
+from omnigraph.storage.recovery import examine, list_operations, list_pending_intents
 from omnigraph.storage.refs import list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import Table, describe_indices, open_table
 from omnigraph.storage.tables.damage import lost_versions
-from omnigraph.storage.tables.indices import describe_indices
 from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.remove_versions import list_tree_names, list_unreferenced_files
-from omnigraph.storage.tables.table import Table, open_newest, open_table
+from omnigraph.storage.tables.table import open_newest
 from omnigraph.writer.change import BranchReader, CatalogSnapshot
 
 _LOOKS = 3

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from omnigraph.errors import OmniError
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import History, read_manifest
+from omnigraph.storage.manifest import Commit, History, read_manifest
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import Table, open_table
 from omnigraph.storage.tables.checksums import Damage
 from omnigraph.storage.tables.damage import ChecksumLogs, DamagedFile, find_damaged
 from omnigraph.storage.tables.parts import Part, version_parts
 from omnigraph.storage.tables.presence import find_missing
-from omnigraph.storage.tables.table import Table, open_table
 
 TableVersion = tuple[str, str | None, int]
 """The path of a table, its physical branch and the version."""

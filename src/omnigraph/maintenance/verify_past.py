@@ -10,14 +10,13 @@ from omnigraph.maintenance.verify_files import FileCheck
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.manifest.read import read_manifest
-from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.manifest import TableEntry, read_manifest
 from omnigraph.storage.refs import BranchRef, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import open_table
 from omnigraph.storage.tables.damage import DamagedFile
 from omnigraph.storage.tables.remove_versions import list_versions
-from omnigraph.storage.tables.table import open_table
 from omnigraph.writer.change import BranchReader
 
 

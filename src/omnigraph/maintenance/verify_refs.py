@@ -11,21 +11,25 @@ from collections.abc import Mapping
 
 from omnigraph.errors import OmniError
 from omnigraph.maintenance.verify_report import Report
+from omnigraph.storage.consumers import CONSUMER_RECORDS
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.lost_branches import find_lost
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
+from omnigraph.storage.manifest import Commit, History, ManifestSnapshot, read_newest
 from omnigraph.storage.refs import BranchRef, find_ref, list_names
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.damage import require_branch_ref
+from omnigraph.storage.tables.damage import ChecksumLogs, require_branch_ref
 from omnigraph.storage.tables.lance_branches import LanceBranch, list_branches
+from omnigraph.storage.tags import TAG_RECORDS
 
 _LOOKS = 3
 """So often is looked again what branches that come and go may explain."""
 
 
 def verify_refs(root: GraphRoot, report: Report) -> None:
-    """Every record of a branch agrees with the ref of the manifest and with its parent."""
+    """Every record of a branch agrees with the ref of the manifest and with its parent.
+
+    Those of tags and consumers can be read: cleanup refuses while one cannot.
+    """
     for attempt in range(_LOOKS):
         problems = list(_problems(root))
         if not problems or attempt + 1 == _LOOKS:
@@ -51,6 +55,8 @@ def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
         manifest = newest.get(ref.incarnation)
         if manifest is not None:
             found += [("missing_fork", ref.name, m) for m in _missing_forks(root, manifest)]
+    found += [("tag_record", None, m) for m in TAG_RECORDS.find_damage(root.store)]
+    found += [("consumer_record", None, m) for m in CONSUMER_RECORDS.find_damage(root.store)]
     found += [("lost_branch", one.name, str(one)) for one in find_lost(root, refs)]
     found += [("lost_version", None, message) for message in _later_known(refs, newest)]
     return found
@@ -106,11 +112,11 @@ def _missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str]:
     places = {(MANIFEST, manifest.location.branch)} | {
         (entry.path, entry.owner_branch) for entry in manifest.state.entries.values()
     }
-    problems = []
+    problems, logs = [], ChecksumLogs()
     for path, branch in sorted(places, key=str):
         if branch is not None:
             try:
-                require_branch_ref(root.location(path), branch)
+                require_branch_ref(root.location(path), branch, logs)
             except OmniError as error:
                 problems.append(error.message)
     return problems

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.storage.tables import LanceIndexKind, Table, build_in_list, describe_indices
 from omnigraph.storage.tables.auto_cleanup import require_valid_table
-from omnigraph.storage.tables.indices import LanceIndexKind, describe_indices
-from omnigraph.storage.tables.quoting import build_in_list, can_be_listed
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.quoting import can_be_listed
 
 Complain = Callable[[str, str], None]
 

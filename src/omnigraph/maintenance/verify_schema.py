@@ -8,7 +8,7 @@ from omnigraph.catalog.codec import check_contract
 from omnigraph.catalog.identify import identify_first
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
-from omnigraph.storage.manifest.state import SchemaContract
+from omnigraph.storage.manifest import SchemaContract
 
 
 def check_schema(contract: SchemaContract) -> Catalog:

@@ -13,14 +13,14 @@ from omnigraph.storage.fence.lock_record import find_lock_damage
 from omnigraph.storage.first_seen import find_list_damage
 from omnigraph.storage.initialize import list_mirror_files
 from omnigraph.storage.layout import MANIFEST, SIGHTINGS
-from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.objects.store import StoreKind
+from omnigraph.storage.manifest import read_newest
+from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import TableLocation
 from omnigraph.storage.tables.damage import small_file_problems
 from omnigraph.storage.tables.lance_branches import list_branches
-from omnigraph.storage.tables.location import TableLocation
 
 
 def verify_small_files(root: GraphRoot, report: Report) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from omnigraph.storage.tables.compaction_jobs import CompactionJob, CompactionOutput, run_job
+from omnigraph.storage.tables import CompactionJob, CompactionOutput, run_job
 
 
 class CompactionWorkers(Protocol):

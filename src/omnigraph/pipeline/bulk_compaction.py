@@ -14,12 +14,7 @@ from itertools import accumulate, pairwise
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.pipeline.kernels.compaction_kernel import WrittenPiece, write_piece
 from omnigraph.pipeline.tasks import Tasks
-from omnigraph.storage.tables.compaction_jobs import (
-    CompactionJob,
-    CompactionOutput,
-    combine_outputs,
-    is_available,
-)
+from omnigraph.storage.tables import CompactionJob, CompactionOutput, combine_outputs, is_available
 
 STAGE = "rearrange"
 

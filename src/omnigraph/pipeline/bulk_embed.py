@@ -14,17 +14,18 @@ from typing import TypeVar
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
-from omnigraph.execution.embed.embed_files import (
+from omnigraph.execution.embed import (
     EmbedRequest,
+    EmbedSpec,
     EmbedSummary,
     LineRange,
     check_request,
+    choose_model,
+    open_embedder,
 )
-from omnigraph.execution.embed.open_embedder import choose_model, open_embedder
-from omnigraph.execution.embed.spec import EmbedSpec
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
-from omnigraph.execution.read.fixed_operands import Given
+from omnigraph.execution.read import Given
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.output_files import OutputFile
 from omnigraph.pipeline.embed_kernels import (

@@ -63,8 +63,7 @@ from omnigraph.pipeline.writing import Outputs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket
-from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, write_fragments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

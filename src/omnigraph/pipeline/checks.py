@@ -36,8 +36,7 @@ from omnigraph.pipeline.report import Broken, Left, Places, make_problem
 from omnigraph.pipeline.staging_area import FATES, Staged, StagingArea, commit_staging
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, TableLocation
 
 
 @dataclass(frozen=True, slots=True)

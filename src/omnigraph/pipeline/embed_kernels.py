@@ -17,17 +17,19 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import EmbeddingFailed
-from omnigraph.execution.embed.embed_files import (
+from omnigraph.execution.embed import (
+    BatchEmbedder,
+    Embedder,
     EmbedRequest,
     EmbedSummary,
     LineRange,
+    TextRole,
     build_embed_text,
     embed_file,
+    open_embedder,
     render_field,
 )
-from omnigraph.execution.embed.embedder import BatchEmbedder, Embedder, TextRole
-from omnigraph.execution.embed.open_embedder import open_embedder
-from omnigraph.execution.read.arrays import Flags
+from omnigraph.execution.read import Flags
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.pipeline.inputs import ColumnMapping, open_filesystem, store_path
 from omnigraph.pipeline.kernels.partition import Partition

@@ -22,7 +22,7 @@ from omnigraph.pipeline.kernels.key_kernel import KeyFindings
 from omnigraph.pipeline.kernels.stage_kernel import StagedSplit
 from omnigraph.pipeline.kernels.staged_row_reader import RuleFindings
 from omnigraph.pipeline.staging_area import split_and_line
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table
 
 REPORTED = 100
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from omnigraph.storage.layout import make_staging_path
-from omnigraph.storage.objects.store import StoreKind
+from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.root import GraphRoot
 
 

@@ -18,11 +18,13 @@ from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey
 from omnigraph.storage.layout import make_staging_path
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.fragments import parse_fragments
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage_table import stage_first_version
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import (
+    Table,
+    TableLocation,
+    commit_exact,
+    parse_fragments,
+    stage_first_version,
+)
 
 AT = "__at"
 """Where a row came from: the number of its split and its line in it, as one number."""

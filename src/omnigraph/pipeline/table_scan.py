@@ -11,15 +11,13 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.predicates import RowScope, evaluate_mask
-from omnigraph.execution.read.fixed_operands import Given, restrict_to_type
-from omnigraph.execution.read.pushdown import split
-from omnigraph.execution.read.table_reader import Reader
+from omnigraph.execution.read import Given, Reader, restrict_to_type, split
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
 from omnigraph.pipeline.staging_area import decode_catalog_cached
 from omnigraph.plan.expressions import Predicate
 from omnigraph.plan.walk import list_operands_of, list_used_properties
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import BLOB
 
 ROWS_PER_PARTITION = 1 << 18

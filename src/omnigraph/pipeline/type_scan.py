@@ -10,7 +10,7 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.fixed_operands import Given
+from omnigraph.execution.read import Given
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText

@@ -21,16 +21,11 @@ from omnigraph.pipeline.kernels.write_kernel import (
 )
 from omnigraph.pipeline.staging_area import Staged
 from omnigraph.pipeline.tasks import Job, Tasks
-from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.manifest import TableEntry
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
-from omnigraph.storage.tables.stage_table import (
-    NO_DELETIONS,
-    Deletions,
-    StagedTransaction,
-    stage_fragments,
-)
+from omnigraph.storage.tables import NO_DELETIONS, Deletions, StagedTransaction, stage_fragments
 
 
 @dataclass(kw_only=True)

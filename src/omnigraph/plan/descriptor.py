@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from omnigraph.language.query.query_ast import QueryDecl
+from omnigraph.language.query.query_ast import MutationBody, QueryDecl
 from omnigraph.plan.expressions import AggregateValue, ObjectType, ValueType
 from omnigraph.plan.nodes import Fact, MutationPlan, OutputColumn, Plan, ReadPlan
 from omnigraph.types.property import Scalar
@@ -41,18 +41,22 @@ def describe_operation(plan: Plan) -> JsonObject:
     }
 
 
-def describe_query(decl: QueryDecl, plan: Plan) -> JsonObject:
-    """The entry of a stored query in a catalog listing; `returns` is its operation descriptor."""
+def describe_query(decl: QueryDecl, plan: Plan | None) -> JsonObject:
+    """The entry of a stored query in a catalog listing; `returns` is its operation descriptor.
+
+    Without a plan, which a query that does not fit the schema has not, there is none.
+    """
     entry: JsonObject = {"name": decl.name, "tool_name": decl.name}
     if decl.description is not None:
         entry["description"] = decl.description
     if decl.instruction is not None:
         entry["instruction"] = decl.instruction
-    entry["mutation"] = isinstance(plan, MutationPlan)
+    entry["mutation"] = isinstance(decl.body, MutationBody)
     entry["params"] = [
-        describe_field(p.name, p.type, nullable=p.type.nullable) for p in plan.parameters
+        describe_field(p.name, p.type, nullable=p.type.nullable) for p in decl.parameters
     ]
-    entry["returns"] = describe_operation(plan)
+    if plan is not None:
+        entry["returns"] = describe_operation(plan)
     return entry
 
 

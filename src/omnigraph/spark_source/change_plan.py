@@ -23,11 +23,8 @@ from omnigraph.graph.changing import BranchHistory
 from omnigraph.history.entity_changes import ChangeFilter, TypePair
 from omnigraph.history.feed import list_changed_types, walk_commits
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.tables.delta import estimate_changed_rows
-from omnigraph.storage.tables.table import Table
-from omnigraph.storage.tables.table_version import PinnedTable
+from omnigraph.storage.manifest import Commit, TableEntry
+from omnigraph.storage.tables import PinnedTable, Table, estimate_changed_rows
 
 PIECES_PER_TASK = 32
 """So many small pieces are read by one task: starting one costs more than reading them."""

@@ -15,8 +15,7 @@ from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.history.entity_changes import ChangeBatch, ChangeFilter, Mask, Op, compare_tables
 from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_type
 from omnigraph.spark_source.change_plan import START_AGAIN, ChangedPieces, FeedPiece
-from omnigraph.storage.tables.delta import ChangedKeys, find_changed_keys
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys
 from omnigraph.types.to_json import encode_image_texts
 
 IMAGES = ("before", "after")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -34,12 +35,14 @@ from omnigraph.graph.changing import (
     note_consumer,
     open_history,
 )
+from omnigraph.graph.guard import Guard
 from omnigraph.history.entity_changes import ChangeFilter
 from omnigraph.history.feed import NOW, make_cursor_after
 from omnigraph.history.feed_tokens import FeedTokenKind, decode_token
-from omnigraph.identity import CommitId
+from omnigraph.identity import MAIN, CommitId
 from omnigraph.pipeline.spark_columns import make_arrow_schema
 from omnigraph.pipeline.type_scan import choose_columns
+from omnigraph.policy import Action
 from omnigraph.settings import Settings
 from omnigraph.spark_source.change_plan import (
     START_AGAIN,
@@ -100,7 +103,15 @@ class PinnedChanges:
 
 
 def _open_views(options: ChangeOptions, settings: Settings) -> BranchSnapshots:
-    return BranchSnapshots(GraphRoot.at(options.uri, settings))
+    """The branches as the actor may read them, if there is a policy."""
+    views = BranchSnapshots(GraphRoot.at(options.uri, settings))
+    if options.policy is None:
+        return views
+    guard = Guard.make(options.policy, options.actor, lambda: views.read_newest(MAIN).catalog)
+    guard.allow(Action.READ, branch=options.branch)
+    if options.consumer is not None:
+        guard.allow(Action.CHANGE, branch=options.branch)
+    return views.see_through(partial(guard.see, branch=options.branch))
 
 
 class ChangeReader(DataSourceReader):

@@ -14,11 +14,12 @@ from omnigraph.execution.load_input import LoadMode
 from omnigraph.identity import MAIN
 from omnigraph.maintenance.retention import parse_duration
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
+from omnigraph.policy import Policy, load_bundle
 
 _FALSE = frozenset({"false", "0", "no", "off"})
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
-_PLACE = ("path", "uri", "type", "branch")
+_PLACE = ("path", "uri", "type", "branch", "actor", "policy")
 _TIME_TRAVEL = ("commit", "snapshot", "versionAsOf", "timestampAsOf")
 _READ = (
     *_PLACE,
@@ -45,7 +46,7 @@ _CHANGES = (
     "consumerExpires",
     "rowsPerPartition",
 )
-_WRITE = (*_PLACE, "mode", "partial", "actor", "streamId")
+_WRITE = (*_PLACE, "mode", "partial", "streamId")
 _OF_STREAMS = ("checkpointLocation", "queryName")
 """Spark hands its own options of a streaming query over with ours."""
 
@@ -68,6 +69,10 @@ class Pin:
     """A version of the manifest."""
     at_us: int | None = None
     """A moment, in microseconds since 1970: the newest commit at or before it."""
+    actor: str | None = None
+    """Who reads."""
+    policy: Policy | None = None
+    """What decides whether they may; read where the work is planned, and sent to the tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ class SourceWriteOptions:
     mode: LoadMode | None
     partial: bool
     actor: str | None
+    policy: Policy | None
     stream_id: str | None
 
 
@@ -124,6 +130,8 @@ class ChangeOptions:
     consumer: str | None
     consumer_lasts_s: float
     rows_per_partition: int
+    actor: str | None = None
+    policy: Policy | None = None
 
 
 def pin_option(given: Mapping[str, str]) -> Pin:
@@ -147,6 +155,8 @@ def pin_option(given: Mapping[str, str]) -> Pin:
         options.get("commit") or options.get("snapshot"),
         _parse_version(options.get("versionasof")),
         _parse_moment(options.get("timestampasof")),
+        options.get("actor"),
+        _load_policy(options.get("policy")),
     )
 
 
@@ -197,6 +207,8 @@ def change_options(given: Mapping[str, str]) -> ChangeOptions:
         consumer=options.get("consumer"),
         consumer_lasts_s=parse_duration(options.get("consumerexpires", CONSUMER_LASTS)),
         rows_per_partition=_count(options, "rowsPerPartition", ROWS_PER_PARTITION),
+        actor=options.get("actor"),
+        policy=_load_policy(options.get("policy")),
     )
 
 
@@ -211,6 +223,7 @@ def write_options(given: Mapping[str, str]) -> SourceWriteOptions:
         mode=_parse_mode(options.get("mode")),
         partial=_parse_flag(options, "partial", default=False),
         actor=options.get("actor"),
+        policy=_load_policy(options.get("policy")),
         stream_id=options.get("streamid"),
     )
 
@@ -255,6 +268,10 @@ def _parse_uri(options: Mapping[str, str]) -> str:
     if not uri:
         raise BadRequest("say where the graph is: load(path), save(path) or option 'path'")
     return uri
+
+
+def _load_policy(path: str | None) -> Policy | None:
+    return None if path is None else load_bundle(path)
 
 
 def _require_type(name: str | None) -> str:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.project import build_output_schema
+from omnigraph.execution.read import build_output_schema
 from omnigraph.graph import graph as graphs
-from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
-from omnigraph.graph.querying import plan_query
+from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.staged_rows import commit_rows
 from omnigraph.language.source import SourceText
 from omnigraph.pipeline.staged_load import StagedWrite
@@ -34,12 +34,18 @@ def read_environment_settings() -> Settings:
 
 def resolve_pin(pin: Pin, settings: Settings) -> Pin:
     """The same state, named by its commit: what is written later does not change it."""
-    graph = graphs.open(pin.uri, read_only=True, settings=settings)
+    graph = _open(pin, settings)
     commit = pin.snapshot
     if pin.at_us is not None:
         commit = _commit_at(graph, pin.branch, pin.at_us)
     view = graph.at(snapshot=commit, version=pin.version, branch=pin.branch).view
-    return Pin(pin.uri, pin.branch, view.snapshot.id)
+    return replace(pin, snapshot=view.snapshot.id, version=None, at_us=None)
+
+
+def _open(pin: Pin, settings: Settings) -> graphs.Graph:
+    return graphs.open(
+        pin.uri, read_only=True, actor=pin.actor, policy=pin.policy, settings=settings
+    )
 
 
 def _commit_at(graph: graphs.Graph, branch: str, at_us: int) -> str:
@@ -61,26 +67,23 @@ def _to_datetime(at_us: int) -> datetime:
 
 def read_pinned(pin: Pin, settings: Settings) -> tuple[Snapshot, Catalog]:
     """The state a read is about, and its schema."""
-    view = _open_view(pin, settings)
+    view = _pinned(pin, settings).view
     return view.snapshot, view.catalog
 
 
-def _open_view(pin: Pin, settings: Settings) -> CatalogSnapshot:
-    graph = graphs.open(pin.uri, read_only=True, settings=settings)
-    return graph.at(snapshot=pin.snapshot, branch=pin.branch).view
+def _pinned(pin: Pin, settings: Settings) -> graphs.GraphView:
+    return _open(pin, settings).at(snapshot=pin.snapshot, branch=pin.branch)
 
 
 def read_query_schema(pin: Pin, query: QueryText, settings: Settings) -> pa.Schema:
     """The columns of a query's result; nothing is read but the schema."""
-    plan = plan_query(_open_view(pin, settings), SourceText(query.text, "<query>"), query.name)
+    plan = _pinned(pin, settings).plan(SourceText(query.text, "<query>"), query.name)
     return build_output_schema(plan.columns)
 
 
 def run_query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterator[pa.RecordBatch]:
     """The rows of a query's result, a batch at a time."""
-    graph = graphs.open(pin.uri, read_only=True, settings=settings)
-    view = graph.at(snapshot=pin.snapshot, branch=pin.branch)
-    return view.query(query.text, query.name, query.params).batches()
+    return _pinned(pin, settings).query(query.text, query.name, query.params).batches()
 
 
 def commit_staged(write: StagedWrite, settings: Settings) -> str | None:

@@ -30,6 +30,7 @@ from omnigraph.pipeline.kernels.stage_kernel import (
 from omnigraph.pipeline.spark_columns import round_decimals
 from omnigraph.pipeline.staged_load import StagedWrite
 from omnigraph.pipeline.staging_area import StagingArea
+from omnigraph.policy import Action, authorize
 from omnigraph.settings import Settings
 from omnigraph.spark_source.options import Pin, SourceWriteOptions
 from omnigraph.spark_source.pinned_graph import (
@@ -61,6 +62,7 @@ class _Target:
         self.options, self.mode, self.settings = options, mode, read_environment_settings()
         if options.partial and mode is not LoadMode.MERGE:
             raise BadRequest("only a merge can be partial")
+        self._require_allowed()
         _, catalog = read_pinned(Pin(options.uri, options.branch), self.settings)
         mapping = build_table_mapping(catalog, options.type_name, {})
         assert mapping is not None, "a type was named"
@@ -89,6 +91,7 @@ class _Target:
         self, area: str, splits: Sequence[StagedSplit], origin: str | None = None
     ) -> str | None:
         options = self.options
+        self._require_allowed()
         write = StagedWrite(
             uri=options.uri,
             branch=options.branch,
@@ -101,6 +104,11 @@ class _Target:
             origin=origin,
         )
         return commit_staged(write, self.settings)
+
+    def _require_allowed(self) -> None:
+        options = self.options
+        if options.policy is not None:
+            authorize(options.policy, options.actor, Action.CHANGE, branch=options.branch)
 
     def forget(self, area: str) -> None:
         place = StagingArea(self._open_root(self.settings), area)

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import msgspec
-
-from omnigraph.errors import ConflictError, ConsumerNotFound, ManifestCorrupt, StorageError
+from omnigraph.errors import ConflictError, ConsumerNotFound, StorageError
 from omnigraph.identity import CommitId
-from omnigraph.storage.layout import CONSUMERS, find_name, make_consumer_path
+from omnigraph.storage.layout import CONSUMERS, make_consumer_path
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import read_manifest
+from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.names import normalize_name
 from omnigraph.storage.objects.store import ObjectStore, Versioned
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
-
-_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +48,10 @@ class Consumer:
         }
 
 
-class _ConsumerRecord(msgspec.Struct, frozen=True):
-    """The object of a consumer as it is kept; the nonce makes every state another one."""
-
-    version: int
-    nonce: str
-    name: str
-    branch: str
-    incarnation: str | None
-    commit_id: str
-    expires_at: int
-    updated_at: int
+CONSUMER_RECORDS = NamedRecords(
+    "consumer", CONSUMERS, make_consumer_path, Consumer, unread=("nonce",)
+)
+"""The nonce makes every state of a consumer another one."""
 
 
 def normalize_consumer(name: str) -> str:
@@ -97,17 +87,7 @@ def set_consumer(
 
 def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
     path = make_consumer_path(consumer.name)
-    record = _ConsumerRecord(
-        version=_FORMAT,
-        nonce=root.ids.next(),
-        name=consumer.name,
-        branch=consumer.branch,
-        incarnation=consumer.incarnation,
-        commit_id=consumer.commit_id,
-        expires_at=consumer.expires_at,
-        updated_at=consumer.updated_at,
-    )
-    body = msgspec.json.format(msgspec.json.encode(record))
+    body = CONSUMER_RECORDS.encode(consumer, nonce=root.ids.next())
     try:
         if known is None:
             is_done = root.store.put_if_absent(path, body)
@@ -124,16 +104,12 @@ def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
 
 
 def find_consumer(store: ObjectStore, name: str) -> Consumer | None:
-    path = make_consumer_path(name)
-    data = store.find(path)
-    return None if data is None else _decode(data, path)
+    return CONSUMER_RECORDS.find(store, name)
 
 
 def list_consumers(store: ObjectStore) -> list[Consumer]:
     """Every consumer in the order of names; one deleted while we look is left out."""
-    names = sorted(name for file in store.list(CONSUMERS) if (name := find_name(file)) is not None)
-    found = (find_consumer(store, name) for name in names)
-    return [consumer for consumer in found if consumer is not None]
+    return CONSUMER_RECORDS.list_all(store)
 
 
 def delete_consumer(root: GraphRoot, name: str) -> Consumer:
@@ -161,20 +137,3 @@ def list_needed_commits(
             yield from needed
             return
         at = commit.parent_commit_id
-
-
-def _decode(data: bytes, path: str) -> Consumer:
-    try:
-        record = msgspec.json.decode(data, type=_ConsumerRecord)
-    except msgspec.DecodeError as error:
-        raise ManifestCorrupt(f"{path} is not the record of a consumer: {error}") from error
-    if record.version != _FORMAT:
-        raise ManifestCorrupt(f"{path} has format {record.version}, not {_FORMAT}")
-    return Consumer(
-        record.name,
-        record.branch,
-        record.incarnation,
-        CommitId(record.commit_id),
-        record.expires_at,
-        record.updated_at,
-    )

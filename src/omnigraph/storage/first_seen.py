@@ -117,9 +117,13 @@ def _encode(first_seen: Mapping[str, FirstSeenNote]) -> bytes:
     return json.dumps(seal({"version": _FORMAT, "first_seen": seen}), indent=1).encode()
 
 
-def list_removable_paths(store: ObjectStore) -> frozenset[str]:
-    """What a cleanup may remove now or later, relative to the root."""
-    return frozenset(_read(store))
+def list_removable_paths(store: ObjectStore, note: str | None = None) -> frozenset[str]:
+    """What a cleanup may remove now or later, relative to the root.
+
+    Not what was first seen beside `note`, the path of a write note that is still there: as long as
+    it is, no cleanup takes that.
+    """
+    return frozenset(path for path, seen in _read(store).items() if note not in seen.notes)
 
 
 def _read(store: ObjectStore) -> dict[str, FirstSeenNote]:

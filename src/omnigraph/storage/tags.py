@@ -5,20 +5,17 @@ A tag never moves: it is made, read and deleted. Cleanup keeps what its commit s
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-import msgspec
-
-from omnigraph.errors import AlreadyExists, BadRequest, ManifestCorrupt, StorageError, TagNotFound
+from omnigraph.errors import AlreadyExists, BadRequest, StorageError, TagNotFound
 from omnigraph.identity import MAIN, CommitId
-from omnigraph.storage.layout import TAGS, find_name, tag_ref
+from omnigraph.storage.layout import TAGS, tag_ref
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import read_manifest
+from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.names import normalize_name
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.root import GraphRoot
-
-_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +40,7 @@ class Tag:
         }
 
 
-class _TagRecord(msgspec.Struct, frozen=True):
-    """The object of a tag as it is kept."""
-
-    version: int
-    name: str
-    commit_id: str
-    branch: str
-    incarnation: str | None
-    manifest_version: int
-    created_at: int
-    actor_id: str | None
+TAG_RECORDS = NamedRecords("tag", TAGS, tag_ref, Tag)
 
 
 def normalize_tag(name: str) -> str:
@@ -89,7 +76,7 @@ def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None 
 
 
 def _put(store: ObjectStore, tag: Tag) -> None:
-    body = msgspec.json.format(msgspec.json.encode({"version": _FORMAT, **asdict(tag)}))
+    body = TAG_RECORDS.encode(tag)
     try:
         is_made = store.put_if_absent(tag_ref(tag.name), body)
     except StorageError:
@@ -101,9 +88,7 @@ def _put(store: ObjectStore, tag: Tag) -> None:
 
 
 def find_tag(store: ObjectStore, name: str) -> Tag | None:
-    path = tag_ref(name)
-    data = store.find(path)
-    return None if data is None else _decode(data, path)
+    return TAG_RECORDS.find(store, name)
 
 
 def read_tag(store: ObjectStore, name: str) -> Tag:
@@ -115,9 +100,7 @@ def read_tag(store: ObjectStore, name: str) -> Tag:
 
 def list_tags(store: ObjectStore) -> list[Tag]:
     """Every tag in the order of names; one deleted while we look is left out."""
-    names = sorted(name for file in store.list(TAGS) if (name := find_name(file)) is not None)
-    found = (find_tag(store, name) for name in names)
-    return [tag for tag in found if tag is not None]
+    return TAG_RECORDS.list_all(store)
 
 
 def delete_tag(root: GraphRoot, name: str) -> Tag:
@@ -131,15 +114,3 @@ def delete_tag(root: GraphRoot, name: str) -> Tag:
             if find_tag(root.store, tag.name) is not None:
                 raise
     return tag
-
-
-def _decode(data: bytes, path: str) -> Tag:
-    try:
-        record = msgspec.json.decode(data, type=_TagRecord)
-    except msgspec.DecodeError as error:
-        raise ManifestCorrupt(f"{path} is not the record of a tag: {error}") from error
-    if record.version != _FORMAT:
-        raise ManifestCorrupt(f"{path} has format {record.version}, not {_FORMAT}")
-    members = msgspec.structs.asdict(record)
-    del members["version"]
-    return Tag(**members)

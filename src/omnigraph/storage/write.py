@@ -28,7 +28,12 @@ from omnigraph.storage.concurrent_calls import ConcurrentCalls
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.first_seen import list_removable_paths
 from omnigraph.storage.graph_branches import finish_rename
-from omnigraph.storage.manifest.manifest_changes import ExactHead, Publication, SetVersion
+from omnigraph.storage.manifest.manifest_changes import (
+    ExactHead,
+    Publication,
+    SchemaChange,
+    SetVersion,
+)
 from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.publish import Published, prepare_publish, publish
@@ -46,18 +51,20 @@ from omnigraph.storage.recovery.resolve_intents import (
     settle_all,
 )
 from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
-from omnigraph.storage.refs import find_ref
+from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Merging, StagedTable, Ticket, drop_forks_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
 from omnigraph.storage.tables.file_integrity import STAGED_FILES
 from omnigraph.storage.tables.presence import find_missing_staged, list_staged_paths
-from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table import is_table, open_table
 
 LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
 MAINTENANCE = "maintenance"
 """What changed when tables were only rearranged. No row did: any write may be redone."""
+SCHEMA = "schema_contract"
+"""What changed when the branch got another schema."""
 BRANCH_IDENTIFIER = "branch_identifier:"
 """Before the name of a branch that was deleted and made again: no write follows it there."""
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE, STAGED_FILES})
@@ -85,6 +92,10 @@ class WriteRequest:
     """What else is kept with the commit; values of JSON."""
     merging: Merging | None = None
     """What a merge brings in besides rows."""
+    schema: SchemaChange | None = None
+    """Another schema for the branch."""
+    needs_sole_branch: bool = False
+    """Whether it must not be published while there are other branches."""
 
 
 def commit_write(request: WriteRequest, hold: Hold) -> Published:
@@ -102,6 +113,7 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
         finish_rename(snapshot.root, hold, snapshot.ref)
         newest = require_unmoved(snapshot, request.expected_head)
         _require_source(request)
+        _require_sole_branch(request)
         _require_files(request)
         hold.check()
         if request.tables:
@@ -121,12 +133,19 @@ def _require_files(request: WriteRequest) -> None:
     Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
     now stays until the write has announced it.
     """
-    if request.ticket.write_note is not None:
-        request.ticket.write_note.check()
+    note = request.ticket.write_note
+    if note is not None:
+        note.check()
     # Where the fence is a lease, a cleanup that lost it may still be about to remove what it has
-    # listed. What is not listed it will never touch.
+    # listed. What is not listed, or only beside our note, it will never touch.
     store = request.snapshot.root.store
-    listed = frozenset() if store.kind is StoreKind.LOCAL else list_removable_paths(store)
+    listed: frozenset[str] = frozenset()
+    if store.kind is not StoreKind.LOCAL:
+        listed = list_removable_paths(store, None if note is None else note.path)
+    for created in request.schema.registered if request.schema else ():
+        is_there = is_table(request.snapshot.root.location(created.path))
+        if not is_there or created.path in listed:
+            raise ReadSetChanged(STAGED_FILES, f"{created.table_key}: {created.path}", None)
     for table in request.tables:
         missing = find_missing_staged(table.transaction)
         if missing is None:
@@ -156,6 +175,15 @@ def _require_source(request: WriteRequest) -> None:
         open_table(root.location(path, change.owner_branch), change.version)
 
 
+def _require_sole_branch(request: WriteRequest) -> None:
+    """Raise if another branch was made meanwhile. Making one takes the fence, which we hold."""
+    if not request.needs_sole_branch:
+        return
+    names = set(list_names(request.snapshot.root.store)) - {request.snapshot.branch}
+    if names:
+        raise ReadSetChanged("branches", None, ", ".join(sorted(names)))
+
+
 def require_unmoved(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestSnapshot:
     """The newest manifest; raises unless the branch still is what the snapshot saw."""
     ref = find_ref(snapshot.root.store, snapshot.branch)
@@ -179,11 +207,11 @@ def require_unmoved(snapshot: Snapshot, expected_head: CommitId | None = None) -
 
 
 def _find_first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | None:
-    if now.own_head != snapshot.own_head:
-        return ReadSetChanged(f"graph_head:{snapshot.branch}", snapshot.own_head, now.own_head)
     before, after = hash_contract(snapshot.state), hash_contract(now.state)
     if before != after:
-        return ReadSetChanged("schema_contract", before, after)
+        return ReadSetChanged(SCHEMA, before, after)
+    if now.own_head != snapshot.own_head:
+        return ReadSetChanged(f"graph_head:{snapshot.branch}", snapshot.own_head, now.own_head)
     for key, entry in now.entries.items():
         seen = snapshot.entries.get(key)
         if seen != entry:
@@ -207,8 +235,7 @@ def _apply_effects(
             newest, ref, _make_publication(request, intent, _plan_state(request))
         )
         moved = tuple(
-            _commit_moved(request.snapshot, *one)
-            for one in zip(request.tables, moving, strict=True)
+            _commit_moved(request, *one) for one in zip(request.tables, moving, strict=True)
         )
         published = publish(
             root,
@@ -238,33 +265,32 @@ def _start_moving(
 
 
 def _commit_moved(
-    snapshot: Snapshot, table: StagedTable, finish: Callable[[], CommittedVersion]
+    request: WriteRequest, table: StagedTable, finish: Callable[[], CommittedVersion]
 ) -> SetVersion:
     committed = finish()
-    snapshot.root.handles.follow(table.transaction, committed.table)
-    return _make_shown_change(snapshot, table, committed.version, committed.row_count)
+    request.snapshot.root.handles.follow(table.transaction, committed.table)
+    return _make_shown_change(request, table, committed.version, committed.row_count)
 
 
 def _plan_state(request: WriteRequest) -> tuple[SetVersion, ...]:
     """What the tables will be shown as if all goes well."""
     return tuple(
-        _make_shown_change(
-            request.snapshot, table, table.transaction.target_version, table.planned_rows
-        )
+        _make_shown_change(request, table, table.transaction.target_version, table.planned_rows)
         for table in request.tables
     )
 
 
 def _make_shown_change(
-    snapshot: Snapshot, table: StagedTable, version: int, row_count: int
+    request: WriteRequest, table: StagedTable, version: int, row_count: int
 ) -> SetVersion:
+    entry, schema = table.entry, request.schema
     return SetVersion(
-        table.entry.identity,
-        table.entry.table_key,
+        entry.identity,
+        schema.name_after(entry.identity, entry.table_key) if schema else entry.table_key,
         version,
         table.transaction.location.branch,
         row_count,
-        snapshot.ref.incarnation,
+        request.snapshot.ref.incarnation,
     )
 
 
@@ -342,11 +368,16 @@ def _make_publication(
 ) -> Publication:
     entries = [table.entry for table in request.tables]
     entries += [request.snapshot.entry(change.table_key) for change in request.adopted]
+    schema = request.schema
+    if schema is not None:
+        shown = request.snapshot.state.by_identity
+        entries += [shown[identity] for identity in schema.concerned]
     return Publication(
-        changes=(*changes, *request.adopted),
+        changes=(*(schema.changes if schema else ()), *changes, *request.adopted),
         expected={e.identity: (e.table_key, e.version) for e in entries},
         head=ExactHead(request.snapshot.own_head),
         commit=intent.new_commit,
+        contract=schema.contract if schema else None,
         history=intent.history,
     )
 
@@ -374,6 +405,7 @@ def _make_intent(request: WriteRequest) -> Intent:
         adopted=request.adopted,
         merged=merging.state if merging else None,
         history=merging.history if merging else (),
+        schema=request.schema,
     )
 
 

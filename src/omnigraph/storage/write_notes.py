@@ -42,6 +42,11 @@ SILENCE_S = 300.0
 class WriteNote(Protocol):
     """A note, for as long as its author works."""
 
+    @property
+    def path(self) -> str:
+        """Where it is, relative to the root of the graph."""
+        ...
+
     def check(self) -> None:
         """Pass if everything written since the note was left is there; called under the fence.
 
@@ -60,7 +65,7 @@ def begin_write_note(root: GraphRoot) -> WriteNote:
     path = make_write_note_path(root.ids.next())
     if root.store.kind is StoreKind.LOCAL and root.fence.spans_processes:
         require_no_links(root.store.uri, (WRITE_NOTES,))
-        return _LockedWriteNote(Path(root.store.uri) / path)
+        return _LockedWriteNote(Path(root.store.uri), path)
     return _HeartbeatWriteNote.create(root.store, path, BEAT_S)
 
 
@@ -136,8 +141,9 @@ def _make_considered_dead_error() -> ConflictError:
 class _LockedWriteNote:
     """An empty file that is locked by its author."""
 
-    def __init__(self, place: Path) -> None:
-        self._place, self._began_s = place, time.monotonic()
+    def __init__(self, root: Path, path: str) -> None:
+        self.path, self._began_s = path, time.monotonic()
+        self._place = place = root / path
         with translate_os_errors("lock", str(place)):
             place.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor: int | None = _lock_note(place)
@@ -171,7 +177,7 @@ class _HeartbeatWriteNote:
     """An object that a thread of its author keeps changing."""
 
     def __init__(self, store: ObjectStore, path: str, beat_s: float) -> None:
-        self._store, self._path, self._beat_s = store, path, beat_s
+        self._store, self.path, self._beat_s = store, path, beat_s
         self._holder = str(Holder.of_this_process())
         self._beats, self._began_s = 0, time.monotonic()
         self._over = threading.Event()
@@ -193,16 +199,16 @@ class _HeartbeatWriteNote:
     def beat(self) -> None:
         """Change the note, if it is still there."""
         with suppress(OmniError):  # there is a next beat, and the note is looked for at the end
-            found = self._store.find_versioned(self._path)
+            found = self._store.find_versioned(self.path)
             if found is not None:
                 self._beats += 1
                 # Conditional, because a note that was removed must not come back.
                 body = _encode_heartbeat(self._holder, self._beats)
-                self._store.put_if_match(self._path, body, found.tag)
+                self._store.put_if_match(self.path, body, found.tag)
 
     def check(self) -> None:
         _require_short(self._began_s)
-        if self._over.is_set() or self._store.find(self._path) is None:
+        if self._over.is_set() or self._store.find(self.path) is None:
             raise _make_considered_dead_error()
 
     def rest(self) -> None:
@@ -214,7 +220,7 @@ class _HeartbeatWriteNote:
         if not self._over.is_set():
             self.rest()
             with suppress(OmniError):  # left behind, it is removed by a cleanup after a while
-                self._store.delete(self._path)
+                self._store.delete(self.path)
 
 
 def _encode_heartbeat(holder: str, beats: int) -> bytes:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import ReadSetChanged
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.manifest_changes import SetVersion
-from omnigraph.storage.manifest.read import ManifestSnapshot
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.manifest import Commit, ManifestSnapshot, SchemaChange, SetVersion
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
@@ -39,6 +38,10 @@ class BranchReader(Protocol):
 
     def remember(self, ref: BranchRef, manifest: ManifestSnapshot) -> None: ...
 
+    def find_commit(
+        self, snapshot: Snapshot, is_wanted: Callable[[Commit], bool]
+    ) -> Commit | None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -57,6 +60,10 @@ class Prepared:
     """What else is kept with the commit; values of JSON."""
     merging: Merging | None = None
     """What a merge brings in besides rows."""
+    schema: SchemaChange | None = None
+    """Another schema for the branch, with the tables that come, go or get another name."""
+    needs_sole_branch: bool = False
+    """Whether it must not be published while there are other branches."""
 
 
 class Change(Protocol):

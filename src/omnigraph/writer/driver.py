@@ -21,10 +21,10 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import CommitId
 from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest.read import ManifestSnapshot
+from omnigraph.storage.manifest import ManifestSnapshot
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.publish import Published
-from omnigraph.storage.recovery.resolve_intents import settle_all
+from omnigraph.storage.recovery import settle_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import drop_forks_on_failure, mint_ticket
@@ -166,6 +166,8 @@ class _Attempt:
             prepared.merged_parent,
             prepared.details,
             prepared.merging,
+            prepared.schema,
+            prepared.needs_sole_branch,
         )
         return commit_write(request, hold)
 

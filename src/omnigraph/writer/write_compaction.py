@@ -13,16 +13,12 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from omnigraph.errors import ReadSetChanged
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.manifest import TableEntry
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable
-from omnigraph.storage.tables.blob_columns import is_blob
-from omnigraph.storage.tables.compaction import (
-    drop_dominant,
-    stage_rewrite,
-    write_groups,
-)
+from omnigraph.storage.tables import is_blob, stage_rewrite, write_groups
+from omnigraph.storage.tables.compaction import drop_dominant
 from omnigraph.storage.tables.indices import Layout, describe_layout
 from omnigraph.storage.tables.table import Fragment
 from omnigraph.writer.change import CatalogSnapshot, Prepared

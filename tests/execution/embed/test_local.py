@@ -24,6 +24,7 @@ from execution.embed.small_model import (
 from omnigraph.errors import BadRequest, EmbeddingFailed, MissingPackage
 from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
 from omnigraph.execution.embed.embedder import BatchEmbedder, TextRole
+from omnigraph.execution.embed.embedder_choice import LazyEmbedder, choose_model, open_embedder
 from omnigraph.execution.embed.local_embedder import (
     LOCAL_MODEL,
     LocalEmbedder,
@@ -32,7 +33,6 @@ from omnigraph.execution.embed.local_embedder import (
 )
 from omnigraph.execution.embed.local_encoder import apply_gelu, apply_softmax, build_encoder
 from omnigraph.execution.embed.local_files import PublishedFile, read_published, read_tensors
-from omnigraph.execution.embed.open_embedder import LazyEmbedder, choose_model, open_embedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 

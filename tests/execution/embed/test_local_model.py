@@ -18,7 +18,7 @@ import json, sys, time
 import numpy as np
 from omnigraph.errors import OmniError
 from omnigraph.execution.embed.embedder import TextRole
-from omnigraph.execution.embed.open_embedder import open_embedder
+from omnigraph.execution.embed.embedder_choice import open_embedder
 from omnigraph.settings import EmbedProvider, EmbedSettings
 
 started = time.perf_counter()

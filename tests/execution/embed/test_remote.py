@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.execution.embed.embedder import TextRole
-from omnigraph.execution.embed.open_embedder import open_embedder
+from omnigraph.execution.embed.embedder_choice import open_embedder
 from omnigraph.settings import EmbedProvider
 
 WELL_WITHIN_S = 300.0

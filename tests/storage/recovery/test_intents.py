@@ -157,15 +157,15 @@ def test_a_file_that_is_no_intent_is_refused(data):
         decode_intent(data, PATH)
 
 
-@pytest.mark.parametrize("version", [3, 99, "1", None, 1.5, True, 0, -1])
+@pytest.mark.parametrize("version", [4, 99, "1", None, 1.5, True, 0, -1])
 def test_a_format_this_build_does_not_know_is_refused(version):
     with pytest.raises(ManifestCorrupt, match="format"):
         decode(body() | {"schema_version": version})
 
 
 def test_a_newer_format_is_refused_before_anything_else_of_it_is_read():
-    with pytest.raises(ManifestCorrupt, match="newer than the maximum 2"):
-        decode({"schema_version": 3, "shape": "unheard of"})
+    with pytest.raises(ManifestCorrupt, match="newer than the maximum 3"):
+        decode({"schema_version": 4, "shape": "unheard of"})
 
 
 REQUIRED = [f.name for f in fields(Intent) if f.default is MISSING and f.default_factory is MISSING]

@@ -8,8 +8,10 @@ import click
 
 from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
 from omnigraph.cli.conflict_options import add_deciding_options, print_counts
+from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import print_json
+from omnigraph.settings import MERGE_ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.graph.merging import MergeResult
@@ -93,6 +95,13 @@ def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> 
 @add_deciding_options
 @click.option("--delete-branch", is_flag=True, help="Delete SOURCE after the merge.")
 @click.option("--message", metavar="TEXT", help="Keep this text with the commit.")
+@click.option(
+    "--engine",
+    type=click.Choice(MERGE_ENGINES),
+    default="local",
+    help="Where rows are compared; auto: on Spark where many changed.",
+)
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def merge(
     scope: CommandTarget,
@@ -103,20 +112,25 @@ def merge(
     decisions: str | None,
     delete_branch: bool,
     message: str | None,
+    engine: str,
+    spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Merge branch SOURCE into another one, as one commit or not at all."""
     graph = scope.open(read_only=dry_run)
     scope.echo("branch merge")
-    result = graph.merge(
-        source,
-        into,
-        dry_run=dry_run,
-        resolve=resolve,
-        decisions=decisions or (),
-        delete_branch=delete_branch,
-        message=message,
-    )
+    with stage_log(engine, quiet=scope.quiet or as_json):
+        result = graph.merge(
+            source,
+            into,
+            dry_run=dry_run,
+            resolve=resolve,
+            decisions=decisions or (),
+            delete_branch=delete_branch,
+            message=message,
+            engine=engine,
+            spark_conf=parse_spark_options(spark_conf),
+        )
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
     else:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
 from omnigraph.cli.completion_words import FILE
+from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import note, print_json
+from omnigraph.settings import ENGINES
+
+if TYPE_CHECKING:
+    from omnigraph.evolution.apply_result import SchemaApplyResult
+
+
+_SET = click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="TYPE.PROPERTY=SQL",
+    help="What gives rows that are there their value. Repeatable.",
+)
 
 
 @click.group()
 def schema() -> None:
-    """Show schemas and plan changes."""
+    """Show schemas, plan changes and apply them."""
 
 
 @schema.command(epilog=render_examples("schema show"))
@@ -42,12 +59,14 @@ def show(scope: CommandTarget, as_json: bool) -> None:
     help="The desired schema (.pg).",
 )
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
+@_SET
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def plan(
     scope: CommandTarget | None,
     from_path: str | None,
     schema_path: str,
     allow_data_loss: bool,
+    given: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Show the steps from the schema of a graph, or a schema file, to another; changes nothing.
@@ -59,16 +78,21 @@ def plan(
     from omnigraph.catalog.evolve import plan_migration
     from omnigraph.plan.compile import compile_catalog
 
+    expressions = _read_expressions(given)
     if scope is not None:
         graph = scope.open(read_only=True)
         origin = {"uri": graph.uri}
-        migration = graph.plan_schema(read_source(schema_path), allow_data_loss=allow_data_loss)
+        migration = graph.plan_schema(
+            read_source(schema_path), allow_data_loss=allow_data_loss, expressions=expressions
+        )
     else:
         assert from_path is not None, "without a scope there is a file"
         origin = {"from": from_path}
         accepted = compile_catalog(read_source(from_path))
         desired = compile_schema(read_source(schema_path))
-        migration = plan_migration(accepted, desired, allow_data_loss=allow_data_loss)
+        migration = plan_migration(
+            accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
+        )
     if as_json:
         print_json({**origin, **migration.wire()})
         return
@@ -80,6 +104,97 @@ def plan(
         note(f"{found.severity} {found.code}: {found.message}")
     if not migration.supported:
         note("not supported: the changes marked above cannot be applied")
+
+
+@schema.command(epilog=render_examples("schema apply"))
+@add_graph_options(positional=True, writes=True)
+@click.option(
+    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it shall be."
+)
+@click.option("--branch", default="main", show_default=True, help="The branch to change.")
+@click.option(
+    "--allow-data-loss",
+    is_flag=True,
+    help="Remove what is dropped from older states too, for good.",
+)
+@_SET
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
+@click.option(
+    "--engine", type=click.Choice(ENGINES), default="local", help="Where columns are written."
+)
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option("--yes", is_flag=True, help="Do not ask before data is lost.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def apply(
+    scope: CommandTarget,
+    schema_path: str,
+    branch: str,
+    allow_data_loss: bool,
+    given: tuple[str, ...],
+    dry_run: bool,
+    expected: str | None,
+    engine: str,
+    spark_conf: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Give a graph another schema as one commit; rows keep what the schema still has.
+
+    FILE may be - for standard input.
+    """
+    wanted = read_source(schema_path)
+    if allow_data_loss and not dry_run:
+        ask_consent(scope, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
+    graph = scope.open(read_only=dry_run)
+    if not dry_run:
+        scope.echo("schema apply")
+    with stage_log(engine, quiet=scope.quiet or as_json):
+        result = graph.apply_schema(
+            wanted,
+            branch=branch,
+            allow_data_loss=allow_data_loss,
+            expressions=_read_expressions(given),
+            expected_head=expected,
+            dry_run=dry_run,
+            engine=engine,
+            spark_conf=parse_spark_options(spark_conf),
+        )
+    if as_json:
+        print_json({"uri": graph.uri, **result.wire()})
+        return
+    for line in _applied_lines(result):
+        click.echo(line)
+    for found in result.notes:
+        note(f"{found.severity} {found.code}: {found.message}")
+
+
+def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:
+    """What `--set` was given, by property."""
+    found = {}
+    for text in given:
+        name, equals, expression = text.partition("=")
+        if not equals or "." not in name or not expression.strip():
+            raise click.UsageError(f"--set {text!r}: write it as Type.property=expression")
+        found[name.strip()] = expression.strip()
+    return found
+
+
+def _applied_lines(result: SchemaApplyResult) -> Iterator[str]:
+    """The steps, then what became of each table, then what it came to."""
+    for step in result.steps:
+        yield f"- {step.describe()}"
+    if not result.steps:
+        yield "no schema changes"
+        return
+    for table in result.tables:
+        written = f", writes {', '.join(table.written)}" if table.written else ""
+        rows = f"{table.rows_before} -> {table.rows_after} rows"
+        yield f"{table.table_key}  {table.effect}{written}  {rows}"
+    if result.commit is None:
+        yield "nothing was changed: this was a dry run"
+    else:
+        yield f"applied to {result.branch} (commit {result.commit.commit_id})"
 
 
 schema.add_command(

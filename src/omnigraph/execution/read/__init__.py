@@ -4,3 +4,28 @@ Inside the operators a node or an edge is a number, its place among the entities
 ranges over; `entities` turns numbers into ids and properties, `row_blocks` is what flows between
 the operators, and `executor` connects them. Tables are only ever read through `table_reader`.
 """
+
+from omnigraph.execution.read.aggregate import (
+    find_aggregate_requirements as find_aggregate_requirements,
+)
+from omnigraph.execution.read.aggregate import is_row_count as is_row_count
+from omnigraph.execution.read.arrays import Flags as Flags
+from omnigraph.execution.read.execution_profile import ExecutionProfile as ExecutionProfile
+from omnigraph.execution.read.executor import execute as execute
+from omnigraph.execution.read.fixed_operands import Given as Given
+from omnigraph.execution.read.fixed_operands import get_scalar_type as get_scalar_type
+from omnigraph.execution.read.fixed_operands import map_operands as map_operands
+from omnigraph.execution.read.fixed_operands import restrict_to_type as restrict_to_type
+from omnigraph.execution.read.forecast import forecast_traversals as forecast_traversals
+from omnigraph.execution.read.input import Embedder as Embedder
+from omnigraph.execution.read.input import ReadGuard as ReadGuard
+from omnigraph.execution.read.input import ReadInput as ReadInput
+from omnigraph.execution.read.input import TraversalMethod as TraversalMethod
+from omnigraph.execution.read.join import find_join_condition as find_join_condition
+from omnigraph.execution.read.project import build_output_schema as build_output_schema
+from omnigraph.execution.read.project import get_output_type as get_output_type
+from omnigraph.execution.read.pushdown import split as split
+from omnigraph.execution.read.read_result import ReadResult as ReadResult
+from omnigraph.execution.read.sort_keys import make_comparable as make_comparable
+from omnigraph.execution.read.table_reader import Reader as Reader
+from omnigraph.execution.read.topology import Topology as Topology

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.plan.expressions import Comparator
-from omnigraph.storage.tables.quoting import quote_literal
+from omnigraph.storage.tables import quote_literal
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class ReadContext:
         self.catalog = catalog
         self.topology = given.topology
         self.tables = SnapshotTables(snapshot, catalog, given.topology)
-        self.profile = ExecutionProfile(plan.root)
+        self.profile = ExecutionProfile(plan.root, given.guard.check if given.guard else None)
         self.fused: dict[FusedScore, tuple[Codes, Doubles]] = {}
         self.searched: dict[Hashable, object] = {}
         self._nodes: dict[str, NodeNumbering] = {}

@@ -30,8 +30,8 @@ class ExecutionProfile:
     what was measured among the facts.
     """
 
-    def __init__(self, root: Node) -> None:
-        self.root = root
+    def __init__(self, root: Node, check: Callable[[], None] | None = None) -> None:
+        self.root, self._check = root, check
         self._measures: dict[int, Measure] = {}
 
     def of(self, node: Node) -> Measure:
@@ -42,8 +42,10 @@ class ExecutionProfile:
         self, node: Node, blocks: Iterator[BlockT], count: Callable[[BlockT], int]
     ) -> Iterator[BlockT]:
         """The same blocks, counted and timed as they are asked for."""
-        measure = self.of(node)
+        measure, check = self.of(node), self._check
         while True:
+            if check is not None:
+                check()
             started = time.perf_counter()
             block = next(blocks, None)
             measure.seconds += time.perf_counter() - started

@@ -6,6 +6,9 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
+
+import pyarrow as pa
 
 from omnigraph.execution.read.topology import Topology
 
@@ -21,6 +24,18 @@ class TraversalMethod(StrEnum):
     AUTO = "auto"
     INDEXED = "indexed"
     ADJACENCY = "adjacency"
+
+
+class ReadGuard(Protocol):
+    """Asked while a query runs; whatever it raises ends the query."""
+
+    def check(self) -> None:
+        """Called before every block of rows that an operator makes."""
+        ...
+
+    def admit(self, batch: pa.RecordBatch) -> None:
+        """Called with every batch of the result."""
+        ...
 
 
 def _read_clock() -> datetime.datetime:
@@ -45,6 +60,7 @@ class ReadInput:
     embed: Embedder | None = None
     topology: Topology = field(default_factory=Topology)
     batch_rows: int = BATCH_ROWS
+    guard: ReadGuard | None = None
 
     def __post_init__(self) -> None:
         # A stored DateTime has milliseconds; a moment with more could not be compared with it.

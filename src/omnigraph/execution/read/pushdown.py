@@ -48,7 +48,7 @@ from omnigraph.plan.expressions import (
     TextMatch,
 )
 from omnigraph.plan.walk import list_conjuncts
-from omnigraph.storage.tables.quoting import quote_identifier, quote_literal
+from omnigraph.storage.tables import quote_identifier, quote_literal
 
 EVERYWHERE = "TRUE"
 _LONGEST_LIST = 5_000

@@ -14,8 +14,7 @@ from omnigraph.errors import BadRequest, TypeNotFound
 from omnigraph.execution.read.arrays import Longs, combine_chunks, to_longs
 from omnigraph.execution.read.topology import Key, Topology
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.quoting import build_in_list
-from omnigraph.storage.tables.table import KEYS_PER_LIST, ROW_ID, Table
+from omnigraph.storage.tables import KEYS_PER_LIST, ROW_ID, Table, build_in_list
 from omnigraph.types.arrow import BLOB, get_property_id, to_arrow_type
 
 ID, SRC, DST = "id", "src", "dst"

@@ -12,8 +12,7 @@ from typing import Protocol, TypeVar
 
 from omnigraph.cache import Cache
 from omnigraph.execution.search.search_memory import SearchMemory
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables import Table, TableLocation, open_table
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 _OPEN_TABLES = 512

@@ -17,7 +17,7 @@ from omnigraph.execution.read.numbering import make_node_key
 from omnigraph.execution.read.table_reader import DST, SRC, Reader
 from omnigraph.execution.read.topology import Topology
 from omnigraph.plan.nodes import Direction, EdgeStep
-from omnigraph.storage.tables.indices import LanceIndexKind, describe_indices
+from omnigraph.storage.tables import LanceIndexKind, describe_indices
 
 _PER_LOOKUP = 2.5
 _PER_KEY = 0.12

@@ -3,3 +3,5 @@
 Every answer is a function of the rows alone: the same with no index, with one that covers some of
 the rows, and with one that covers all.
 """
+
+from omnigraph.execution.search.search_memory import SearchMemory as SearchMemory

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.tables.search import drop_stop_words, split_words, stem_words
+from omnigraph.storage.tables import drop_stop_words, split_words, stem_words
 
 _ACCENTS = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
 

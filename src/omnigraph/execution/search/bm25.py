@@ -13,7 +13,7 @@ from omnigraph.execution.search.hits import Doubles, Hits, Integers
 from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.execution.search.segment import Counts, Places
 from omnigraph.execution.search.segments import LiveSegment, iterate_segments
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table
 
 K1 = 1.2
 """How soon more of the same term stops counting."""

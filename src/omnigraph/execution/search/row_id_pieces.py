@@ -6,8 +6,7 @@ from functools import partial
 
 from omnigraph.execution.search.hits import Integers
 from omnigraph.execution.search.search_memory import SearchMemory
-from omnigraph.storage.tables.search import ColumnPiece, read_row_ids
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import ColumnPiece, Table, read_row_ids
 
 
 def read_piece_row_ids(memory: SearchMemory, table: Table, piece: ColumnPiece) -> Integers:

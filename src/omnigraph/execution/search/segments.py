@@ -18,8 +18,7 @@ from omnigraph.execution.search.hits import Integers
 from omnigraph.execution.search.row_id_pieces import read_piece_row_ids
 from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.execution.search.segment import Flags, Segment, build_segment
-from omnigraph.storage.tables.search import DELETED, ColumnPiece, read_piece, split_column
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import DELETED, ColumnPiece, Table, read_piece, split_column
 
 
 @dataclass(frozen=True, slots=True)

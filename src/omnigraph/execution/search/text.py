@@ -15,7 +15,7 @@ from omnigraph.execution.search.search_memory import SearchMemory
 from omnigraph.execution.search.segment import Flags, Places, Segment
 from omnigraph.execution.search.segments import LiveSegment, iterate_segments
 from omnigraph.plan.expressions import TextMode
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table
 
 DEFAULT_DISTANCE = 2
 

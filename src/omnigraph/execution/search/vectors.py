@@ -25,15 +25,16 @@ from omnigraph.execution.search.matrix import (
 )
 from omnigraph.execution.search.row_id_pieces import read_piece_row_ids
 from omnigraph.execution.search.search_memory import SearchMemory
-from omnigraph.storage.tables.search import (
+from omnigraph.storage.tables import (
     DELETED,
     DISTANCE,
+    ROW_ID,
     ColumnPiece,
+    Table,
     find_nearest,
     read_piece,
     split_column,
 )
-from omnigraph.storage.tables.table import ROW_ID, Table
 
 _BYTES_PER_ITEM = 6
 """Four for the number itself, and the rest for the index of it."""

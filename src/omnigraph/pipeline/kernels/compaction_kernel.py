@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.storage.tables.compaction_jobs import (
-    CompactionJob,
-    CompactionOutput,
-    is_available,
-    run_job,
-)
+from omnigraph.storage.tables import CompactionJob, CompactionOutput, is_available, run_job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

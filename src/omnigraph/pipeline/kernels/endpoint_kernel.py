@@ -23,8 +23,7 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
     read_staged_rows,
 )
 from omnigraph.pipeline.staging_area import AT, Staged
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.table import ROW_ADDRESS, Table
+from omnigraph.storage.tables import ROW_ADDRESS, Table, TableLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

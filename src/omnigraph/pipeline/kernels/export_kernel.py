@@ -18,7 +18,7 @@ from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import open_filesystem, store_path
 from omnigraph.pipeline.staging_area import decode_catalog_cached
 from omnigraph.settings import AwsSettings
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import BLOB
 from omnigraph.types.to_json import export_lines
 

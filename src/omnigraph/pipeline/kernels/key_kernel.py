@@ -26,8 +26,7 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
     write_row_outcomes,
 )
 from omnigraph.pipeline.staging_area import AT, FATES, Staged, decode_catalog_cached
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, TableLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,7 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
     read_staged_rows,
 )
 from omnigraph.pipeline.staging_area import AT, Staged, decode_catalog_cached
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, TableLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

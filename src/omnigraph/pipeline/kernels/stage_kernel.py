@@ -29,9 +29,7 @@ from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.tabular import convert_table_rows, resolve_columns
 from omnigraph.pipeline.staging_area import REJECTS, decode_catalog_cached, encode_position
 from omnigraph.settings import AwsSettings, InputSettings
-from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table, TableLocation, write_fragments
 from omnigraph.types.jsonl import ParsedLines, parse_lines
 from omnigraph.types.jsonl_types import LineOptions, TypeSpec
 

@@ -13,9 +13,7 @@ from omnigraph.constraints.table_changes import get_column, mask_remaining
 from omnigraph.errors import Violation
 from omnigraph.pipeline.kernels.hashing import hash_strings
 from omnigraph.pipeline.staging_area import AT, FATES, REJECTS, Staged
-from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.table import ROW_ADDRESS, Table
+from omnigraph.storage.tables import ROW_ADDRESS, Table, TableLocation, write_fragments
 
 FRAGMENT_BITS = 32
 REPORTED = 100

@@ -35,11 +35,17 @@ from omnigraph.pipeline.staging_area import (
     build_staging_schema,
     decode_catalog_cached,
 )
-from omnigraph.storage.tables.blob_columns import read_blobs
-from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.stage_table import NO_DELETIONS, Deletions, delete_addresses
-from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table
+from omnigraph.storage.tables import (
+    NO_DELETIONS,
+    ROW_ADDRESS,
+    ROW_ID,
+    Deletions,
+    Table,
+    TableLocation,
+    delete_addresses,
+    read_blobs,
+    write_fragments,
+)
 from omnigraph.types.arrow import BLOB, to_arrow_type
 from omnigraph.types.jsonl_examine import make_missing_value
 from omnigraph.types.jsonl_types import PropertySpec

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, assert_never
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
-from omnigraph.execution.read.aggregate import find_aggregate_requirements, is_row_count
-from omnigraph.execution.read.fixed_operands import Given
-from omnigraph.execution.read.project import get_output_type
+from omnigraph.execution.read import (
+    Given,
+    find_aggregate_requirements,
+    get_output_type,
+    is_row_count,
+)
 from omnigraph.language.query.query_ast import AggregateName
 from omnigraph.pipeline.query.frame import ID, TYPE, Frame
 from omnigraph.pipeline.query.spark_values import build_column, normalize_zero

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.execution.predicates import RowScope, evaluate_mask
-from omnigraph.execution.read.fixed_operands import Given, get_scalar_type, map_operands
+from omnigraph.execution.read import Given, get_scalar_type, map_operands
 from omnigraph.pipeline.query.frame import HOPS, ID, TYPE, Held, Slot
 from omnigraph.pipeline.spark_columns import convert_from_spark, convert_to_spark
 from omnigraph.pipeline.table_scan import TableScan, scan_rows

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyspark.sql.types import StringType, StructField, StructType
 
-from omnigraph.execution.read.sort_keys import make_comparable
+from omnigraph.execution.read import make_comparable
 from omnigraph.pipeline.query.frame import ColumnNames
 from omnigraph.pipeline.query.spark_values import name_member
 from omnigraph.pipeline.spark_columns import convert_from_spark

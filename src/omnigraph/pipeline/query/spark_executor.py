@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 from pyspark.sql import functions as F
 
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.execution.read.fixed_operands import Given
-from omnigraph.execution.read.join import find_join_condition
+from omnigraph.execution.read import Given, find_join_condition
 from omnigraph.pipeline.query.frame import (
     HOPS,
     ID,

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
 from omnigraph.errors import BadRequest, ParameterError
-from omnigraph.execution.read.fixed_operands import Given
-from omnigraph.execution.read.project import get_output_type
+from omnigraph.execution.read import Given, get_output_type
 from omnigraph.pipeline.query.aggregates import aggregate_columns
 from omnigraph.pipeline.query.frame import ID, TYPE, ColumnNames, Frame
 from omnigraph.pipeline.query.list_ordering import add_text_columns

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, OmniError, StorageFailure, StorageKind
-from omnigraph.execution.read.execution_profile import ExecutionProfile
-from omnigraph.execution.read.project import build_output_schema
-from omnigraph.execution.read.read_result import ReadResult
+from omnigraph.execution.read import ExecutionProfile, ReadResult, build_output_schema
 from omnigraph.pipeline.query.aggregates import SUM_TOO_LARGE
 from omnigraph.pipeline.spark_columns import convert_from_spark
 from omnigraph.pipeline.spark_errors import extract_reason, find_raised_text

@@ -12,7 +12,7 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import TypeNotFound
-from omnigraph.execution.read.fixed_operands import Given
+from omnigraph.execution.read import Given
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.query.frame import ID, TYPE, ColumnNames, Frame, Held, Slot
 from omnigraph.pipeline.query.kernels import TYPE_NAME, RowFilter, ScanPart, ScanTask
@@ -21,7 +21,7 @@ from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION, TableScan
 from omnigraph.plan.expressions import Predicate
 from omnigraph.plan.nodes import Direction, EdgeStep, NodeScan
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import to_arrow_type
 
 if TYPE_CHECKING:

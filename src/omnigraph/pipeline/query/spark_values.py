@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
 from omnigraph.execution.predicates import make_scalar
-from omnigraph.execution.read.fixed_operands import Given
+from omnigraph.execution.read import Given
 from omnigraph.pipeline.query.frame import HOPS, ID, TYPE, Frame
 from omnigraph.pipeline.spark_columns import to_spark_type
 from omnigraph.plan.expressions import (

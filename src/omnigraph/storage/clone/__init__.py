@@ -4,3 +4,6 @@ cut    which version of each branch is copied, such that together they make sens
 plan   which versions of which tables these need, and which files
 copy   the claim, the copying, and the order in which things become visible
 """
+
+from omnigraph.storage.clone.copy import CloneResult as CloneResult
+from omnigraph.storage.clone.copy import clone as clone

@@ -8,8 +8,9 @@ right.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+
+import msgspec
 
 from omnigraph.storage.fence.hold import Holder
 from omnigraph.storage.layout import OBJECTS_LOCK, WRITER_LOCK, WRITER_QUEUE_LOCK
@@ -36,7 +37,7 @@ def encode_record(record: LockRecord) -> bytes:
     """The content of the file; always as long, so that replacing it needs no room on the disk."""
     holder = None if record.holder is None else record.holder.as_json()
     value = {"epoch": record.epoch, "holder": holder, "since": record.since}
-    text = json.dumps(seal(value)).encode()
+    text = msgspec.json.encode(seal(value))
     return text.ljust(RECORD_BYTES - 1)[: RECORD_BYTES - 1] + b"\n"
 
 
@@ -48,8 +49,8 @@ def decode_record(content: bytes) -> LockRecord:
     if not content.strip(b"\0 \n"):
         return NOBODY
     try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
+        value = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNKNOWN
     match value:
         case {"epoch": int(epoch), "holder": holder, "since": str(since)} if is_sealed(value):

@@ -3,3 +3,20 @@
 `manifest_rows` is its layout, `state` what one version says (with every integrity check),
 `manifest_changes` the pure step from one state to the next, `commits` the history kept with it.
 """
+
+from omnigraph.storage.manifest.commits import Commit as Commit
+from omnigraph.storage.manifest.commits import MergedState as MergedState
+from omnigraph.storage.manifest.commits import RecoveryAudit as RecoveryAudit
+from omnigraph.storage.manifest.manifest_changes import Register as Register
+from omnigraph.storage.manifest.manifest_changes import Rename as Rename
+from omnigraph.storage.manifest.manifest_changes import SchemaChange as SchemaChange
+from omnigraph.storage.manifest.manifest_changes import SetVersion as SetVersion
+from omnigraph.storage.manifest.manifest_changes import Tombstone as Tombstone
+from omnigraph.storage.manifest.read import History as History
+from omnigraph.storage.manifest.read import ManifestSnapshot as ManifestSnapshot
+from omnigraph.storage.manifest.read import read_manifest as read_manifest
+from omnigraph.storage.manifest.read import read_newest as read_newest
+from omnigraph.storage.manifest.read import sort_newest_first as sort_newest_first
+from omnigraph.storage.manifest.state import ManifestState as ManifestState
+from omnigraph.storage.manifest.state import SchemaContract as SchemaContract
+from omnigraph.storage.manifest.state import TableEntry as TableEntry

@@ -59,6 +59,32 @@ Change = SetVersion | Register | Rename | Tombstone
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """Another schema, and what becomes of whole tables with it."""
+
+    contract: SchemaContract
+    registered: tuple[Register, ...] = ()
+    created: tuple[SetVersion, ...] = ()
+    """What the registered tables show first; they are there, and nothing refers to them yet."""
+    renamed: tuple[Rename, ...] = ()
+    dropped: tuple[Tombstone, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return (*self.registered, *self.renamed, *self.created, *self.dropped)
+
+    @property
+    def concerned(self) -> frozenset[TableIdentity]:
+        """The tables the graph shows already that it renames or drops."""
+        renamed = frozenset(one.identity for one in self.renamed)
+        return renamed | frozenset(one.identity for one in self.dropped)
+
+    def name_after(self, identity: TableIdentity, name: TableKey) -> TableKey:
+        """What a table is called from then on."""
+        return next((one.table_key for one in self.renamed if one.identity == identity), name)
+
+
+@dataclass(frozen=True, slots=True)
 class NewCommit:
     """The commit to record; its id and time are minted once and never change over retries."""
 
@@ -191,15 +217,17 @@ def _register(state: ManifestState, change: Register) -> ManifestState:
 
 
 def _rename(state: ManifestState, change: Rename) -> ManifestState:
-    entry = state.by_identity.get(change.identity)
-    if entry is None:
+    # Not by name: while several are renamed at once, two may have one name for a moment.
+    known, pin = state.registrations.get(change.identity), state.versions.get(change.identity)
+    hidden_from = state.tombstones.get(change.identity, -1)
+    if known is None or pin is None or hidden_from >= pin.version:
         raise BadRequest(f"table {change.identity} is not live and cannot be renamed")
-    if entry.table_key != change.expected_key:
+    if known.table_key != change.expected_key:
         member = f"dataset_binding:{change.identity}"
-        raise ReadSetChanged(member, change.expected_key, entry.table_key)
+        raise ReadSetChanged(member, change.expected_key, known.table_key)
     path = _get_path(change.identity, change.table_key)
-    if path != entry.path:
-        raise BadRequest(f"{change.table_key} would move {entry.table_key} to {path}")
+    if path != known.path:
+        raise BadRequest(f"{change.table_key} would move {known.table_key} to {path}")
     renamed = Registration(change.identity, change.table_key, path)
     return replace(state, registrations={**state.registrations, change.identity: renamed})
 

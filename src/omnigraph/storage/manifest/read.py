@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
@@ -163,6 +163,13 @@ class History:
             known = found.get((audit.operation_id, audit.kind))
             found[audit.operation_id, audit.kind] = known.join(audit) if known else audit
         return tuple(sorted(found.values(), key=lambda a: (a.created_at, a.operation_id)))
+
+    def find(
+        self, manifest: ManifestSnapshot, is_wanted: Callable[[Commit], bool]
+    ) -> Commit | None:
+        """A commit visible at this version; any of several."""
+        pieces = self._read(manifest)
+        return next((c for commits, _ in pieces for c in commits if is_wanted(c)), None)
 
     def find_commit(self, manifest: ManifestSnapshot, commit_id: CommitId) -> Commit | None:
         return next((c for c in self.commits(manifest) if c.commit_id == commit_id), None)

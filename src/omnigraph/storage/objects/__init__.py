@@ -5,3 +5,8 @@
 the operating system and of the S3 client end in this package: what leaves it is `StorageFailure`,
 or `OutcomeUnknown` where a write may or may not have happened.
 """
+
+from omnigraph.storage.objects.conditional_put_probe import (
+    require_create_if_absent as require_create_if_absent,
+)
+from omnigraph.storage.objects.store import StoreKind as StoreKind

@@ -20,12 +20,14 @@ from omnigraph.identity import (
 )
 from omnigraph.storage.layout import RECOVERY, find_operation, make_intent_path, make_table_path
 from omnigraph.storage.manifest.commits import Commit, MergedState
-from omnigraph.storage.manifest.manifest_changes import NewCommit, SetVersion
+from omnigraph.storage.manifest.manifest_changes import NewCommit, SchemaChange, SetVersion
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.sealed_json import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
 
-FORMAT = 2
+FORMAT = 3
+MERGE_FORMAT = 2
+"""The format of an intent that changes no schema."""
 PLAIN_FORMAT = 1
 """The format of an intent that needs none of what came later; earlier builds can settle it."""
 
@@ -98,6 +100,8 @@ class Intent:
     """What a merge brings in, for the commit."""
     history: tuple[Commit, ...] = ()
     """The commits a merge makes visible."""
+    schema: SchemaChange | None = None
+    """The schema the graph has from then on, if it is another one."""
 
     @property
     def table_keys(self) -> tuple[TableKey, ...]:
@@ -121,8 +125,10 @@ class Intent:
     @property
     def format(self) -> int:
         """The earliest format that says all of it."""
+        if self.schema is not None:
+            return FORMAT
         is_plain = not (self.merged_parent_commit_id or self.details or self.adopted)
-        return PLAIN_FORMAT if is_plain else FORMAT
+        return PLAIN_FORMAT if is_plain else MERGE_FORMAT
 
 
 def encode_intent(intent: Intent) -> bytes:

@@ -6,7 +6,7 @@ Only the holder of the writer fence may do this: the hold proves that their writ
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import assert_never
 from uuid import uuid4
@@ -26,7 +26,9 @@ from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
     NewCommit,
     Publication,
+    Rename,
     SetVersion,
+    Tombstone,
 )
 from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
 from omnigraph.storage.manifest.state import ManifestState
@@ -48,6 +50,7 @@ from omnigraph.storage.recovery.recovery_decision import (
     decide,
 )
 from omnigraph.storage.recovery.recovery_observation import ObservedTable, observe
+from omnigraph.storage.recovery.unshown import drop_created
 from omnigraph.storage.refs import MAIN_REF, BranchRef, find_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import restore
@@ -184,12 +187,12 @@ def settle(root: GraphRoot, hold: Hold, intent: Intent) -> SettledIntent:
         case Decision.FINISH_PUBLISHED:
             commit_id = intent.commit_id if intent.records_commit else None
         case Decision.FINISH_ROLLED_BACK:
-            _drop_forks(root, hold, intent.tables)
+            _drop_unshown(root, hold, intent)
         case Decision.DISCARD_BRANCH:
             _discard(root, hold, intent)
         case Decision.ABANDON:
             _make_record(root, hold, found, RecoveryKind.ABANDONED)
-            _drop_forks(root, hold, intent.tables)
+            _drop_unshown(root, hold, intent)
         case Decision.ROLL_FORWARD:
             commit_id = _roll_forward(root, hold, found)
         case Decision.ROLL_BACK:
@@ -210,15 +213,20 @@ def _roll_forward(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitI
     outcomes = tuple(
         TableOutcome(t.table_key, t.base_version, t.target_version) for t in intent.tables
     )
+    schema, state = intent.schema, found.manifest.state
+    moved = (make_version_change(root, t, ref, t.target_version) for t in intent.tables)
+    if schema is not None:
+        moved = (replace(m, table_key=schema.name_after(m.identity, m.table_key)) for m in moved)
     publication = Publication(
-        changes=(
-            *(make_version_change(root, t, ref, t.target_version) for t in intent.tables),
-            *intent.adopted,
-        ),
-        expected=list_expected_pins(found.manifest.state, (*intent.tables, *intent.adopted)),
+        changes=(*(schema.changes if schema else ()), *moved, *intent.adopted),
+        expected={
+            **list_expected_pins(state, (*intent.tables, *intent.adopted)),
+            **list_expected_pins(state, (*schema.renamed, *schema.dropped) if schema else ()),
+        },
         head=ExactHead(intent.own_head),
         commit=commit,
         audits=(_make_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
+        contract=schema.contract if schema else None,
         history=intent.history,
     )
     publish(root, ref, publication, before_commit=hold.check)
@@ -250,7 +258,7 @@ def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
         changes=tuple(changes), expected=expected, commit=commit, audits=(audit,)
     )
     publish(root, ref, publication, before_commit=hold.check)
-    _drop_forks(root, hold, intent.tables)
+    _drop_unshown(root, hold, intent)
     return commit.commit_id
 
 
@@ -290,7 +298,7 @@ def make_version_change(
 
 
 def list_expected_pins(
-    state: ManifestState, tables: Iterable[TableIntent | SetVersion]
+    state: ManifestState, tables: Iterable[TableIntent | SetVersion | Rename | Tombstone]
 ) -> dict[TableIdentity, tuple[TableKey, int]]:
     entries = [state.by_identity[t.identity] for t in tables if t.identity in state.by_identity]
     return {entry.identity: (entry.table_key, entry.version) for entry in entries}
@@ -303,7 +311,7 @@ def _discard(root: GraphRoot, hold: Hold, intent: Intent) -> None:
     if not _is_recorded(manifest, intent, kind):
         publication = Publication(audits=(_make_audit(root, intent, kind, None, ()),))
         publish(root, MAIN_REF, publication, before_commit=hold.check)
-    _drop_forks(root, hold, intent.tables)
+    _drop_unshown(root, hold, intent)
 
 
 def _make_record(root: GraphRoot, hold: Hold, found: ExaminedIntent, kind: RecoveryKind) -> None:
@@ -335,9 +343,15 @@ def _make_audit(
     )
 
 
-def _drop_forks(root: GraphRoot, hold: Hold, tables: Iterable[TableIntent]) -> None:
-    """Remove the forks of a write that did not happen; what cannot go now is garbage for later."""
-    for table in tables:
+def _drop_unshown(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Remove forks and new tables of a write that did not happen.
+
+    What cannot go now is garbage for later.
+    """
+    for created in intent.schema.registered if intent.schema else ():
+        hold.check()
+        drop_created(root, created.path, intent.operation_id)
+    for table in intent.tables:
         if table.is_fork and table.branch is not None:
             hold.check()
             try:

@@ -27,7 +27,6 @@ from omnigraph.storage.objects.small_files import read_small_file
 
 LOG = "_checksums.log"
 _NEW_LOG = "_checksums.log.new"
-_SMALL_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 12
 
@@ -172,11 +171,10 @@ def _is_worth_keeping(folder: str, one: Checksum) -> bool:
 def _sum(folder: str, name: str, version: int | None = None) -> Checksum:
     descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:
+        left = os.fstat(descriptor).st_size
         size, crc = 0, 0
-        chunk = os.read(descriptor, _SMALL_BYTES)
-        while chunk:
-            size, crc = size + len(chunk), zlib.crc32(chunk, crc)
-            chunk = os.read(descriptor, _CHUNK_BYTES)
+        while left and (chunk := os.read(descriptor, min(left, _CHUNK_BYTES))):
+            size, crc, left = size + len(chunk), zlib.crc32(chunk, crc), left - len(chunk)
         return Checksum(name, size, crc, version)
     finally:
         os.close(descriptor)

@@ -222,7 +222,7 @@ def require_version_file(location: TableLocation, version: int, logs: ChecksumLo
         )
 
 
-def require_branch_ref(location: TableLocation, branch: str) -> None:
+def require_branch_ref(location: TableLocation, branch: str, logs: ChecksumLogs) -> None:
     """Raise unless the table knows this branch, by the very ref that was written for it.
 
     The substrate spares the files of the parent for the sake of its refs alone.
@@ -233,7 +233,7 @@ def require_branch_ref(location: TableLocation, branch: str) -> None:
             f"branch {branch} shares with its parent; restore the file from a backup"
         )
     root = location.on_branch(None).local_folder
-    noted = None if root is None else read_log(root).files.get(name_branch_file(branch))
+    noted = None if root is None else logs.of(root).files.get(name_branch_file(branch))
     if root is not None and noted is not None and find_damage(root, noted) is not None:
         raise ManifestCorrupt(
             f"{root}/{noted.name} is not what was written; restore the file from a backup"

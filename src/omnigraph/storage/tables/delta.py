@@ -198,16 +198,29 @@ def read_rows_at_addresses(
     Blob columns come as descriptors unless `blob_bytes` is set. Every address must be of a row
     the version has. At least one table is given, so that the columns can be known.
     """
-    names = list(dict.fromkeys([*columns, ROW_ADDRESS]))
+    absent = table.widening.values if table.widening else {}
+    names = list(dict.fromkeys([*(c for c in columns if c not in absent), ROW_ADDRESS]))
     for start in range(0, max(len(addresses), 1), batch_rows):
         wanted = addresses.slice(start, batch_rows)
         if not len(wanted):
-            yield table.scan(names, limit=0, blob_bytes=blob_bytes).select(list(columns))
+            none = table.scan(names, limit=0, blob_bytes=blob_bytes)
+            yield _widened(table, none, columns, blob_bytes=blob_bytes)
             return
         found = table.scan(names, _render_addresses(wanted), blob_bytes=blob_bytes)
         places = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
         assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
-        yield found.select(list(columns)).take(places)
+        yield _widened(table, found.take(places), columns, blob_bytes=blob_bytes)
+
+
+def _widened(table: Table, rows: pa.Table, columns: Sequence[str], *, blob_bytes: bool) -> pa.Table:
+    """The rows with just these columns; those the table does not have are made up."""
+    if table.widening is not None:
+        absent = [name for name in columns if name in table.widening.values]
+        like = table.widening.like.scan(absent, limit=0, blob_bytes=blob_bytes).schema
+        for name in absent:
+            value = pa.scalar(table.widening.values[name], like.field(name).type)
+            rows = rows.append_column(like.field(name), pa.repeat(value, rows.num_rows))
+    return rows.select(list(columns))
 
 
 def _render_addresses(addresses: pa.Array) -> str:

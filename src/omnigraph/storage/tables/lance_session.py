@@ -9,7 +9,12 @@ from lance import Session  # type: ignore[attr-defined]  # public, though not de
 from omnigraph.storage.tables.location import TableLocation
 
 INDEX_CACHE_BYTES = 1 << 30
-METADATA_CACHE_BYTES = 256 << 20
+METADATA_CACHE_BYTES = 20 << 20
+"""Enough for the files of about two thousand fragments.
+
+Each commit leaves some 45 kB of a version that is rarely asked for again, so in a process that
+lives for long this is what it fills up to.
+"""
 
 
 class _Held:

@@ -65,8 +65,24 @@ def list_staged_files(staged: StagedTransaction) -> Iterator[str]:
         case LanceOperation.Rewrite(groups=groups):
             for group in groups:
                 yield from _list_own_files(group.new_fragments)
+        case LanceOperation.Merge(fragments=changed):
+            yield from _added_files(staged, changed)
         case _:
             return  # settings and indexes: an index that is gone is built again
+
+
+def _added_files(staged: StagedTransaction, fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
+    """The files of these fragments that the base does not have."""
+    assert staged.base is not None, "columns are added to a table that is there"
+    with translate_errors(f"listing the files of {staged.base!r}"):
+        known = {
+            file._path
+            for fragment in staged.base.native.get_fragments()
+            for file in fragment.metadata.files
+        }
+    for name in _list_own_files(fragments):
+        if name.removeprefix("data/") not in known:
+            yield name
 
 
 def find_missing(tables: Iterable[Table]) -> list[MissingFile]:

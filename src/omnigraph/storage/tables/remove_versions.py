@@ -15,6 +15,7 @@ from lance.file import LanceFileSession
 
 from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure
 from omnigraph.storage.tables import probes
+from omnigraph.storage.tables.checksums import LOG
 from omnigraph.storage.tables.damage import Forgetting
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.lance_branches import list_branches
@@ -157,7 +158,7 @@ def _list_named_files(table: Table) -> set[str]:
     """The files of a version below the folder of its branch; files of indexes are left out."""
     with translate_errors(f"listing the files of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
-    named = {probes.name_version_file(table.version), probes.NEWEST_NOTE}
+    named = {probes.name_version_file(table.version), probes.NEWEST_NOTE, LOG}
     named |= {f"data/{file._path}" for one in fragments for file in one.files}
     return named | {f.deletion_file.path(f.id) for f in fragments if f.deletion_file}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import lance
@@ -71,13 +71,30 @@ class Fragment:
         return self.physical_rows - self.deleted_rows
 
 
+@dataclass(frozen=True, slots=True)
+class Widening:
+    """Columns that a table is read with although it does not have them."""
+
+    like: Table
+    """A table that has them, and so knows their types."""
+    values: Mapping[str, object]
+
+
 class Table:
     """One version of one table, read only. Safe to share between threads, and to pickle.
 
     Rows carry a stable row id. The same id on two branches means two different rows.
     """
 
-    __slots__ = ("_columns", "_newest_fragment", "directory", "location", "native", "version")
+    __slots__ = (
+        "_columns",
+        "_newest_fragment",
+        "directory",
+        "location",
+        "native",
+        "version",
+        "widening",
+    )
 
     def __init__(
         self, location: TableLocation, native: lance.LanceDataset, columns: Columns | None = None
@@ -90,6 +107,7 @@ class Table:
         self._newest_fragment: lance.FragmentMetadata | None = None
         self.directory: RowDirectory | None = None
         """Knows where rows of small fragments are, for tables that are written here."""
+        self.widening: Widening | None = None
 
     def __repr__(self) -> str:
         return f"Table({self.location.native_uri!r}, version={self.version})"
@@ -112,6 +130,15 @@ class Table:
     def schema_metadata(self) -> Mapping[str, str]:
         with self._translate_read_errors("reading the schema"):
             return dict(self.native.schema_metadata)
+
+    def widened(self, like: Table, values: Mapping[str, object]) -> Table:
+        """The same version, for `rows_at` with columns of another table that it does not have.
+
+        Each of them has one value in every row.
+        """
+        wide = Table(self.location, self.native, replace(self.columns, schema=like.schema))
+        wide.widening = Widening(like, values)
+        return wide
 
     def is_there(self) -> bool:
         """Whether the version this handle shows still exists."""

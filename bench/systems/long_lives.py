@@ -1,0 +1,42 @@
+"""One-row commits, each followed by a read, in one process that is never restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.child import peak_memory_bytes
+from bench.systems.bare_tables import NOTES, ChangeLog
+from bench.systems.changes import Target, base_rows, hash_of, insert, preview_of
+from bench.systems.clock import timed
+from bench.systems.small_graph import SmallGraph
+
+_COUNT = "query q() { match { $p: Person } return { count($p) as n } }"
+
+
+def run_log(spec: dict[str, Any]) -> dict[str, Any]:
+    log = ChangeLog.create(Path(spec["root"]) / "log.lance", base_rows(spec["parameters"]["rows"]))
+    return _live(spec, log, log.count)
+
+
+def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
+    graph = SmallGraph.create(Path(spec["root"]) / "graph", base_rows(spec["parameters"]["rows"]))
+    return _live(spec, graph, lambda: graph.graph.query(_COUNT))
+
+
+def _live(spec: dict[str, Any], target: Target, read: Callable[[], object]) -> dict[str, Any]:
+    commits, written, asked = spec["parameters"]["commits"], 0.0, 0.0
+    for step in range(commits):
+        written += timed(partial(target.apply, insert(step)))[1].wall
+        asked += timed(read)[1].wall
+    peak, rows = peak_memory_bytes(), list(target.rows())
+    return {
+        "timings": {"commits": written, "queries": asked},
+        "result_hash": hash_of(rows),
+        "work": {"commits": commits, "queries": commits},
+        "memory": {"process": peak},
+        "preview": preview_of(rows),
+        "notes": NOTES,
+    }

@@ -1,0 +1,85 @@
+"""What a schema apply was asked for, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.catalog.evolve import MigrationPlan
+from omnigraph.catalog.migration_steps import Step
+from omnigraph.errors import Diagnostic
+from omnigraph.identity import TableKey
+from omnigraph.storage.manifest import Commit
+
+
+class TableEffect(StrEnum):
+    """What an apply does to the table of a type."""
+
+    CREATED = "created"
+    DROPPED = "dropped"
+    METADATA = "metadata"
+    """Only what it is called, or what its columns are; no value is written."""
+    COLUMNS = "columns"
+    """Values of some columns are written; all others stay where they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTable:
+    """One table that an apply makes, drops, renames or gives other columns."""
+
+    table_key: TableKey
+    effect: TableEffect
+    rows_before: int
+    rows_after: int
+    written: tuple[str, ...] = ()
+    """The columns whose values are written."""
+
+    def wire(self) -> dict[str, object]:
+        entity_kind, _, type_name = self.table_key.partition(":")
+        return {
+            "entity_kind": entity_kind,
+            "type_name": type_name,
+            "effect": str(self.effect),
+            "rows_before": self.rows_before,
+            "rows_after": self.rows_after,
+            "columns_written": list(self.written),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaApplyResult:
+    """What an apply did, or with `dry_run` would do."""
+
+    branch: str
+    plan: MigrationPlan
+    tables: tuple[ChangedTable, ...]
+    dry_run: bool
+    manifest_version: int
+    actor_id: str | None = None
+    commit: Commit | None = None
+
+    @property
+    def applied(self) -> bool:
+        """Whether the branch has another schema now."""
+        return self.commit is not None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.plan.steps
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        return self.plan.notes
+
+    def wire(self) -> Mapping[str, object]:
+        return {
+            **self.plan.wire(),
+            "branch": self.branch,
+            "applied": self.applied,
+            "dry_run": self.dry_run,
+            "graph_manifest_version": self.manifest_version,
+            "tables": [table.wire() for table in self.tables],
+            "actor_id": self.actor_id,
+            "commit": self.commit.wire() if self.commit else None,
+        }

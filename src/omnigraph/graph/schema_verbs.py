@@ -1,0 +1,122 @@
+"""The verbs that change the schema of a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.engines import require_engine
+from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.language.source import SourceText
+from omnigraph.policy.actions import Action
+
+if TYPE_CHECKING:
+    from omnigraph.catalog.evolve import MigrationPlan
+    from omnigraph.evolution.apply_result import SchemaApplyResult
+    from omnigraph.evolution.column_writers import ColumnWriters
+
+
+class SchemaVerbs(BranchVerbs):
+    """Planning another schema for a branch, and giving it that."""
+
+    def plan_schema(
+        self,
+        schema: str | SourceText,
+        *,
+        branch: str | None = None,
+        allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
+    ) -> MigrationPlan:
+        """The steps from the accepted schema to another one; changes nothing.
+
+        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
+        >>> [step.describe() for step in graph.plan_schema(wanted).steps]
+        ['add property Person.nick: String?']
+        """
+        from omnigraph.catalog.build import compile_schema
+        from omnigraph.catalog.evolve import plan_migration
+
+        self._guard.allow(Action.READ)
+        desired = compile_schema(as_source_text(schema, "<schema>"))
+        accepted = self._open.views.read_newest(self._choose(branch)).catalog
+        return plan_migration(
+            accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
+        )
+
+    def apply_schema(
+        self,
+        schema: str | SourceText,
+        *,
+        branch: str | None = None,
+        allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> SchemaApplyResult:
+        """Give a branch another schema as one commit, or leave everything as it is.
+
+        Rows that are there keep their ids, their history and every value the schema still has.
+
+        Args:
+            schema: The schema as it shall be.
+            branch: The branch to change. Where there are others, only additions are possible.
+            allow_data_loss: Remove what is dropped from older states too, for good.
+            expressions: What gives rows that are there their values of new and changed
+                properties: SQL over the properties a row has, by `Type.property`.
+            expected_head: Only if the branch is at this commit.
+            actor: Who the commit is recorded for.
+            dry_run: Only say what would be done, or raise what would be refused.
+            engine: Where values of columns are written: `local`, in this process, or `spark`.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+
+        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
+        >>> done = graph.apply_schema(wanted)
+        >>> [(step.describe(), done.applied) for step in done.steps]
+        [('add property Person.nick: String?', True)]
+        """
+        from omnigraph.graph import evolving
+
+        if not dry_run:
+            self._open.require_writable()
+        branch, source = self._choose(branch), as_source_text(schema, "<schema>")
+        self._guard.allow(Action.SCHEMA_APPLY, target_branch=branch, actor=actor)
+        self._check_queries(source, branch)
+        request = evolving.SchemaRequest(
+            source,
+            branch,
+            actor or self.actor,
+            allow_data_loss,
+            expected_head,
+            dry_run,
+            expressions or {},
+        )
+        writers = self._column_writers(engine, session, spark_conf)
+        return evolving.apply_schema(self._open.writer, request, writers)
+
+    def _check_queries(self, schema: SourceText, branch: str) -> None:
+        """Raise if stored queries that run now would not run with a schema."""
+        if not self._registry:
+            return
+        from omnigraph.plan.compile import compile_catalog
+        from omnigraph.stored_queries import check_schema_change
+
+        accepted = self._open.views.read_newest(branch).catalog
+        check_schema_change(self._registry, accepted, compile_catalog(schema))
+
+    def _column_writers(
+        self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
+    ) -> ColumnWriters | None:
+        """Who writes the values of new columns; None for threads of this process."""
+        if engine == "local":
+            return None
+        require_engine(engine)
+        from omnigraph.graph.bulk_loading import open_tasks
+        from omnigraph.pipeline.column_writing import TaskColumnWriters
+
+        return TaskColumnWriters(lambda: open_tasks(engine, self.settings, session, spark_conf))

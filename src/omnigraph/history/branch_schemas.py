@@ -1,0 +1,99 @@
+"""Merging branches of which one has a schema with additions.
+
+A row of a side that lacks a column is read as if the column had been added to it: with the default,
+or NULL. So all three sides have the same columns, and are compared and written like any others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from omnigraph.catalog.additive import is_additive
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.evolve import plan_migration
+from omnigraph.catalog.migration_steps import Step, UnsupportedChange
+from omnigraph.errors import CompileError, SchemaContractMismatch
+from omnigraph.execution.assignments import get_default_value
+from omnigraph.language.source import SourceText
+from omnigraph.storage.initialize import GENESIS_VERSION
+from omnigraph.storage.layout import SCHEMA_SOURCE
+from omnigraph.storage.manifest import TableEntry
+from omnigraph.storage.recovery import hash_contract
+from omnigraph.storage.tables import Table
+from omnigraph.writer.change import CatalogSnapshot
+
+_RENAMED = "something that was renamed"
+
+
+def find_merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Catalog:
+    """The schema of the two branches that has all that the other has.
+
+    Raises:
+        SchemaContractMismatch: neither has; with the steps between them.
+    """
+    if not list_lacking_steps(target, source):
+        return target.catalog
+    if not list_lacking_steps(source, target):
+        return source.catalog
+    theirs, ours = source.snapshot.branch, target.snapshot.branch
+    raise SchemaContractMismatch(
+        f"branches '{theirs}' and '{ours}' have different schemas, and neither has all of the "
+        f"other: '{ours}' lacks {_described(target, source)}; "
+        f"'{theirs}' lacks {_described(source, target)}"
+    )
+
+
+def list_lacking_steps(branch: CatalogSnapshot, other: CatalogSnapshot) -> tuple[Step, ...]:
+    """The steps that one branch lacks to have all that another has; none if it has.
+
+    Steps back from additions of its own are not among them.
+    """
+    if hash_contract(branch.snapshot.state) == hash_contract(other.snapshot.state):
+        return ()
+    back = _steps(other, branch)
+    if back is not None and all(is_additive(step) for step in back):
+        return ()  # the branch has all of it, and more
+    forth = _steps(branch, other)
+    return (UnsupportedChange("schema", _RENAMED),) if forth is None else forth
+
+
+def _steps(before: CatalogSnapshot, after: CatalogSnapshot) -> tuple[Step, ...] | None:
+    """The steps from the schema of one branch to that of another; None if hints do not fit."""
+    text = SourceText(after.snapshot.contract.source, SCHEMA_SOURCE)
+    try:
+        return plan_migration(before.catalog, compile_schema(text)).steps
+    except CompileError:
+        return None  # they were written for another history
+
+
+def _described(before: CatalogSnapshot, after: CatalogSnapshot) -> str:
+    steps = _steps(before, after)
+    return _RENAMED if steps is None else ", ".join(step.describe() for step in steps)
+
+
+def get_first_version(entry: TableEntry) -> TableEntry:
+    """A table as it was made, without a row: what it was before a branch that had no such type."""
+    return replace(entry, version=GENESIS_VERSION, owner_branch=None, row_count=0, owner=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnWidening:
+    """Gives tables every column of a type, whether they have it already or not."""
+
+    type: NodeType | EdgeType
+    widest: Table
+    """A table that has all of them."""
+
+    def apply(self, table: Table) -> Table:
+        known = set(table.schema.names)
+        absent = [p for p in self.type.properties if p.name not in known]
+        if not absent:
+            return table
+        return table.widened(self.widest, {p.name: self._first_value(p) for p in absent})
+
+    def _first_value(self, property_: Property) -> object:
+        """What adding the property gives a row: its default, or NULL."""
+        if property_.default is None:
+            return None
+        return get_default_value(property_, f"{self.type.name}.{property_.name}").as_py()

@@ -1,0 +1,39 @@
+"""Who may do what: bundles of rules, and the one decision every surface asks for.
+
+Pure: nothing here opens a graph, and no surface is known. A bundle is read with `load_bundle`,
+asked with `decide`, and enforced with `authorize`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from omnigraph.policy.actions import Action, BundleKind
+from omnigraph.policy.bundle import Authority, NoPolicy, Policy
+from omnigraph.policy.decision import Decision, authorize, decide
+
+if TYPE_CHECKING:
+    from omnigraph.policy.bundle_text import load_bundle, parse_bundle
+
+__all__ = [
+    "Action",
+    "Authority",
+    "BundleKind",
+    "Decision",
+    "NoPolicy",
+    "Policy",
+    "authorize",
+    "decide",
+    "load_bundle",
+    "parse_bundle",
+]
+
+_LAZY = frozenset({"load_bundle", "parse_bundle"})
+"""They load YAML, which a graph without a policy never needs."""
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(import_module("omnigraph.policy.bundle_text"), name)
+    raise AttributeError(f"module 'omnigraph.policy' has no attribute '{name}'")

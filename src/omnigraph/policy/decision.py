@@ -1,0 +1,169 @@
+"""The one function that says whether an actor may do something.
+
+Every surface asks it, with the same branches: (branch, target branch) of
+
+    read, export, change     (branch, -)          branch_delete   (-, branch)
+    branch_create            (from, new)          schema_apply    (-, main)
+    branch_merge             (source, target)     all others      (-, -)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.errors import PolicyDenied
+from omnigraph.policy.actions import Action, BranchScope, BundleKind, ScopeKey, find_kind
+from omnigraph.policy.bundle import Authority, NoPolicy, Policy, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided, about what, and why."""
+
+    allowed: bool
+    actor: str | None
+    action: Action
+    branch: str | None = None
+    target_branch: str | None = None
+    query: str | None = None
+    matched_rule: str | None = None
+    """The first rule, by id, that allows it."""
+    reason: str = ""
+
+    @property
+    def message(self) -> str:
+        verb = "allowed" if self.allowed else "denied"
+        where = "".join(
+            f" {words} '{value}'"
+            for words, value in (
+                ("on branch", self.branch),
+                ("into branch", self.target_branch),
+                ("of query", self.query),
+            )
+            if value is not None
+        )
+        who = "no actor" if self.actor is None else f"actor '{self.actor}'"
+        return f"policy {verb} action '{self.action}'{where} to {who}: {self.reason}"
+
+    def wire(self) -> dict[str, object]:
+        optional = {
+            "branch": self.branch,
+            "target_branch": self.target_branch,
+            "query": self.query,
+            "matched_rule": self.matched_rule,
+        }
+        return {
+            "decision": "allow" if self.allowed else "deny",
+            "actor": self.actor,
+            "action": str(self.action),
+            **{name: value for name, value in optional.items() if value is not None},
+            "message": self.message,
+        }
+
+
+def decide(
+    authority: Authority,
+    actor: str | None,
+    action: Action,
+    *,
+    branch: str | None = None,
+    target_branch: str | None = None,
+    query: str | None = None,
+) -> Decision:
+    """Whether an actor may do it; never raises.
+
+    Branches are compared by their exact names, without spaces around them.
+    """
+    asked = Decision(
+        allowed=False,
+        actor=actor,
+        action=action,
+        branch=None if branch is None else branch.strip(),
+        target_branch=None if target_branch is None else target_branch.strip(),
+        query=query,
+    )
+    if isinstance(authority, NoPolicy):
+        return _decide_without(authority, asked)
+    if authority.kind is not find_kind(action):
+        return _answer(asked, f"policy '{authority.name}' is not about it")
+    if actor is None:
+        return _answer(asked, "it needs an actor")
+    if actor not in authority.actors:
+        return _answer(asked, "unknown actor: it is in no group")
+    rules = find_rules(authority, asked)
+    if not rules:
+        return _answer(asked, "no rule allows it")
+    return _answer(asked, f"rule '{rules[0].id}'", rules[0])
+
+
+def authorize(
+    authority: Authority,
+    actor: str | None,
+    action: Action,
+    *,
+    branch: str | None = None,
+    target_branch: str | None = None,
+    query: str | None = None,
+) -> Decision:
+    """The decision, if it is to allow it.
+
+    Raises:
+        PolicyDenied: it is not.
+    """
+    decision = decide(
+        authority, actor, action, branch=branch, target_branch=target_branch, query=query
+    )
+    if not decision.allowed:
+        raise PolicyDenied(
+            decision.message,
+            actor=decision.actor,
+            action=decision.action,
+            branch=decision.branch,
+            target_branch=decision.target_branch,
+            query=decision.query,
+        )
+    return decision
+
+
+def find_rules(policy: Policy, asked: Decision) -> list[Rule]:
+    """The rules that allow what is asked, by ascending id."""
+    if asked.actor is None:
+        return []
+    rules = policy.rules_for(asked.actor, asked.action)
+    return [rule for rule in rules if _covers(rule, policy, asked)]
+
+
+def _covers(rule: Rule, policy: Policy, asked: Decision) -> bool:
+    if rule.queries is not None and asked.query not in rule.queries:
+        return False
+    if rule.scope_key is None or rule.scope is BranchScope.ANY:
+        return True
+    branch = asked.branch if rule.scope_key is ScopeKey.BRANCH else asked.target_branch
+    if branch is None:
+        return False
+    return (branch in policy.protected_branches) == (rule.scope is BranchScope.PROTECTED)
+
+
+def _decide_without(authority: NoPolicy, asked: Decision) -> Decision:
+    if find_kind(asked.action) is BundleKind.CLUSTER:
+        return _answer(asked, "only a policy of the server allows it")
+    if authority is NoPolicy.OPEN:
+        return _answer(asked, "everything about graphs is open", is_allowed=True)
+    if asked.action is Action.READ and asked.actor is not None:
+        return _answer(asked, "without a policy, known actors may read", is_allowed=True)
+    return _answer(asked, "without a policy, known actors may only read")
+
+
+def _answer(
+    asked: Decision, reason: str, rule: Rule | None = None, *, is_allowed: bool = False
+) -> Decision:
+    return Decision(
+        allowed=is_allowed or rule is not None,
+        actor=asked.actor,
+        action=asked.action,
+        branch=asked.branch,
+        target_branch=asked.target_branch,
+        query=asked.query,
+        matched_rule=None if rule is None else rule.id,
+        reason=reason,
+    )

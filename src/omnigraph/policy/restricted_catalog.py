@@ -1,0 +1,172 @@
+"""A schema without what an actor may not see.
+
+Everything that reads goes by a catalog: queries are bound to one, exports and changes give the
+columns of its types. What the catalog does not have cannot be read, whichever way it is asked for.
+
+Hidden besides what is named: a type whose id is made of a hidden key, an edge type with a hidden
+type at an end, and a vector that is made of a hidden text. They would tell what is hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from omnigraph.cache import Cache
+from omnigraph.catalog.catalog import (
+    Catalog,
+    Constraint,
+    ConstraintKind,
+    EdgeType,
+    EntityType,
+    InterfaceType,
+    NodeType,
+    Property,
+)
+from omnigraph.policy.hidden_names import KnownNames
+
+_ENDS = ("src", "dst")
+Entity = TypeVar("Entity", NodeType, EdgeType)
+
+
+def restrict_catalog(catalog: Catalog, names: frozenset[str], known: KnownNames) -> Catalog:
+    """The catalog without the types and properties of these names.
+
+    A name hides what it means now, whatever that is called in the catalog, and what has this name.
+    """
+    if not names:
+        return catalog
+    restriction = _Restriction(catalog, names, known)
+    key = (id(catalog), id(known), names)
+    _, restricted = _restricted.value(key, lambda: (restriction, restriction.make_catalog()))
+    return restricted
+
+
+_restricted: Cache[tuple[int, int, frozenset[str]], tuple[_Restriction, Catalog]] = Cache(64)
+"""Plans are kept by their catalog, so the same restriction gives the same one.
+
+What it was made of is kept with it, so that the numbers cannot become those of others.
+"""
+
+
+def list_hidden(whole: Catalog, restricted: Catalog) -> frozenset[str]:
+    """The types and properties that a restricted catalog does not have, by name."""
+    found = set()
+    for of_whole, of_rest in (
+        (whole.nodes, restricted.nodes),
+        (whole.edges, restricted.edges),
+        (whole.interfaces, restricted.interfaces),
+    ):
+        for name, type_ in of_whole.items():
+            rest = of_rest.get(name)
+            if rest is None:
+                found.add(name)
+            else:
+                seen = {one.name for one in rest.properties}
+                found |= {f"{name}.{p.name}" for p in type_.properties if p.name not in seen}
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class _Restriction:
+    catalog: Catalog
+    names: frozenset[str]
+    known: KnownNames
+
+    def make_catalog(self) -> Catalog:
+        interfaces = {
+            name: one
+            for name, one in self.catalog.interfaces.items()
+            if not self._is_type_hidden(one)
+        }
+        nodes = {
+            name: self._drop_properties(one)
+            for name, one in self.catalog.nodes.items()
+            if not self._is_node_hidden(one)
+        }
+        edges = {
+            name: self._drop_properties(one)
+            for name, one in self.catalog.edges.items()
+            if not self._is_type_hidden(one) and {one.from_type, one.to_type} <= nodes.keys()
+        }
+        trimmed = {
+            name: self._trim(one, nodes)
+            for name, one in interfaces.items()
+            if any(name in node.implements for node in nodes.values())
+            or not self.catalog.implementers(name)
+        }
+        linked = {name: _link(one, trimmed) for name, one in nodes.items()}
+        return replace(self.catalog, interfaces=trimmed, nodes=linked, edges=edges)
+
+    def _is_type_hidden(self, type_: EntityType | InterfaceType) -> bool:
+        return any(
+            name == type_.name or ("." not in name and type_.id in self.known.types.get(name, ()))
+            for name in self.names
+        )
+
+    def _is_node_hidden(self, node: NodeType) -> bool:
+        interfaces = [self.catalog.interfaces[name] for name in node.implements]
+        if self._is_type_hidden(node) or any(self._is_type_hidden(one) for one in interfaces):
+            return True
+        return any(self._is_hidden(node, one) for one in node.key)
+
+    def _is_hidden(self, type_: EntityType | InterfaceType, property_: Property) -> bool:
+        """Whether a property is hidden: by its name, its id, or those of its interfaces'."""
+        owners = [type_.name, *(type_.implements if isinstance(type_, NodeType) else ())]
+        ids = {property_.id, *property_.satisfies}
+        for name in self.names:
+            owner, _, word = name.partition(".")
+            if word == property_.name and owner in owners:
+                return True
+            if ids & self.known.properties.get(name, frozenset()):
+                return True
+        source = None if property_.embed is None else type_.property(property_.embed.source)
+        return source is not None and self._is_hidden(type_, source)
+
+    def _drop_properties(self, type_: Entity) -> Entity:
+        properties = tuple(p for p in type_.properties if not self._is_hidden(type_, p))
+        if len(properties) == len(type_.properties):
+            return type_
+        return replace(
+            type_, properties=properties, constraints=_keep_possible(type_.constraints, properties)
+        )
+
+    def _trim(self, interface: InterfaceType, nodes: dict[str, NodeType]) -> InterfaceType:
+        """The interface with what all its implementers still have."""
+        implementers = [one for one in nodes.values() if interface.name in one.implements]
+        properties = tuple(
+            p
+            for p in interface.properties
+            if not self._is_hidden(interface, p)
+            and all(node.property(p.name) is not None for node in implementers)
+        )
+        constraints = _keep_possible(interface.constraints, properties)
+        return replace(interface, properties=properties, constraints=constraints)
+
+
+def _keep_possible(
+    constraints: tuple[Constraint, ...], properties: tuple[Property, ...]
+) -> tuple[Constraint, ...]:
+    """The constraints whose columns are all there."""
+    columns = {*_ENDS, *(p.name for p in properties)}
+    return tuple(
+        one
+        for one in constraints
+        if one.kind is ConstraintKind.KEY or columns.issuperset(one.columns)
+    )
+
+
+def _link(node: NodeType, interfaces: dict[str, InterfaceType]) -> NodeType:
+    """The node type with links to nothing but the interfaces that are left."""
+    implements = tuple(name for name in node.implements if name in interfaces)
+    own = [interfaces[name] for name in implements]
+    properties = tuple(
+        replace(
+            p,
+            satisfies=tuple(
+                sorted(found.id for one in own if (found := one.property(p.name)) is not None)
+            ),
+        )
+        for p in node.properties
+    )
+    return replace(node, implements=implements, properties=properties)

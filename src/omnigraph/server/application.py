@@ -1,0 +1,194 @@
+"""The ASGI application: routes from the table, one frame around every request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from omnigraph.errors import MethodNotAllowed, OmniError, RouteNotFound
+from omnigraph.server import (
+    blob_routes,
+    branch_routes,
+    history_routes,
+    read_routes,
+    service_routes,
+    stream_routes,
+    write_routes,
+)
+from omnigraph.server.answers import answer_json
+from omnigraph.server.http_call import Call
+from omnigraph.server.read_limits import ClientLeft
+from omnigraph.server.request_log import RequestLog, choose_request_id
+from omnigraph.server.service import Service
+from omnigraph.wire.error_body import describe_error
+from omnigraph.wire.http_names import REQUEST_ID
+from omnigraph.wire.route_table import ROUTES, RouteSpec
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+HANDLERS: Mapping[str, Handler] = {
+    "health": service_routes.health,
+    "ready": service_routes.ready,
+    "openapi": service_routes.openapi,
+    "listGraphs": service_routes.list_graphs,
+    "getSnapshot": read_routes.get_snapshot,
+    "getBlob": blob_routes.get_blob,
+    "headBlob": blob_routes.head_blob,
+    "putBlob": blob_routes.put_blob,
+    "query": read_routes.query,
+    "read": read_routes.read,
+    "mutate": write_routes.mutate,
+    "mutate_if_graph_commit": write_routes.mutate,
+    "change": write_routes.change,
+    "getSchema": read_routes.get_schema,
+    "applySchema": write_routes.apply_schema,
+    "load": write_routes.load,
+    "loadNdjson": write_routes.load_ndjson,
+    "ingest": write_routes.load,
+    "export": stream_routes.export,
+    "listBranches": branch_routes.list_branches,
+    "createBranch": branch_routes.create_branch,
+    "mergeBranches": branch_routes.merge_branches,
+    "deleteBranch": branch_routes.delete_branch,
+    "listCommits": history_routes.list_commits,
+    "getCommit": history_routes.get_commit,
+    "getCommitChanges": history_routes.get_commit_changes,
+    "pollChanges": history_routes.poll_changes,
+    "captureChangeBaseline": stream_routes.capture_baseline,
+    "getWrite": history_routes.get_write,
+}
+_WITH_SLASHES = {"{branch}": "{branch:path}", "{key}": "{key:path}"}
+"""What may contain a slash: a server sees addresses only after `%2F` was undone."""
+_STATE = "omnigraph"
+_UNKNOWN_OPERATION = "unknown"
+
+
+def make_application(service: Service) -> ASGIApp:
+    """What answers the requests of a worker."""
+    by_path: dict[str, dict[str, RouteSpec]] = {}
+    for route in ROUTES:
+        by_path.setdefault(route.path, {})[route.method] = route
+    routes = [_make_route(path, methods, service) for path, methods in by_path.items()]
+    # A fixed word goes before a name: a branch may be called `merge` all the same.
+    routes.sort(key=lambda route: ":path}" in route.path)
+    router = Router(routes, redirect_slashes=False, default=_refuse_path)
+    return _Frame(router, service)
+
+
+def _make_route(path: str, methods: Mapping[str, RouteSpec], service: Service) -> Route:
+    for name, converted in _WITH_SLASHES.items():
+        path = path.replace(name, converted)
+    route = Route(path, _Endpoint(methods, service), methods=list(methods))
+    assert route.methods is not None, "they were given"
+    route.methods &= set(methods)  # HEAD does not come with GET
+    return route
+
+
+async def _refuse_path(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+    raise RouteNotFound(scope["path"][:200])
+
+
+class _Endpoint:
+    """Everything that comes before the handler: who asks, for which graph, with what."""
+
+    def __init__(self, methods: Mapping[str, RouteSpec], service: Service) -> None:
+        self._methods, self._service = methods, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request, service = Request(scope, receive), self._service
+        route = self._methods[request.method]
+        log: RequestLog = scope[_STATE]
+        log.add(operation=route.operation)
+        actor = None
+        if not route.is_open:
+            actor = service.authenticate(request.headers.get("authorization"))
+            log.add(actor=actor)
+        call = Call(request, route, service, log.request_id, actor, log)
+        if route.is_of_graph:
+            call.hosted = service.graphs.find(request.path_params["graph_id"])
+            log.add(graph=call.hosted.id)
+        call.read_parameters()
+        answer = await HANDLERS[route.operation](call)
+        if route.successor is not None:
+            answer.headers["Deprecation"] = "true"
+            answer.headers["Link"] = f'<{route.successor}>; rel="successor-version"'
+        await answer(scope, receive, send)
+
+
+class _Frame:
+    """Around every request: its id, its line in the log, its measures, and its failure."""
+
+    def __init__(self, inner: ASGIApp, service: Service) -> None:
+        self._inner, self._service = inner, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        log = RequestLog(choose_request_id(headers), {"method": scope["method"]})
+        scope[_STATE], scope["app"] = log, self
+        sent = _Sent(send, log.request_id)
+        metrics, started = self._service.metrics, time.perf_counter()
+        metrics.begin_request()
+        try:
+            await self._inner(scope, receive, sent)
+        except Exception as error:  # noqa: BLE001 - the one place where nothing may pass
+            await self._answer_failure(_translate(error, scope), scope, receive, sent, log)
+        finally:
+            seconds = time.perf_counter() - started
+            operation = str(log.facts.get("operation", _UNKNOWN_OPERATION))
+            metrics.end_request(operation, sent.status, seconds)
+            log.finish(sent.status, seconds)
+
+    async def _answer_failure(
+        self, error: BaseException, scope: Scope, receive: Receive, sent: _Sent, log: RequestLog
+    ) -> None:
+        if isinstance(error, ClientLeft):
+            sent.status = error.http_status
+            return
+        if isinstance(error, OmniError):
+            log.add(kind=error.code)
+        described = describe_error(error, log.request_id)
+        if described.status >= 500 or sent.has_begun:
+            log.fail("request failed", error)
+        if sent.has_begun:
+            # The rest does not come, and neither does the end: the connection is closed.
+            return
+        answer = answer_json(described.body, described.status, described.headers)
+        if scope["method"] == "HEAD":
+            answer.body = b""
+        if described.status == 408:
+            # The rest may never come. Of a body that is refused, what still comes is dropped.
+            answer.headers["Connection"] = "close"
+        await answer(scope, receive, sent)
+
+
+class _Sent:
+    """What is sent, with the id of the request; remembers whether anything was."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._header = (REQUEST_ID.lower().encode(), request_id.encode())
+        self.status, self.has_begun = 499, False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.has_begun = message["status"], True
+            message["headers"] = [*message.get("headers", ()), self._header]
+        await self._send(message)
+
+
+def _translate(error: Exception, scope: Scope) -> Exception:
+    """What the router raises, as an error of ours."""
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return MethodNotAllowed(scope["method"][:20], sorted(allowed.split(", ")))
+    return error

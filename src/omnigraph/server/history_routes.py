@@ -1,0 +1,129 @@
+"""Routes about commits, what they changed, and writes that were sent with a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from omnigraph.errors import (
+    BadRequest,
+    CommitNotFound,
+    DeniedError,
+)
+from omnigraph.server.access import Action
+from omnigraph.server.answers import answer_json
+from omnigraph.server.http_call import Call
+from omnigraph.server.paging import decode_page, encode_page
+
+if TYPE_CHECKING:
+    from omnigraph.graph.results import Commit
+
+DEFAULT_COMMITS = 10_000
+_PAGE_CHANGES = 1_000
+_PAGE_COMMITS = 128
+
+
+async def list_commits(call: Call) -> Response:
+    """Newest first. All pages show the branch as it was for the first one."""
+    branch = call.read_branch(call.find("branch"))
+    call.authorize(Action.READ, branch)
+    limit, token = call.read_limit(DEFAULT_COMMITS), decode_page(call.find("page_token"), 2)
+
+    def work() -> dict[str, object]:
+        commits = call.graph.commits(branch)
+        rest = commits if token is None else _list_after(commits, *token)
+        page = rest[:limit]
+        body: dict[str, object] = {"commits": [commit.wire() for commit in page]}
+        if len(rest) > limit:
+            head = commits[0].commit_id if token is None else token[0]
+            body["next_page_token"] = encode_page(head, page[-1].commit_id)
+        return body
+
+    return answer_json(await call.read(work))
+
+
+def _list_after(commits: Sequence[Commit], head: str, last: str) -> Sequence[Commit]:
+    """Those that come after `last` in the list of what `head` came from."""
+    known = {commit.commit_id: commit for commit in commits}
+    seen: set[str] = set()
+    waiting = [head]
+    while waiting:
+        commit = known.get(waiting.pop())  # type: ignore[call-overload]
+        if commit is not None and commit.commit_id not in seen:
+            seen.add(commit.commit_id)
+            waiting += commit.parents
+    listed = [commit for commit in commits if commit.commit_id in seen]
+    for position, commit in enumerate(listed):
+        if commit.commit_id == last:
+            return listed[position + 1 :]
+    raise BadRequest("the page token is of another list of commits")
+
+
+async def get_commit(call: Call) -> Response:
+    call.authorize(Action.READ)
+    wanted = _read_commit_id(call)
+    return answer_json(await call.read(lambda: call.graph.commit(wanted).wire()))
+
+
+async def get_commit_changes(call: Call) -> Response:
+    """What a commit changed; one that may not be read is as one that is not there."""
+    wanted = _read_commit_id(call)
+    limit = call.read_number("limit", _PAGE_CHANGES)
+    commit = await call.read(lambda: call.graph.commit(wanted))
+    try:
+        call.authorize(Action.READ, commit.branch)
+    except DeniedError:
+        raise CommitNotFound(wanted) from None
+    page = await call.read(
+        lambda: call.graph.commit_changes(
+            wanted,
+            page_token=call.find("page_token"),
+            kinds=call.list("kind"),
+            types=call.list("type"),
+            ops=call.list("op"),
+            max_changes=limit,
+        ).wire()
+    )
+    return answer_json(page)
+
+
+def _read_commit_id(call: Call) -> str:
+    """The id as it stands in the address; only whole ids, so nothing can be probed."""
+    wanted: str = call.request.path_params["commit_id"]
+    if len(wanted) != 26 or not wanted.isascii() or not wanted.isalnum():
+        raise CommitNotFound(wanted[:80])
+    return wanted.upper()
+
+
+async def poll_changes(call: Call) -> Response:
+    branch = call.read_branch(call.find("branch"))
+    call.authorize(Action.READ, branch)
+    positions = [call.find(name) for name in ("cursor", "start", "page_token")]
+    given = [position for position in positions if position is not None]
+    if len(given) > 1:
+        raise BadRequest("give one of cursor, start and page_token")
+    limit = call.read_number("limit", _PAGE_CHANGES)
+    most_commits = call.read_number("max_commits", _PAGE_COMMITS)
+    page = await call.read(
+        lambda: call.graph.changes(
+            given[0] if given else "now",
+            kinds=call.list("kind"),
+            types=call.list("type"),
+            ops=call.list("op"),
+            max_changes=limit,
+            max_commits=most_commits,
+            branch=branch,
+        ).wire()
+    )
+    return answer_json(page)
+
+
+async def get_write(call: Call) -> Response:
+    """What became of a write: the commit it made, and what it was answered."""
+    branch = call.read_branch(call.find("branch"))
+    call.authorize(Action.READ, branch)
+    key = call.request.path_params["key"]
+    found = await call.read(lambda: call.graph.find_write(key, branch=branch, actor=call.actor))
+    return answer_json(found.wire())

@@ -1,0 +1,331 @@
+"""One request of one actor for one graph, as handlers see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from omnigraph.errors import (
+    BadRequest,
+    DeniedError,
+    RequestTooSlow,
+    ResourceLimitExceeded,
+    TooManyRequests,
+    UnsupportedMediaType,
+)
+from omnigraph.graph.branch_names import normalize_branch
+from omnigraph.identity import MAIN
+from omnigraph.server.access import Action, authorize
+from omnigraph.server.hosted_graphs import HostedGraph
+from omnigraph.server.read_limits import ClientLeft, QueryGuard
+from omnigraph.server.request_log import RequestLog
+from omnigraph.server.service import Service
+from omnigraph.types.problems import ValueRefused
+from omnigraph.types.strict_json import parse_json
+from omnigraph.wire.http_names import (
+    IDEMPOTENCY_KEY,
+    IF_GRAPH_COMMIT,
+    JSON,
+    LONGEST_KEY,
+    REPLAYED,
+)
+from omnigraph.wire.route_table import RouteSpec
+
+if TYPE_CHECKING:
+    from omnigraph.graph.graph import Graph
+    from omnigraph.graph.results import Commit
+
+T = TypeVar("T")
+BodyT = TypeVar("BodyT", bound=msgspec.Struct)
+
+BODY_BYTES = 1 << 20
+"""How large a body may be that is no load."""
+_MANY_BYTES = 64 << 10
+"""A body larger than this is not parsed on the event loop."""
+
+
+@dataclass(slots=True)
+class Call:
+    """What a handler is given."""
+
+    request: Request
+    route: RouteSpec
+    service: Service
+    request_id: str
+    actor: str | None
+    log: RequestLog
+    hosted: HostedGraph | None = None
+    parameters: dict[str, list[str]] = field(default_factory=dict)
+
+    # --- the graph -------------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, on behalf of the actor."""
+        assert self.hosted is not None, "only routes of a graph ask for it"
+        return self.hosted.graph
+
+    @property
+    def graph_url(self) -> str:
+        """Where clients find the graph; its place in storage is nobody's business."""
+        assert self.hosted is not None, "only routes of a graph ask for it"
+        return f"{self.base_url}/graphs/{self.hosted.id}"
+
+    @property
+    def base_url(self) -> str:
+        return str(self.request.base_url).rstrip("/")
+
+    def authorize(
+        self,
+        action: Action,
+        branch: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        """Go on only if the actor may do this; every decision is logged.
+
+        Raises:
+            DeniedError: it may not.
+        """
+        if self.hosted is None:
+            authority = self.service.configuration.server_authority
+        else:
+            authority = self.hosted.authority
+        facts = {"action": str(action), "branch": branch, "target_branch": target}
+        try:
+            authorize(authority, self.actor, action, branch=branch, target_branch=target)
+        except DeniedError:
+            self.log.add_decision(allowed=False, **facts)
+            self.service.metrics.count_denial()
+            self.service.audit.record(
+                "denied",
+                request_id=self.request_id,
+                operation=self.route.operation,
+                graph=self.hosted.id if self.hosted else None,
+                actor=self.actor,
+                **facts,
+            )
+            raise
+        self.log.add_decision(allowed=True, **facts)
+
+    # --- what was asked --------------------------------------------------------------------------
+
+    def read_parameters(self) -> None:
+        """Check the parameters of the address against what the route declares."""
+        declared = {one.name: one for one in self.route.parameters}
+        for name, value in self.request.query_params.multi_items():
+            known = declared.get(name)
+            if known is None:
+                raise BadRequest(f"no such parameter '{name[:80]}'")
+            given = self.parameters.setdefault(name, [])
+            if given and not known.repeats:
+                raise BadRequest(f"parameter '{name}' is given twice")
+            if known.choices and value not in known.choices:
+                words = ", ".join(known.choices)
+                raise BadRequest(f"parameter '{name}' is one of {words}, not '{value[:80]}'")
+            given.append(value)
+        for one in declared.values():
+            if one.is_required and not self.parameters.get(one.name):
+                raise BadRequest(f"parameter '{one.name}' is missing")
+
+    def find(self, name: str) -> str | None:
+        """A parameter of the address."""
+        given = self.parameters.get(name)
+        return given[0] if given else None
+
+    def list(self, name: str) -> list[str]:
+        """A parameter that repeats."""
+        return self.parameters.get(name, [])
+
+    def read_number(self, name: str, default: int) -> int:
+        text = self.find(name)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 15:
+            raise BadRequest(f"parameter '{name}' is not a whole number")
+        return int(text)
+
+    def read_limit(self, most: int) -> int:
+        """How many entries a page may have: what was asked for, or as many as there may be."""
+        limit = self.read_number("limit", most)
+        if limit < 1:
+            raise BadRequest("parameter 'limit' is at least 1")
+        if limit > most:
+            raise ResourceLimitExceeded("page_entries", most, limit)
+        return limit
+
+    def read_branch(self, given: str | None) -> str:
+        """The name of a branch as it is used from here on; `main` if none is given."""
+        return MAIN if given is None else normalize_branch(given)
+
+    def read_condition(self) -> str | None:
+        """The head the branch must have, on routes that are about that."""
+        given = self.request.headers.getlist(IF_GRAPH_COMMIT)
+        if not self.route.is_conditional:
+            if given:
+                raise BadRequest(
+                    f"{IF_GRAPH_COMMIT} is not for this route; use the one that ends with "
+                    "/if-graph-commit"
+                )
+            return None
+        if len(given) != 1 or not given[0].isalnum() or not given[0].isascii():
+            raise BadRequest(f"give {IF_GRAPH_COMMIT} once, with the id of a commit")
+        return given[0]
+
+    def read_key(self) -> str | None:
+        """The idempotency key of a write."""
+        given = self.request.headers.getlist(IDEMPOTENCY_KEY)
+        if not given:
+            return None
+        if len(given) > 1:
+            raise BadRequest(f"{IDEMPOTENCY_KEY} is given twice")
+        key = given[0].strip()
+        if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable() or not key.isascii():
+            raise BadRequest(f"{IDEMPOTENCY_KEY} has 1 to {LONGEST_KEY} printable characters")
+        return key
+
+    async def read_bytes(self, limit: int, resource: str) -> bytes:
+        """The body, if it is not too large and comes in time."""
+        declared = self.request.headers.get("content-length")
+        if declared is not None and declared.isdigit() and int(declared) > limit:
+            raise ResourceLimitExceeded(resource, limit, int(declared))
+        idle_s = self.service.options.server.idle_s
+        pieces: list[bytes] = []
+        size = 0
+        stream = self.request.stream()
+        try:
+            while True:
+                async with asyncio.timeout(idle_s):
+                    piece = await anext(stream, None)
+                if piece is None:
+                    return b"".join(pieces)
+                size += len(piece)
+                if size > limit:
+                    raise ResourceLimitExceeded(resource, limit, size)
+                pieces.append(piece)
+        except TimeoutError:
+            raise RequestTooSlow(idle_s) from None
+        except ClientDisconnect:
+            raise ClientLeft from None
+
+    def require_media(self, expected: str) -> None:
+        given = self.request.headers.get("content-type")
+        media = (given or "").partition(";")[0].strip().lower()
+        if media != expected:
+            raise UnsupportedMediaType(media[:80] or None, expected)
+
+    async def read_body(self, kind: type[BodyT], limit: int = BODY_BYTES) -> tuple[BodyT, int]:
+        """The body as the route declares it, and its size."""
+        data = await self.read_bytes(limit, "request_bytes")
+        if not data.strip() and self.route.is_body_optional:
+            return kind(), len(data)
+        self.require_media(JSON)
+        if len(data) > _MANY_BYTES:
+            return await self.service.threads.read(lambda: decode_body(data, kind)), len(data)
+        return decode_body(data, kind), len(data)
+
+    # --- running the engine ----------------------------------------------------------------------
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """The result of work that reads."""
+        return await self.service.threads.read(work)
+
+    async def read_guarded(self, guard: QueryGuard, work: Callable[[], T]) -> T:
+        """The result of a query, unless it takes too long or its client leaves.
+
+        The answer does not wait for the engine to notice; its thread is busy until it does.
+        """
+        running = self.service.threads.start_read(work)
+        leaving = asyncio.ensure_future(self._wait_for_leave())
+        try:
+            limit_s = self.service.options.server.query_timeout_s or None
+            either: set[asyncio.Future[Any]] = {running, leaving}
+            await asyncio.wait(either, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            if not leaving.done():
+                guard.check()  # past the deadline by now, as the engine will find
+            guard.abandon()
+            running.add_done_callback(_ignore_outcome)
+            guard.check()
+            raise AssertionError("an abandoned query does not go on")
+        finally:
+            leaving.cancel()
+
+    async def _wait_for_leave(self) -> None:
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+    @contextmanager
+    def admit(self, size: int) -> Iterator[None]:
+        """Hold a place among the writes of the actor.
+
+        Raises:
+            TooManyRequests: it has too many under way.
+        """
+        try:
+            with self.service.admission.admit(self.actor, size):
+                yield
+        except TooManyRequests:
+            self.service.metrics.count_refusal()
+            raise
+
+    async def write(self, work: Callable[[], T]) -> T:
+        """The result of work that writes; it is finished even if the client leaves."""
+        return await self.service.threads.write(work)
+
+    async def stream(self, first: bytes, rest: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """A piece that is there, and then the others as they are made."""
+        yield first
+        async for piece in self.service.threads.iterate(rest):
+            yield piece
+
+    def note_write(self, branch: str) -> None:
+        """Leave a trace of a write that makes no commit."""
+        self._note("write", branch, None)
+
+    def note_commit(self, commit: Commit | None, branch: str, *, replayed: bool = False) -> None:
+        """Leave a trace of a write that was made."""
+        if commit is not None and not replayed:
+            self.service.metrics.count_commit(self.route.operation)
+            self._note("write", branch, commit.commit_id)
+        else:
+            self.log.add(graph_commit_id=commit.commit_id if commit else None, branch=branch)
+
+    def _note(self, event: str, branch: str, commit_id: str | None) -> None:
+        assert self.hosted is not None, "only graphs are written"
+        facts = {"branch": branch, "graph_commit_id": commit_id}
+        self.log.add(**facts)
+        self.service.audit.record(
+            event,
+            request_id=self.request_id,
+            operation=self.route.operation,
+            graph=self.hosted.id,
+            actor=self.actor,
+            **facts,
+        )
+
+    def describe_replay(self, *, is_replayed: bool) -> dict[str, str]:
+        """The header that tells a repeated write from one that was made now."""
+        return {REPLAYED: "true"} if is_replayed else {}
+
+
+def _ignore_outcome(running: asyncio.Future[T]) -> None:
+    """Take note of how an abandoned query ended, so that nobody complains about it."""
+    if not running.cancelled():
+        running.exception()
+
+
+def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
+    """A body, read strictly: a member that is unknown or there twice is refused."""
+    try:
+        return msgspec.convert(parse_json(data), kind)
+    except ValueRefused as refused:
+        raise BadRequest(f"the body: {refused.reason}") from None
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"the body: {error}") from None

@@ -1,0 +1,129 @@
+"""What can be counted and measured, as Prometheus reads it.
+
+With several workers each keeps its numbers in a folder that all share, and whoever serves the
+metrics adds them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from omnigraph.server.hosted_graphs import HostedGraphs
+from omnigraph.server.serve_options import Address
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """The numbers of one worker."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "omnigraph_requests",
+            "Requests that were answered.",
+            ["operation", "status"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "omnigraph_request_seconds",
+            "How long requests took.",
+            ["operation"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._in_flight = _gauge("omnigraph_requests_in_flight", "Requests under way.", self)
+        self._refused = Counter(
+            "omnigraph_admission_refusals",
+            "Writes that were refused because their actor had too many under way.",
+            registry=self.registry,
+        )
+        self._streams = _gauge("omnigraph_streams", "Exports and baselines under way.", self)
+        self._rows = Counter(
+            "omnigraph_rows_returned", "Rows given to clients.", registry=self.registry
+        )
+        self._commits = Counter(
+            "omnigraph_commits", "Commits made.", ["operation"], registry=self.registry
+        )
+        self._conflicts = Counter(
+            "omnigraph_merge_conflicts", "Merges refused by conflicts.", registry=self.registry
+        )
+        self._denials = Counter(
+            "omnigraph_denials", "Requests that were not allowed.", registry=self.registry
+        )
+        self._graphs = _gauge("omnigraph_open_graphs", "Graphs that are served.", self, "max")
+        self._quarantined = _gauge(
+            "omnigraph_quarantined_graphs", "Graphs that could not be opened.", self, "max"
+        )
+        self._children: dict[tuple[str, int], Counter] = {}
+        self._timers: dict[str, Histogram] = {}
+
+    def begin_request(self) -> None:
+        self._in_flight.inc()
+
+    def end_request(self, operation: str, status: int, seconds: float) -> None:
+        self._in_flight.dec()
+        counter = self._children.get((operation, status))
+        if counter is None:
+            counter = self._requests.labels(operation, str(status))
+            self._children[operation, status] = counter
+        counter.inc()
+        timer = self._timers.get(operation)
+        if timer is None:
+            timer = self._timers[operation] = self._seconds.labels(operation)
+        timer.observe(seconds)
+
+    def count_rows(self, rows: int) -> None:
+        self._rows.inc(rows)
+
+    def count_commit(self, operation: str) -> None:
+        self._commits.labels(operation).inc()
+
+    def count_refusal(self) -> None:
+        self._refused.inc()
+
+    def count_conflict(self) -> None:
+        self._conflicts.inc()
+
+    def count_denial(self) -> None:
+        self._denials.inc()
+
+    def begin_stream(self) -> None:
+        self._streams.inc()
+
+    def end_stream(self) -> None:
+        self._streams.dec()
+
+    def count_graphs(self, graphs: HostedGraphs) -> None:
+        self._graphs.set(len(graphs.served))
+        self._quarantined.set(len(graphs.quarantined))
+
+
+def _gauge(name: str, meaning: str, metrics: Metrics, together: str = "sum") -> Gauge:
+    """A number that goes up and down; of several workers, the sum or the largest."""
+    mode = "livesum" if together == "sum" else "livemax"
+    return Gauge(name, meaning, registry=metrics.registry, multiprocess_mode=mode)  # type: ignore[arg-type]
+
+
+def serve_metrics(address: Address, registry: CollectorRegistry) -> Callable[[], None]:
+    """Answer at an address of its own, in a thread; gives what ends that."""
+    server: WSGIServer
+    server, thread = start_http_server(address.port, address.host, registry)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop
+
+
+def add_up_workers(folder: str) -> CollectorRegistry:
+    """The numbers of all workers together, from the folder they write to."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
+    return registry

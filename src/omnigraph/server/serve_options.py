@@ -1,0 +1,81 @@
+"""What a server is started with: the flags, and what the environment says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from omnigraph.errors import BadRequest
+from omnigraph.server.hosted_graphs import Store
+from omnigraph.settings import ServerSettings, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """`HOST:PORT`; an IPv6 address stands in brackets.
+
+        Raises:
+            BadRequest: it is not that.
+        """
+        host, colon, port = text.strip().rpartition(":")
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+            raise BadRequest(f"'{text}' is not an address to listen at; write HOST:PORT")
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Everything a worker needs to know."""
+
+    stores: tuple[Store, ...]
+    server: ServerSettings
+    settings: Settings
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for store in self.stores:
+            if store.graph_id in seen:
+                raise BadRequest(f"two graphs have the id '{store.graph_id}'; give one with URI=id")
+            seen.add(store.graph_id)
+        if not self.stores:
+            raise BadRequest("no graph to serve; name one with --store")
+        if self.workers < 1:
+            raise BadRequest("a server has at least one worker")
+
+
+class ServeFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of `omnigraph serve` as they were given; workers are started with the same."""
+
+    stores: tuple[str, ...]
+    workers: int = 1
+    settings: dict[str, str] = {}
+    """Flags that stand for an environment variable, by the field of `ServerSettings`."""
+
+
+def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOptions:
+    """What flags and environment come to; a flag goes before its variable.
+
+    Raises:
+        BadRequest: a flag or a variable cannot be understood.
+    """
+    given = {ServerSettings.variable(name): text for name, text in flags.settings.items()}
+    return ServeOptions(
+        tuple(Store.parse(text) for text in flags.stores),
+        ServerSettings.from_environment({**environment, **given}),
+        Settings.from_environment(environment),
+        flags.workers,
+    )

@@ -1,0 +1,323 @@
+"""Another set of columns for a table, prepared as its next version.
+
+Values that stay are not touched, whatever their column is called from now on: data files name
+columns by number. A column without values takes no file at all. Values of new columns are written
+beside those that are there, one file for each fragment, so that rows keep their place, their row
+id and the indexes of the columns that stay.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+from lance import LanceFragment, LanceOperation
+from lance.fragment import FragmentMetadata
+from lance.schema import LanceSchema
+
+from omnigraph.errors import BadRequest, ReadSetChanged
+from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.file_integrity import STAGED_FILES, require_complete_rows
+from omnigraph.storage.tables.fragments import parse_fragments
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.parts import note_rows
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
+from omnigraph.storage.tables.table import Table, open_table
+
+if TYPE_CHECKING:
+    from lance.lance.schema import LanceField
+
+_ROWS_PER_BATCH = 1 << 19
+COMPUTED = " "
+"""Before the name of a column while its values are written; no column of a schema has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptColumn:
+    """A column that is there, perhaps by another name from now on."""
+
+    field: pa.Field
+    source: str
+    """Its name now."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyColumn:
+    """A new column, NULL in every row."""
+
+    field: pa.Field
+
+
+@dataclass(frozen=True, slots=True)
+class FilledColumn:
+    """A new column, with the values that `write_columns` was given for it."""
+
+    field: pa.Field
+
+
+Column = KeptColumn | EmptyColumn | FilledColumn
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumns:
+    """One fragment with values of new columns in a file nothing refers to: plain data."""
+
+    fragment: str
+    ids: Mapping[str, int]
+    """What the new columns are numbered as, by name."""
+
+
+Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""Makes the new columns of some rows; the same columns every time, and a value for each row."""
+
+
+def read_computed(
+    table: Table, read: Mapping[str, str], fragments: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """What these expressions give for the rows, a batch at a time, in the order they are stored.
+
+    Raises:
+        BadRequest: an expression is none, or names what is not there.
+    """
+    only = None if fragments is None else [_find_fragment(table, id) for id in fragments]
+    try:
+        scanner = table.native.scanner(columns=dict(read), fragments=only, scan_in_order=True)
+    except ValueError as error:
+        wrong = next((text for text in read.values() if not _is_known(table, text)), "this")
+        raise BadRequest(f"cannot compute {wrong}: {_reason(error)}") from error
+    with translate_errors(f"computing columns of {table!r}"):
+        yield from scanner.to_batches()
+
+
+def _is_known(table: Table, expression: str) -> bool:
+    try:
+        table.native.scanner(columns={"value": expression})
+    except ValueError:
+        return False
+    return True
+
+
+def _reason(error: Exception) -> str:
+    """What the substrate says, without where in its code it says so."""
+    return str(error).partition(", /")[0]
+
+
+def write_columns(
+    table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute | None
+) -> WrittenColumns:
+    """Write the columns that `compute` makes of what is read; works on any machine.
+
+    `read` are expressions by the names their values get; without `compute`, what they give is
+    written as it is. Rows that are deleted take no part.
+    """
+    fragment = _find_fragment(table, fragment_id)
+    before = len(fragment.metadata.files)
+    with translate_errors(f"writing columns for {table!r}"):
+        values: pa.RecordBatchReader | dict[str, str]
+        if compute is None:
+            values = {f"{COMPUTED}{name}": expression for name, expression in read.items()}
+        else:
+            values = _open_reader(_computed(table, fragment_id, read, compute))
+        with report_native_write("write_fragments", table.location):
+            written, schema = fragment.merge_columns(values)
+    added = FragmentMetadata(0, written.files[before:], written.physical_rows)
+    require_complete_rows(table.location, [added])
+    note_rows(table.location, [added])
+    ids = {
+        field.name().removeprefix(COMPUTED): int(field.id())
+        for field in schema.fields()
+        if field.name().startswith(COMPUTED)
+    }
+    return WrittenColumns(json.dumps(written.to_json()), ids)
+
+
+def _open_reader(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
+    first = next(batches, None)
+    assert first is not None, "a fragment has rows"
+    return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+
+
+def _computed(
+    table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute
+) -> Iterator[pa.RecordBatch]:
+    batches = read_computed(table, read, [fragment_id]) if read else _nothing(table, fragment_id)
+    for batch in batches:
+        made = compute(batch)
+        yield made.rename_columns([f"{COMPUTED}{name}" for name in made.schema.names])
+
+
+def _nothing(table: Table, fragment_id: int) -> Iterator[pa.RecordBatch]:
+    """As many rows as the fragment has, without a value: for what is the same in every row."""
+    left = _find_fragment(table, fragment_id).metadata.num_rows
+    while left:
+        rows = min(left, _ROWS_PER_BATCH)
+        yield pa.record_batch([pa.nulls(rows)], names=["row"])
+        left -= rows
+
+
+def _find_fragment(table: Table, id: int) -> LanceFragment:
+    fragment = table.native.get_fragment(id)
+    assert fragment is not None, f"no fragment {id} in {table!r}"
+    return fragment
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOrder:
+    """Columns to be written for one fragment: plain data, for whoever writes them."""
+
+    location: TableLocation
+    version: int
+    fragment_id: int
+    read: Mapping[str, str]
+    compute: Compute | None
+    """A function that can be sent to another process."""
+
+
+def carry_out(order: ColumnOrder) -> WrittenColumns:
+    table = open_table(order.location, order.version)
+    return write_columns(table, order.fragment_id, order.read, order.compute)
+
+
+def stage_columns(
+    table: Table,
+    columns: Sequence[Column],
+    written: Iterable[WrittenColumns] = (),
+    *,
+    uuid: str,
+    properties: Mapping[str, str],
+) -> StagedTransaction:
+    """The table with exactly these columns, in this order.
+
+    `written` covers every fragment if any column is filled. A kept column may become nullable, or
+    cease to be, only where no column is added: the substrate does either in one version.
+    """
+    filled = list(written)
+    schema = _numbered(table, columns, filled)
+    operation: LanceOperation.BaseOperation
+    if all(isinstance(column, KeptColumn) for column in columns):
+        operation = LanceOperation.Project(schema)
+    else:
+        operation = LanceOperation.Merge(_relevant(_fragments(table, filled), schema), schema)
+    return stage_operation(table, operation, uuid=uuid, properties=properties)
+
+
+def _relevant(fragments: list[FragmentMetadata], schema: LanceSchema) -> list[FragmentMetadata]:
+    """The fragments without files of which no column is left; a projection does that by itself."""
+    left = set(_all_numbers(schema.fields()))
+    for fragment in fragments:
+        fragment.files = [file for file in fragment.files if left.intersection(file.fields)]
+    return fragments
+
+
+def outdated_fragments(table: Table) -> list[int]:
+    """The fragments with a file that holds values of a column the table no longer has."""
+    known = set(table.columns.all_ids)
+    with translate_errors(f"listing the fragments of {table!r}"):
+        fragments = [fragment.metadata for fragment in table.native.get_fragments()]
+    return [
+        fragment.id
+        for fragment in fragments
+        if any(not known.issuperset(file.fields) for file in fragment.files)
+    ]
+
+
+def _fragments(table: Table, written: Sequence[WrittenColumns]) -> list[FragmentMetadata]:
+    with translate_errors(f"listing the fragments of {table!r}"):
+        there = [fragment.metadata for fragment in table.native.get_fragments()]
+    if not written:
+        return there
+    filled = {one.id: one for one in parse_fragments(one.fragment for one in written)}
+    if filled.keys() != {fragment.id for fragment in there}:
+        raise ReadSetChanged(STAGED_FILES, f"{len(there)} fragments", f"{len(filled)} written")
+    return [filled[fragment.id] for fragment in there]
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def _numbered(
+    table: Table, columns: Sequence[Column], written: Sequence[WrittenColumns]
+) -> LanceSchema:
+    """The columns with the numbers data files know them by, and fresh ones for those without."""
+    given = {name: id for one in written for name, id in one.ids.items()}
+    fresh = max(_used_numbers(table, written), default=-1) + 1
+    numbers: list[int] = []
+    for column in columns:
+        number = _known_number(table, column, given)
+        if number is None:
+            number, fresh = fresh, fresh + _width(column.field)
+        numbers.append(number)
+    metadata, _ = _parts_of(table.native.lance_schema)
+    return _schema_of([column.field for column in columns], numbers, metadata)
+
+
+def _parts_of(schema: LanceSchema) -> tuple[str, list[bytes]]:
+    """A schema in the form it is sent to other processes: its metadata, and a part each field."""
+    _, (metadata, *parts) = cast("tuple[object, tuple[Any, ...]]", schema.__reduce__())
+    return str(metadata), parts
+
+
+def _known_number(table: Table, column: Column, given: Mapping[str, int]) -> int | None:
+    match column:
+        case KeptColumn(source=source):
+            return table.columns.ids[source]
+        case FilledColumn(field=field):
+            return given.get(field.name)  # a table without rows has nothing written
+        case EmptyColumn():
+            return None
+
+
+def _used_numbers(table: Table, written: Sequence[WrittenColumns]) -> set[int]:
+    """Every number a column has or had: files keep the values of dropped columns for a while."""
+    used = set(table.columns.all_ids)
+    for fragment in _fragments(table, written):
+        for file in fragment.files:
+            used.update(file.fields)
+    for one in written:
+        used.update(one.ids.values())
+    return used
+
+
+def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int], metadata: str) -> LanceSchema:
+    """A schema whose top-level fields have these numbers; nested ones count on from theirs.
+
+    The substrate numbers the fields of a schema in order. So those between are filled up with
+    others, which are left out again.
+    """
+    padded: list[pa.Field] = []
+    at = 0
+    for number, field in sorted(zip(numbers, fields, strict=True), key=lambda pair: pair[0]):
+        padded += [pa.field(f" {gap}", pa.int8()) for gap in range(at, number)]
+        padded.append(field)
+        at = number + _width(field)
+    with translate_errors("numbering the columns of a table"):
+        schema = LanceSchema.from_pyarrow(pa.schema(padded))
+    _, parts = _parts_of(schema)
+    parts_of: dict[str, list[bytes]] = {}
+    given: dict[str, int] = {}
+    for field in schema.fields():
+        width, given[field.name()] = _nodes(field), field.id()
+        parts_of[field.name()], parts = parts[:width], parts[width:]
+    assert [given[field.name] for field in fields] == list(numbers), "counted as the substrate does"
+    return LanceSchema._from_protos(metadata, *(p for f in fields for p in parts_of[f.name]))
+
+
+def _width(field: pa.Field) -> int:
+    """How many numbers a field takes, nested ones included."""
+    (one,) = LanceSchema.from_pyarrow(pa.schema([field])).fields()
+    return _nodes(one)
+
+
+def _all_numbers(fields: Iterable[LanceField]) -> Iterator[int]:
+    for field in fields:
+        yield int(field.id())
+        yield from _all_numbers(field.children())
+
+
+def _nodes(field: LanceField) -> int:
+    return 1 + sum(_nodes(child) for child in field.children())

@@ -1,0 +1,27 @@
+"""Stored queries: named queries in files, checked against a schema and run by name."""
+
+from __future__ import annotations
+
+from omnigraph.stored_queries.query_fit import (
+    Breakage,
+    QueryFit,
+    check_queries,
+    check_schema_change,
+)
+from omnigraph.stored_queries.registry import (
+    QueryRegistry,
+    StoredQuery,
+    load_registry,
+    parse_registry,
+)
+
+__all__ = [
+    "Breakage",
+    "QueryFit",
+    "QueryRegistry",
+    "StoredQuery",
+    "check_queries",
+    "check_schema_change",
+    "load_registry",
+    "parse_registry",
+]

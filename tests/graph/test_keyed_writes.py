@@ -1,0 +1,115 @@
+"""Writes with an idempotency key: made once, found again, also after a crash."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import omnigraph
+from graph.failing_observers import Trouble, observed
+from omnigraph.errors import IdempotencyKeyReused, PreconditionFailed, WriteNotFound
+from omnigraph.settings import Settings
+
+SCHEMA = "node Person { name: String @key }\nedge Knows: Person -> Person"
+ADD = "query add($n: String) { insert Person { name: $n } }"
+PAIR = 'query pair() { insert Person { name: "z" } insert Knows { from: "z", to: "a" } }'
+
+
+class Crash(BaseException):
+    """The process is gone: nothing after this line runs."""
+
+
+def crash():
+    raise Crash
+
+
+@pytest.fixture
+def place(tmp_path):
+    graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
+    graph.load([{"type": "Person", "data": {"name": "a"}}], "append")
+    return tmp_path / "g.omni"
+
+
+def test_a_key_belongs_to_an_actor_and_to_a_request(place) -> None:
+    graph = omnigraph.open(place, actor="ada")
+    first = graph.mutate(ADD, params={"n": "b"}, idempotency_key="k")
+    again = graph.mutate(ADD, params={"n": "b"}, idempotency_key="k")
+    assert (again.commit, again.is_replayed, first.is_replayed) == (first.commit, True, False)
+    with pytest.raises(IdempotencyKeyReused):
+        graph.mutate(ADD, params={"n": "c"}, idempotency_key="k")
+    with pytest.raises(IdempotencyKeyReused):
+        graph.load([], "merge", idempotency_key="k")
+    other = graph.mutate(ADD, params={"n": "c"}, idempotency_key="k", actor="ben")
+    assert other.commit != first.commit
+    assert graph.find_write("k").commit == first.commit
+    assert graph.find_write("k", actor="ben").commit == other.commit
+    for missing in ({"idempotency_key": "x"}, {"idempotency_key": "k", "actor": "cy"}):
+        with pytest.raises(WriteNotFound):
+            graph.find_write(**missing)
+
+
+def test_a_write_that_changes_nothing_leaves_no_key(place) -> None:
+    graph = omnigraph.open(place)
+    nothing = 'query q() { delete Person where name = "nobody" }'
+    assert graph.mutate(nothing, idempotency_key="k").commit is None
+    with pytest.raises(WriteNotFound):
+        graph.find_write("k")
+    assert graph.mutate(ADD, params={"n": "b"}, idempotency_key="k").commit is not None
+
+
+def test_loads_and_merges_are_found_with_their_results(place) -> None:
+    graph = omnigraph.open(place)
+    records = b'{"type": "Person", "data": {"name": "b"}}'
+    loads = [graph.load(records, "append", idempotency_key="l") for _ in range(2)]
+    assert loads[0].wire() == loads[1].wire()
+    with pytest.raises(IdempotencyKeyReused):
+        graph.load(records + b"\n" + records, "append", idempotency_key="l")
+    graph.create_branch("side")
+    graph.mutate(ADD, params={"n": "c"}, branch="side")
+    merges = [graph.merge("side", delete_branch=True, idempotency_key="m") for _ in range(2)]
+    assert merges[0].wire() == merges[1].wire()
+    assert merges[1].is_replayed
+
+
+def test_an_expected_head_is_asked_for_once(place) -> None:
+    graph = omnigraph.open(place)
+    head = graph.commits()[0].commit_id
+    first = graph.mutate(ADD, params={"n": "b"}, expected_head=head, idempotency_key="k")
+    again = graph.mutate(ADD, params={"n": "b"}, expected_head=head, idempotency_key="k")
+    assert again.commit == first.commit
+    with pytest.raises(PreconditionFailed):
+        graph.mutate(ADD, params={"n": "c"}, expected_head=head, idempotency_key="other")
+
+
+@pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
+def test_handles_that_race_with_one_key_make_one_commit(place, mode) -> None:
+    records, barrier = b'{"type": "Person", "data": {"name": "b"}}', threading.Barrier(6)
+
+    def load(_: int):
+        graph = omnigraph.open(place)
+        barrier.wait()
+        return graph.load(records, mode, idempotency_key="k")
+
+    with ThreadPoolExecutor(6) as threads:
+        done = list(threads.map(load, range(6)))
+    assert len({one.commit.commit_id for one in done}) == 1
+    assert sum(not one.is_replayed for one in done) == 1
+    assert len(omnigraph.open(place).commits()) == 3
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_write_that_a_crash_interrupts_is_made_once_when_it_is_sent_again(place, moment) -> None:
+    """Recovery finishes it with its key or undoes it; the next write finds it or makes it."""
+    with observed(Trouble(moment, "commit", "*/__manifest*", instead=crash)):
+        graph = omnigraph.open(place, settings=Settings(write_concurrency=1))
+        with pytest.raises(Crash):
+            graph.mutate(PAIR, idempotency_key="k")
+    reopened = omnigraph.open(place)
+    done = reopened.mutate(PAIR, idempotency_key="k")
+    assert done.commit is not None
+    assert reopened.find_write("k").commit == done.commit
+    assert len(reopened.edges("Knows")) == 1
+    keyed = [one for one in reopened.commits() if "request" in one.details]
+    assert len(keyed) == 1

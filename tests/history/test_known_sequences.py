@@ -1,0 +1,195 @@
+"""Sequences of branches, merges and clean-up that have broken versioned stores before."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import AlreadyExists, MergeConflicts
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+edge Knows: Person -> Person { since: I32? }
+"""
+KNOWN = 'query q() { match { $p: Person { name: "Ada" }  $p knows $f } return { $f.name } }'
+
+
+@pytest.fixture
+def graph(tmp_path):
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    graph = omnigraph.init(tmp_path / "graph", SCHEMA, settings=settings)
+    graph.load([person("Ada", age=10), person("Ben", age=20), knows("Ada", "Ben")], "append")
+    return graph
+
+
+def person(name: str, **values: object) -> dict[str, object]:
+    return {"type": "Person", "data": {"name": name, **values}}
+
+
+def knows(source: str, target: str) -> dict[str, object]:
+    return {"edge": "Knows", "from": source, "to": target, "data": {"id": f"{source}-{target}"}}
+
+
+def names(graph, branch: str = "main") -> set[str]:
+    return {one["data"]["name"] for one in graph.export(["Person"], branch=branch)}
+
+
+def friends(graph, branch: str = "main") -> list[str]:
+    return sorted(row["f.name"] for row in graph.query(KNOWN, branch=branch).rows)
+
+
+def run(graph, statements: str, branch: str = "main") -> str:
+    return graph.mutate(f"query q() {{ {statements} }}", branch=branch).commit.commit_id
+
+
+def test_traversals_on_a_warm_graph_follow_every_merge_revert_and_restore(graph):
+    """What queries keep in memory is of one version; going back shows a lower one."""
+    graph.create_branch("dev")
+    assert friends(graph) == friends(graph, "dev") == ["Ben"]
+    graph.load([person("Cy"), knows("Ada", "Cy")], "append", branch="dev")
+    assert friends(graph, "dev") == ["Ben", "Cy"]
+    merged = graph.merge("dev").commit.commit_id
+    assert friends(graph) == ["Ben", "Cy"]
+    graph.create_branch("back")
+    assert friends(graph, "back") == ["Ben", "Cy"]
+    graph.restore("2", branch="back")
+    assert friends(graph, "back") == ["Ben"]
+    graph.revert(merged, parent=1)
+    assert friends(graph) == ["Ben"]
+    graph.restore(merged)
+    assert friends(graph) == ["Ben", "Cy"]
+
+
+def test_a_source_whose_tables_count_lower_is_taken_over_all_the_same(graph):
+    """The target's tables have gone through many versions, the source's through few."""
+    graph.create_branch("few")
+    for number in range(12):
+        graph.load([person("Ada", age=number)], "merge")
+    graph.restore("2")
+    graph.load([person("Ada", age=99)], "merge", branch="few")
+    assert graph.merge("few").outcome == "merged"
+    assert {r["data"]["name"]: r["data"]["age"] for r in graph.export(["Person"])} == {
+        "Ada": 99,
+        "Ben": 20,
+    }
+
+
+def test_a_second_merge_keeps_what_the_first_brought(graph):
+    for name in ("one", "two"):
+        graph.create_branch(name)
+    for name in ("one", "two"):
+        graph.load([person(name)], "append", branch=name)
+        graph.merge(name)
+    assert names(graph) == {"Ada", "Ben", "one", "two"}
+
+
+def test_the_first_commit_of_a_branch_is_checked_like_any_other(graph):
+    graph.create_branch("dev")
+    graph.load([person("Ada", age=11)], "merge", branch="dev")
+    graph.load([person("Ada", age=12)], "merge")
+    with pytest.raises(MergeConflicts):
+        graph.merge("dev")
+
+
+def test_a_refused_merge_keeps_nobody_from_writing(graph):
+    graph.create_branch("dev")
+    for branch, age in (("main", 11), ("dev", 12)):
+        graph.load([person("Ada", age=age)], "merge", branch=branch)
+    for _ in range(2):
+        with pytest.raises(MergeConflicts):
+            graph.merge("dev")
+    assert graph.recovery_pending() == []
+    for branch in ("main", "dev"):
+        run(graph, 'insert Person { name: "Cy" }', branch)
+    fresh = omnigraph.open(graph.uri)
+    assert names(fresh) == names(fresh, "dev") == {"Ada", "Ben", "Cy"}
+
+
+def test_a_fast_forward_leaves_the_children_of_both_sides_readable(graph):
+    graph.create_branch("dev")
+    graph.load([person("Cy")], "append", branch="dev")
+    graph.create_branch("child-of-dev", source="dev")
+    graph.create_branch("child-of-main")
+    assert graph.merge("dev").outcome == "fast_forward"
+    graph.load([person("Di")], "append")
+    graph.cleanup(keep=1, confirm=True)
+    fresh = omnigraph.open(graph.uri)
+    assert names(fresh, "child-of-dev") == {"Ada", "Ben", "Cy"}
+    assert names(fresh, "child-of-main") == {"Ada", "Ben"}
+    for child in ("child-of-dev", "child-of-main"):
+        assert fresh.merge("main", child).outcome == "fast_forward"
+        assert names(fresh, child) == {"Ada", "Ben", "Cy", "Di"}
+    assert fresh.verify(deep=True).is_sound
+
+
+def test_loading_the_same_rows_again_leaves_nothing_pending(graph):
+    rows = [person("Ada", age=10), person("Ben", age=20), knows("Ada", "Ben")]
+    graph.create_branch("dev")
+    for branch in ("dev", "main", "dev"):
+        graph.load(rows, "merge", branch=branch)
+    assert graph.merge("dev").tables == ()
+    assert omnigraph.open(graph.uri).recover() == []
+
+
+def test_a_deleted_row_does_not_come_back_with_a_compaction(graph):
+    graph.create_branch("dev")
+    for number in range(4):
+        graph.load([person(f"p{number}")], "append")
+    graph.merge("main", "dev")
+    run(graph, 'delete Person where name = "p1"', "dev")
+    graph.optimize()
+    graph.load([person("Ada", age=11)], "merge")
+    graph.merge("dev")
+    assert "p1" not in names(graph)
+    graph.optimize(branch="dev")
+    graph.merge("main", "dev")
+    assert "p1" not in names(graph, "dev")
+
+
+def test_cleanup_takes_nothing_that_a_branch_shows_from_elsewhere(graph):
+    """A branch that was restored shows versions that main has left behind."""
+    graph.tag("start")
+    for number in range(4):
+        graph.load([person(f"p{number}")], "append")
+    graph.create_branch("dev")
+    graph.restore("start", branch="dev")
+    graph.delete_tag("start")
+    graph.optimize()
+    for _ in range(2):
+        graph.cleanup(keep=1, confirm=True)
+    fresh = omnigraph.open(graph.uri)
+    assert names(fresh, "dev") == {"Ada", "Ben"}
+    assert friends(fresh, "dev") == ["Ben"]
+    assert fresh.verify(deep=True).is_sound
+
+
+@pytest.mark.parametrize(
+    "id", ["Žofie", "日本", "o'clock", 'say "hi"', "e\u0301", "\U0001f600", "%41/.."]
+)
+def test_ids_of_any_script_go_through_merges_and_reverts(graph, id):
+    graph.create_branch("dev")
+    graph.load([person(id, age=1), knows(id, "Ada")], "append", branch="dev")
+    merged = graph.merge("dev").commit.commit_id
+    graph.load([person(id, age=2)], "merge")
+    graph.load([person(id, age=3)], "merge", branch="dev")
+    (conflict,) = graph.merge("dev", dry_run=True).conflicts
+    assert conflict.id == id
+    graph.merge("dev", decisions=[{**conflict.wire(), "take": "source"}])
+    assert [r["data"]["age"] for r in graph.export(["Person"]) if r["data"]["name"] == id] == [3]
+    graph.revert(merged, parent=1, resolve="theirs")
+    assert names(graph) == {"Ada", "Ben"}
+
+
+def test_of_many_who_make_one_tag_one_does(graph):
+    def make(number: int) -> bool:
+        try:
+            omnigraph.open(graph.uri).tag("v1", actor=str(number))
+        except AlreadyExists:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(make, range(8))) == 1
+    assert len(graph.tags()) == 1

@@ -1,0 +1,130 @@
+"""The document says what the server does, and every answer is what the document says."""
+
+import json
+from urllib.parse import quote
+
+import msgspec
+import pytest
+
+from omnigraph.server.openapi_document import describe_api
+from omnigraph.wire.response_bodies import Answer
+from omnigraph.wire.route_table import ROUTES, find_route
+from server.serving import ADD, ALL, serving
+
+LINE = json.dumps({"type": "Person", "data": {"name": "Eve"}})
+BLOB = "blob?entity=node&type=Person&id=Ada&property=photo"
+
+
+def test_every_route_is_described_once_under_a_name_of_its_own() -> None:
+    document = describe_api()
+    assert document["openapi"] == "3.1.0"
+    described = [
+        (method.upper(), path, one["operationId"])
+        for path, methods in document["paths"].items()
+        for method, one in methods.items()
+    ]
+    assert sorted(described) == sorted(
+        (r.method, r.path, f"cluster_{r.operation}" if r.is_of_graph else r.operation)
+        for r in ROUTES
+    )
+    assert len({name for *_, name in described}) == len(described)
+    for reference in _references(document):
+        *_, kind, name = reference.split("/")
+        assert name in document["components"][kind]
+
+
+def test_without_tokens_the_document_has_no_word_of_them(shared) -> None:
+    assert "bearer" in json.dumps(describe_api(has_auth=True))
+    document = shared.get("/openapi.json")
+    assert document.status == 200
+    assert "bearer" not in document.data.decode()
+    assert document.body == describe_api(has_auth=False)
+
+
+def test_every_answer_is_of_its_type(server) -> None:
+    """One call of every route with a body, held against the type that describes it."""
+    head = server.get("commits").body["commits"][0]["graph_commit_id"]
+    key = {"Idempotency-Key": "k/1"}
+    schema = server.get("schema").body["schema_source"].replace("age: I32?", "age: I32?  n: I32?")
+    conditional = {"Omnigraph-If-Graph-Commit": head}
+    add = {"query": ADD, "params": {"name": "Cy"}}
+    lines = {"Content-Type": "application/x-ndjson"}
+    octets = {"Content-Type": "application/octet-stream"}
+    calls = {
+        "mutate_if_graph_commit": server.post("mutate/if-graph-commit", add, headers=conditional),
+        "health": server.get("/healthz"),
+        "ready": server.get("/readyz"),
+        "getSnapshot": server.get("snapshot"),
+        "query": server.post("query", {"query": ALL}),
+        "read": server.post("read", {"query_source": ALL}),
+        "mutate": server.post("mutate", add, headers=key),
+        "change": server.post("change", add),
+        "getSchema": server.get("schema"),
+        "applySchema": server.post("schema/apply", {"schema_source": schema}),
+        "load": server.post("load", {"data": LINE}),
+        "loadNdjson": server.post("load/ndjson", LINE.encode(), headers=lines),
+        "ingest": server.post("ingest", {"data": LINE}),
+        "listBranches": server.get("branches?limit=1"),
+        "createBranch": server.post("branches", {"name": "side"}),
+        "mergeBranches": server.post("branches/merge", {"source": "side"}),
+        "deleteBranch": server.ask("DELETE", "branches/side"),
+        "listCommits": server.get("commits?limit=1"),
+        "getCommit": server.get(f"commits/{head}"),
+        "getCommitChanges": server.get(f"commits/{head}/changes?limit=1"),
+        "pollChanges": server.get("changes?start=beginning&limit=1"),
+        "getWrite": server.get(f"writes/{quote('k/1', safe='')}"),
+        "putBlob": server.ask("PUT", BLOB, b"x", headers=octets),
+    }
+    for operation, answer in calls.items():
+        assert answer.status == 200, (operation, answer)
+        _require_type(operation, answer.body)
+    with_body = {route.operation for route in ROUTES if route.response is not None}
+    assert with_body - calls.keys() == {"listGraphs"}
+
+
+def test_graphs_are_not_listed_without_a_policy_for_the_server(people) -> None:
+    tokens = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": '{"maria": "t"}'}
+    with serving(people, flags=(), token="t", **tokens) as server:
+        assert server.get("/graphs").status == 403
+
+
+def _require_type(operation: str, body: dict) -> None:
+    kind = find_route(operation).response
+    msgspec.convert(body, kind)
+    _require_known(kind, body, operation)
+
+
+def _require_known(kind: type[Answer], body: dict, operation: str) -> None:
+    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    assert set(body) <= known, f"{operation}: {set(body) - known}"
+    for field in msgspec.structs.fields(kind):
+        value = body.get(field.encode_name)
+        inner = _find_struct(field.type)
+        if inner is None or value is None:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            _require_known(inner, one, f"{operation}.{field.encode_name}")
+
+
+def _find_struct(kind: object) -> type[Answer] | None:
+    if isinstance(kind, type) and issubclass(kind, Answer):
+        return kind
+    for inner in getattr(kind, "__args__", ()):
+        found = _find_struct(inner)
+        if found is not None:
+            return found
+    return None
+
+
+def _references(document: object) -> list[str]:
+    if isinstance(document, dict):
+        own = [document["$ref"]] if "$ref" in document else []
+        return own + [found for one in document.values() for found in _references(one)]
+    if isinstance(document, list):
+        return [found for one in document for found in _references(one)]
+    return []
+
+
+@pytest.mark.parametrize("name", ["QueryRequest", "LoadRequest", "BranchCreateRequest"])
+def test_bodies_refuse_what_they_do_not_declare(name: str) -> None:
+    assert describe_api()["components"]["schemas"][name]["additionalProperties"] is False

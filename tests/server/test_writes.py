@@ -1,0 +1,197 @@
+"""Routes that write: commits, conditions, keys."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import omnigraph
+from server.serving import ADD, ALL, serving
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+TOKENS = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
+
+
+def names(server) -> list[str]:
+    return [row["p.name"] for row in server.post("query", {"query": ALL}).body["rows"]]
+
+
+def test_a_mutation_answers_with_the_commit_it_made(server) -> None:
+    done = server.post("mutate", {"query": ADD, "params": {"name": "Cy"}}).body
+    assert (done["affected_nodes"], done["query_name"], done["actor_id"]) == (1, "add", None)
+    assert (
+        done["commit"]["graph_commit_id"]
+        == server.get("commits").body["commits"][0]["graph_commit_id"]
+    )
+    nothing = 'query q() { delete Person where name = "nobody" }'
+    assert server.post("mutate", {"query": nothing}).body["commit"] is None
+    record = json.dumps({"type": "Person", "data": {"name": "Cy"}})
+    twice = server.post("load", {"data": record, "mode": "append"})
+    assert (twice.status, twice.body["code"]) == (409, "conflict")
+    assert twice.body["key_conflict"]["entity_id"] == "Cy"
+    old = server.post(
+        "change", {"query_source": ADD, "query_name": "add", "params": {"name": "Di"}}
+    )
+    assert (old.status, old.headers["deprecation"]) == (200, "true")
+
+
+def test_a_conditional_write_needs_the_head(server) -> None:
+    head = server.get("commits").body["commits"][0]["graph_commit_id"]
+    body = {"query": ADD, "params": {"name": "Cy"}}
+    condition = {"Omnigraph-If-Graph-Commit": head}
+    assert server.post("mutate", body, headers=condition).status == 400
+    assert server.post("mutate/if-graph-commit", body).status == 400
+    for bad in ("*", f'"{head}"', f"W/{head}", f"{head},{head}", ""):
+        answer = server.post(
+            "mutate/if-graph-commit", body, headers={"Omnigraph-If-Graph-Commit": bad}
+        )
+        assert answer.status == 400
+    assert server.post("mutate/if-graph-commit", body, headers=condition).status == 200
+    body["params"] = {"name": "Di"}
+    stale = server.post("mutate/if-graph-commit", body, headers=condition)
+    assert stale.status == 412
+    now = server.get("commits").body["commits"][0]["graph_commit_id"]
+    assert stale.body["precondition_failure"] == {"expected": head, "actual": now}
+    assert "code" not in stale.body
+    assert "Di" not in names(server)
+
+
+def test_a_write_with_a_key_is_made_once(server) -> None:
+    key = {"Idempotency-Key": "add cy/1"}
+    body = {"query": ADD, "params": {"name": "Cy"}}
+    first = server.post("mutate", body, headers=key)
+    again = server.post("mutate", body, headers=key)
+    assert again.body == first.body
+    assert again.headers["omnigraph-replayed"] == "true"
+    assert "omnigraph-replayed" not in first.headers
+    found = server.get("writes/add%20cy%2F1").body
+    assert (found["operation"], found["commit"]) == ("mutate", first.body["commit"])
+    assert found["answer"]["affected_nodes"] == 1
+    reused = server.post("mutate", {**body, "params": {"name": "Di"}}, headers=key)
+    assert (reused.status, reused.body["kind"]) == (409, "idempotency_key_reused")
+    assert server.get("writes/other").body["kind"] == "write_not_found"
+    load = {"data": json.dumps({"type": "Person", "data": {"name": "Ed"}}), "mode": "append"}
+    answers = [server.post("load", load, headers={"Idempotency-Key": "l"}) for _ in range(2)]
+    assert answers[0].body == answers[1].body
+    assert answers[0].status == 200
+    server.post("branches", {"name": "side"})
+    server.post("mutate", {"query": ADD, "params": {"name": "Flo"}, "branch": "side"})
+    merge = {"source": "side", "delete_branch": True}
+    merges = [server.post("branches/merge", merge, headers={"Idempotency-Key": "m"}) for _ in "12"]
+    assert [one.status for one in merges] == [200, 200]
+    assert merges[0].body == merges[1].body
+    assert names(server) == ["Ada", "Ben", "Cy", "Ed", "Flo"]
+
+
+def test_a_condition_that_no_longer_holds_is_no_obstacle_for_a_repeated_write(server) -> None:
+    head = server.get("commits").body["commits"][0]["graph_commit_id"]
+    given = {"Omnigraph-If-Graph-Commit": head, "Idempotency-Key": "k"}
+    body = {"query": ADD, "params": {"name": "Cy"}}
+    first = server.post("mutate/if-graph-commit", body, headers=given)
+    assert server.post("mutate/if-graph-commit", body, headers=given).body == first.body
+
+
+def test_writes_with_one_key_that_race_become_one_commit(server) -> None:
+    insert = 'query q($n: I32) { insert Knows { from: "Ada", to: "Ben", since: $n } }'
+    barrier = threading.Barrier(8)
+
+    def send(_: int):
+        barrier.wait()
+        body = {"query": insert, "params": {"n": 1}}
+        return server.post("mutate", body, headers={"Idempotency-Key": "race"})
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(send, range(8)))
+    assert {one.status for one in answers} == {200}
+    assert len({one.body["commit"]["graph_commit_id"] for one in answers}) == 1
+    assert sum("omnigraph-replayed" not in one.headers for one in answers) == 1
+    assert len(server.post("export", {"type_names": ["Knows"]}).lines) == 2
+
+
+def test_lines_are_loaded_as_they_are(server) -> None:
+    node, edge = (
+        b'{"type": "Person", "data": {"name": "Cy"}}',
+        b'{"edge": "Knows", "from": "Cy", "to": "Ada"}',
+    )
+    lines = node + b"\n\n" + edge + b"\n"
+    done = server.post("load/ndjson?mode=append", lines, headers=NDJSON)
+    assert done.status == 200
+    assert (done.body["total_entities"], done.body["mode"]) == (2, "append")
+    assert "uri" not in done.body
+    head = done.body["commit"]["graph_commit_id"]
+    for bad, said in (
+        (b'{"type": "Person", "data": {"name": "Di", "name": "Ed"}}', "line 1"),
+        (b'{"type": "Person", "data": {"name": "Di"}}\n{"type": "Person", "dat": {}}', "line 2"),
+        (b'{"type": "Person", "data": {"name": "Di", "_rowid": 1}}', "_rowid"),
+        (b'\xff{"type": "Person"}', "UTF-8"),
+    ):
+        refused = server.post("load/ndjson", bad, headers=NDJSON)
+        assert refused.status == 400, refused
+        assert said in refused.body["error"]
+    assert server.get("commits").body["commits"][0]["graph_commit_id"] == head
+    for media in ({"Content-Type": "application/json"}, {}):
+        assert server.post("load/ndjson", lines, headers=media).status == 415
+    missing = server.post("load/ndjson?branch=side", lines, headers=NDJSON)
+    assert (missing.status, "from" in missing.body["error"]) == (404, True)
+    forked = server.post("load/ndjson?branch=side&from=main", lines, headers=NDJSON)
+    assert (forked.body["branch_created"], forked.body["base_branch"]) == (True, "main")
+    assert server.post("load/ndjson?mode=upsert", lines, headers=NDJSON).status == 400
+
+
+def test_a_schema_is_applied_as_one_commit_or_refused(server) -> None:
+    schema = server.get("schema").body["schema_source"]
+    wanted = schema.replace("age: I32?", "age: I32?  nick: String?")
+    tried = server.post("schema/apply", {"schema_source": wanted, "dry_run": True}).body
+    assert (tried["applied"], tried["commit"], tried["step_count"]) == (False, None, 1)
+    done = server.post("schema/apply", {"schema_source": wanted}).body
+    assert done["applied"]
+    head = server.get("commits").body["commits"][0]["graph_commit_id"]
+    assert done["commit"]["graph_commit_id"] == head
+    assert server.get("schema").body["schema_source"] == wanted
+    add = 'query q() { insert Person { name: "Cy", nick: "c" } }'
+    assert server.post("mutate", {"query": add}).status == 200
+    assert server.post("schema/apply", {"schema_source": "node {"}).body["kind"] == "compile_error"
+
+
+def test_who_may_not_load_is_refused_before_the_body_is_read(people) -> None:
+    with serving(people, flags=(), token="t", **{TOKENS: '{"maria": "t"}'}) as server:
+        connection = server.connect()
+        try:
+            connection.putrequest("POST", f"{server.graph}/load/ndjson")
+            for name, value in {**NDJSON, "Authorization": "Bearer t"}.items():
+                connection.putheader(name, value)
+            connection.putheader("Content-Length", "1000000")
+            connection.endheaders()  # and not one byte of the body
+            assert connection.getresponse().status == 403
+        finally:
+            connection.close()
+
+
+def test_the_actor_is_whoever_the_token_says(people) -> None:
+    graph = omnigraph.open(people)
+    graph.close()
+    with serving(people) as server:
+        spoofed = {"X-Actor": "mallory", "Omnigraph-Actor": "mallory"}
+        body = {"query": ADD, "params": {"name": "Cy"}}
+        assert server.post("mutate", {**body, "actor": "mallory"}).status == 400
+        done = server.post("mutate", body, headers=spoofed)
+        assert done.body["commit"]["actor_id"] is None
+
+
+def test_bodies_that_are_too_large_are_refused_by_their_header_and_while_they_come(people) -> None:
+    with serving(people, OMNIGRAPH_SERVER_LOAD_MIB="1") as server:
+        large = b"x" * ((1 << 20) + 1)
+        declared = server.post("load/ndjson", large, headers=NDJSON)
+        assert declared.status == 413
+        limit = {"resource": "graph_batch_request_bytes", "limit": 1 << 20, "actual": len(large)}
+        assert declared.body["resource_limit"] == limit
+        connection = server.connect()
+        try:
+            pieces = (b"x" * 65_536 for _ in range(32))
+            connection.request(
+                "POST", f"{server.graph}/load/ndjson", pieces, NDJSON, encode_chunked=True
+            )
+            assert connection.getresponse().status == 413
+        finally:
+            connection.close()
+        query = server.post("query", {"query": "x" * (1 << 20)})
+        assert (query.status, query.body["code"]) == (413, "bad_request")

@@ -1,0 +1,77 @@
+"""Records of tags and consumers that are not what was written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import ManifestCorrupt
+
+SCHEMA = "node A { k: String @key }"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> omnigraph.Graph:
+    graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
+    graph.tag("v1")
+    graph.set_consumer("index")
+    return graph
+
+
+def record(graph: omnigraph.Graph, kind: str) -> Path:
+    (found,) = (Path(graph.uri) / "_refs" / kind).iterdir()
+    return found
+
+
+def change(text: str) -> str:
+    """A commit id that is another one, in a record that is well-formed."""
+    body = json.loads(text)
+    return json.dumps({**body, "commit_id": body["commit_id"][:-1] + "0"})
+
+
+DAMAGES = {
+    "cut": lambda text: text[: len(text) // 2],
+    "empty": lambda text: "",
+    "no object": lambda text: "[]",
+    "a bit": change,
+    "more than was written": lambda text: json.dumps({**json.loads(text), "extra": 1}),
+    "another format": lambda text: json.dumps({**json.loads(text), "version": 99}),
+    "another type": lambda text: json.dumps({**json.loads(text), "branch": 7}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    ("kind", "check"), [("tags", "tag_record"), ("consumers", "consumer_record")]
+)
+def test_a_damaged_record_is_found_and_cleanup_refuses(graph, kind, check, damage):
+    path = record(graph, kind)
+    path.write_text(DAMAGES[damage](path.read_text()))
+    verified = graph.verify()
+    assert not verified.is_sound
+    (finding,) = [one for one in verified.findings if one.check == check]
+    assert path.name in finding.message
+    with pytest.raises(ManifestCorrupt, match=path.name):
+        graph.cleanup(keep=1, confirm=True)
+
+
+@pytest.mark.parametrize("kind", ["tags", "consumers"])
+def test_a_record_under_the_name_of_another_is_found(graph, kind):
+    path = record(graph, kind)
+    path.rename(path.with_name(path.name.replace("v1", "v2").replace("index", "other")))
+    assert not graph.verify().is_sound
+
+
+def test_records_without_a_checksum_are_taken_as_they_are(graph):
+    """Earlier builds wrote none."""
+    for kind in ("tags", "consumers"):
+        path = record(graph, kind)
+        body = json.loads(path.read_text())
+        del body["crc32"]
+        path.write_text(json.dumps(body))
+    assert graph.verify().is_sound
+    assert [tag.name for tag in graph.tags()] == ["v1"]
+    assert [one.name for one in graph.consumers()] == ["index"]
