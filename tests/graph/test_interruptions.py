@@ -512,7 +512,10 @@ def test_a_write_that_cannot_be_settled_stops_its_branch_and_no_other(music, mus
         (lambda body: "{", "no intent"),
         (lambda body: json.dumps(body | {"schema_version": 99}), "newer than the maximum"),
         (lambda body: json.dumps(body | {"graph": "other"}), "belongs to another graph"),
-        (lambda body: json.dumps(body | {"tables": [{"table_key": "node:Artist"}]}), "not a complete"),
+        (
+            lambda body: json.dumps(body | {"tables": [{"table_key": "node:Artist"}]}),
+            "complete intent",
+        ),
         (lambda body: json.dumps(body | {"operation_id": "other"}), "holds the intent of other"),
     ],
     ids=["damaged", "future", "foreign", "incomplete", "renamed"],
