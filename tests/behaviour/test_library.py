@@ -75,7 +75,7 @@ def test_a_result_is_drawn_with_its_names(graph) -> None:
 def test_columns_to_draw_can_be_named(graph) -> None:
     result = graph.query(KNOWS)
     assert result.plot("b.name", "a.name") != result.plot()
-    with pytest.raises(BadRequest, match="no column 'nobody'"):
+    with pytest.raises(BadRequest, match="no such column 'nobody'"):
         result.plot("nobody")
     with pytest.raises(BadRequest, match="two columns"):
         graph.query(COUNT).plot()

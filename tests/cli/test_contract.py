@@ -226,7 +226,7 @@ def test_a_flag_a_command_does_not_take_is_refused(run_here, tmp_path: Path) -> 
     ("words", "remedy"),
     [
         ("query --server lab", "cannot connect to servers"),
-        ("load --data x --mode append --cluster prod", "knows clusters"),
+        ("load --data x --mode append --cluster prod", "does not support clusters"),
         ("snapshot --graph g", "give the address of the graph"),
         ("branch list --as me", "it only reads"),
         ("init --profile p --schema s.pg", "with --store or with --uri"),

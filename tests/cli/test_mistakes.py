@@ -119,7 +119,15 @@ MISTAKES = {
     "no file": (("load", "g.omni", "--data", "no.jsonl", "--mode", "append"), 1, ["no.jsonl"]),
     "no branch": (("snapshot", "g.omni", "--branch", "x"), 1, ["'x' not found", "branch list"]),
     "no commit": (("commit", "show", "x", "g.omni"), 1, ["'x' not found", "commit list"]),
-    "no profile": (("snapshot", "--profile", "x"), 1, ["no profile 'x'", "config.yaml names none"]),
+<<<<<<< HEAD
+    "no profile": (("snapshot", "--profile", "x"), 1, ["no such profile 'x'", "names none"]),
+=======
+    "no such profile": (
+        ("snapshot", "--profile", "x"),
+        1,
+        ["no profile 'x'", "config.yaml names none"],
+    ),
+>>>>>>> main
     "no retention": (("cleanup", "g.omni"), 2, ["--keep 10 is a good choice"]),
     "no consent": (("recover", "g.omni", "--quarantine", "x"), 2, ["add --confirm"]),
     "the branch after the graph": (
@@ -127,7 +135,7 @@ MISTAKES = {
         2,
         ["the address of the graph comes last"],
     ),
-    "a server": (("query", "--server", "lab", "-e", NAMES), 2, ["'--server' for query", "no comm"]),
+    "a server": (("query", "--server", "lab", "-e", NAMES), 2, ["'--server' for query", "cannot"]),
     "a graph for no use": (("version", "--store", "x"), 2, ["names a graph's storage", "no graph"]),
     "a folder that cannot be one": (
         ("init", "s.pg/g.omni", "--schema", "s.pg"),

@@ -128,7 +128,7 @@ def test_what_does_not_fit_together_is_wrong_usage(command, arguments, problem: 
         ("profiles: {b: {store: x}}", "no such profile 'a'; known: b"),
         ("profiles: [", "cannot read"),
         ("defaults: {server: a, store: b}", "cannot be combined"),
-        ("defaults: {store: b, default_graph: c}", "makes no sense"),
+        ("defaults: {store: b, default_graph: c}", "cannot be combined"),
         ("defaults: {output: xml}", "must be one of"),
     ],
 )

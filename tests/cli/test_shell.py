@@ -85,7 +85,7 @@ def test_what_is_piped_in_is_run_in_order(omnigraph, place: Path) -> None:
         (".nope", "no such command '.nope'"),
         (".branch nowhere", "branch 'nowhere' not found"),
         (".format xml", "the format must be one of"),
-        (".commits many", "is a number"),
+        (".commits many", "must be an integer"),
         (".explain", "give the query"),
     ],
 )

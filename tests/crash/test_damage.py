@@ -142,7 +142,7 @@ def assert_stops_writers_alone(place, before, file):
     """Whoever writes is told of the file, which stays; readers do not even notice."""
     content = file.read_bytes()
     writer = open_graph(place, read_only=True)
-    writer.read_only = False  # as if it had been open before
+    writer._open.read_only = False  # as if it had been open before
     attempts = (
         lambda: run(writer, 'insert City {slug: "lima", name: "L"}'),
         lambda: writer.load([person("eve")], "merge"),

@@ -241,7 +241,7 @@ def test_consumers_that_cannot_be(graph) -> None:
         graph.delete_consumer("x")
     with pytest.raises(BadRequest, match="consumer name cannot be empty"):
         graph.set_consumer("")
-    with pytest.raises(BadRequest, match="protects nothing"):
+    with pytest.raises(BadRequest, match="must be positive"):
         graph.set_consumer("x", lasts=datetime.timedelta(0))
     with pytest.raises(ChangeCursorRejected):
         graph.set_consumer("x", "nowhere")

@@ -64,6 +64,7 @@ def make(kind: type[errors.OmniError]) -> errors.OmniError:
         "conflicts": [errors.MergeConflict("divergent_update", "node:A", "m")],
         "kind": StorageKind.TRANSIENT,
         "files": [SECRET],
+        "broken": [("q", "x")],
         "operation_id": "01J9Z3N8Q4X7Y2K5M6P0R1S3T8",
     }
     parameters = inspect.signature(kind.__init__).parameters

@@ -6,10 +6,6 @@ EXAMPLES = {
     "init": ("omnigraph init music.omni --schema music.pg",),
     "schema show": ("omnigraph schema show music.omni",),
     "schema plan": ("omnigraph schema plan music.omni --schema next.pg",),
-    "schema apply": (
-        "omnigraph schema apply music.omni --schema next.pg --dry-run",
-        "omnigraph schema apply music.omni --schema next.pg",
-    ),
     "schema lint": ("omnigraph schema lint --schema music.pg",),
     "load": (
         "omnigraph load music.omni --data music.jsonl --mode append",
@@ -136,6 +132,10 @@ EXAMPLES = {
     "profile show": ("omnigraph profile show music",),
     "version": ("omnigraph version",),
     "completion": ('eval "$(omnigraph completion bash)"',),
+    "schema apply": (
+        "omnigraph schema apply music.omni --schema next.pg --dry-run",
+        "omnigraph schema apply music.omni --schema next.pg",
+    ),
 }
 
 

@@ -27,15 +27,18 @@ def is_sealed(body: Mapping[str, Any]) -> bool:
     return SEAL not in body or body[SEAL] == _crc({k: v for k, v in body.items() if k != SEAL})
 
 
-def require_seal(body: Mapping[str, Any], path: str, members: Collection[str]) -> None:
+def require_seal(
+    body: Mapping[str, Any],
+    path: str,
+    members: Collection[str],
+    advice: str = "restore it from a backup",
+) -> None:
     """Raise unless the object has these members only, and the checksum it was written with."""
     unknown = sorted(body.keys() - {SEAL, *members})
     if unknown:
         raise ManifestCorrupt(f"{path} has members nobody writes: {', '.join(unknown)}")
     if not is_sealed(body):
-        raise ManifestCorrupt(
-            f"{path} is not what was written: its checksum differs; restore it from a backup"
-        )
+        raise ManifestCorrupt(f"{path} is not what was written: its checksum differs; {advice}")
 
 
 def _crc(body: Mapping[str, Any]) -> int:

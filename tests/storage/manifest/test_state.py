@@ -137,7 +137,7 @@ def test_a_head_of_an_earlier_branch_of_the_same_name_does_not_count() -> None:
         ([table_row(), version_row(table_version=None)], "no version"),
         ([version_row()], "no registration"),
         ([table_row(1), table_row(2), version_row(1), version_row(2)], "share the name"),
-        ([make_row("graph_head:main", RowKind.GRAPH_HEAD, metadata="{")], "no JSON"),
+        ([make_row("graph_head:main", RowKind.GRAPH_HEAD, metadata="{")], "not JSON"),
         ([make_row("graph_head:main", RowKind.GRAPH_HEAD, metadata="{}")], "head_commit_id"),
         (
             [make_row("graph_head:m", RowKind.GRAPH_HEAD, identity=identity(1), metadata="{}")],

@@ -165,7 +165,8 @@ def _check_format(data: bytes, path: str) -> None:
         )
     if type(version) is not int or version < PLAIN_FORMAT:
         raise ManifestCorrupt(f"{path} has the unknown format {version!r}")
-    require_seal(body, path, ("schema_version", *Intent.__slots__))
+    members = ("schema_version", *Intent.__slots__)
+    require_seal(body, path, members, "quarantine it to continue")
 
 
 def _check_shape(intent: Intent, path: str) -> None:
