@@ -130,8 +130,8 @@ def test_what_is_no_range_is_refused_before_anything_is_looked_up(graph, start, 
         (("Page", "nobody", "body"), EntityNotFound, "nobody"),
         (("Page", "null", "body"), BlobIsNull, "has no body"),
         (("Page", "small", "nothing"), BadRequest, "no property 'nothing'"),
-        (("Page", "small", "note"), BadRequest, "no Blob"),
-        (("Nothing", "small", "body"), BadRequest, "no type 'Nothing'"),
+        (("Page", "small", "note"), BadRequest, "not a Blob"),
+        (("Nothing", "small", "body"), BadRequest, "no such type 'Nothing'"),
     ],
 )
 def test_what_cannot_be_read_is_named(graph, cell, error, words: str) -> None:
@@ -140,7 +140,7 @@ def test_what_cannot_be_read_is_named(graph, cell, error, words: str) -> None:
 
 
 def test_the_kind_must_fit(graph) -> None:
-    with pytest.raises(BadRequest, match="no edge type 'Page'"):
+    with pytest.raises(BadRequest, match="no such edge type 'Page'"):
         graph.read_blob("Page", "small", "body", kind="edge")
     with pytest.raises(BadRequest, match="a node or an edge"):
         graph.read_blob("Page", "small", "body", kind="table")

@@ -119,15 +119,7 @@ MISTAKES = {
     "no file": (("load", "g.omni", "--data", "no.jsonl", "--mode", "append"), 1, ["no.jsonl"]),
     "no branch": (("snapshot", "g.omni", "--branch", "x"), 1, ["'x' not found", "branch list"]),
     "no commit": (("commit", "show", "x", "g.omni"), 1, ["'x' not found", "commit list"]),
-<<<<<<< HEAD
     "no profile": (("snapshot", "--profile", "x"), 1, ["no such profile 'x'", "names none"]),
-=======
-    "no such profile": (
-        ("snapshot", "--profile", "x"),
-        1,
-        ["no profile 'x'", "config.yaml names none"],
-    ),
->>>>>>> main
     "no retention": (("cleanup", "g.omni"), 2, ["--keep 10 is a good choice"]),
     "no consent": (("recover", "g.omni", "--quarantine", "x"), 2, ["add --confirm"]),
     "the branch after the graph": (
