@@ -41,8 +41,15 @@ def test_without_tokens_the_document_has_no_word_of_them(shared) -> None:
     assert document.body == describe_api(has_auth=False)
 
 
-def test_every_answer_is_of_its_type(server) -> None:
+def test_every_answer_is_of_its_type(people, tmp_path) -> None:
     """One call of every route with a body, held against the type that describes it."""
+    (tmp_path / "add.gq").write_text(ADD)
+    flags = ("--unauthenticated", "--queries", str(tmp_path / "add.gq"))
+    with serving(people, flags=flags) as server:
+        _require_types(server)
+
+
+def _require_types(server) -> None:
     head = server.get("commits").body["commits"][0]["graph_commit_id"]
     key = {"Idempotency-Key": "k/1"}
     schema = server.get("schema").body["schema_source"].replace("age: I32?", "age: I32?  n: I32?")
@@ -52,6 +59,16 @@ def test_every_answer_is_of_its_type(server) -> None:
     octets = {"Content-Type": "application/octet-stream"}
     calls = {
         "mutate_if_graph_commit": server.post("mutate/if-graph-commit", add, headers=conditional),
+        "invoke_query_if_graph_commit": server.post(
+            "queries/add/if-graph-commit",
+            {"params": {"name": "Di"}},
+            headers={
+                "Omnigraph-If-Graph-Commit": server.get("commits").body["commits"][0][
+                    "graph_commit_id"
+                ]
+            },
+        ),
+        "list_queries": server.get("queries"),
         "health": server.get("/healthz"),
         "ready": server.get("/readyz"),
         "getSnapshot": server.get("snapshot"),

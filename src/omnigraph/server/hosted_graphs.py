@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import BadRequest, NotFoundError, OmniError
 from omnigraph.server.access import Authority
 from omnigraph.settings import Settings
+from omnigraph.stored_queries import QueryRegistry, check_queries
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
@@ -73,16 +74,24 @@ class HostedGraph:
     guarded: Graph
     """Under its authority; each request uses it on behalf of its actor."""
     authority: Authority
+    queries: QueryRegistry
 
     @classmethod
-    def bind(cls, store: Store, graph: Graph, authority: Authority) -> HostedGraph:
-        """An open graph under an authority.
+    def bind(
+        cls, store: Store, graph: Graph, authority: Authority, queries: QueryRegistry
+    ) -> HostedGraph:
+        """An open graph under an authority, with its stored queries.
 
         Raises:
-            BadRequest: the policy names something that the schema does not have.
+            BadRequest: the policy names something that the schema does not have, or a query does
+                not fit the schema.
         """
-        guarded = graph.as_actor(None, policy=authority)
-        return cls(store.graph_id, store.uri, graph, guarded, authority)
+        if len(queries):
+            broken = check_queries(queries, graph.catalog).breakages
+            if broken:
+                raise BadRequest(f"stored query '{broken[0].query}': {broken[0].message}")
+        guarded = graph.with_queries(queries).as_actor(None, policy=authority)
+        return cls(store.graph_id, store.uri, graph, guarded, authority, queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +124,30 @@ class HostedGraphs:
 def open_graphs(
     stores: Sequence[Store],
     find_authority: Callable[[str], Authority],
+    find_queries: Callable[[str], QueryRegistry],
     settings: Settings,
     known: HostedGraphs | None = None,
 ) -> HostedGraphs:
     """Open every graph, several at a time; those that are open already are taken over.
 
-    A graph that cannot be opened, or whose policy cannot be used, is quarantined.
+    A graph that cannot be opened, or whose policy or queries cannot be used, is quarantined.
 
     Raises:
-        OmniError: the new policy of a graph that is served already cannot be used.
+        OmniError: those of a graph that is served already cannot be used.
     """
+
+    def bind(store: Store, graph: Graph) -> HostedGraph:
+        authority, queries = find_authority(store.graph_id), find_queries(store.graph_id)
+        return HostedGraph.bind(store, graph, authority, queries)
 
     def open_one(store: Store) -> HostedGraph | str:
         from omnigraph.graph.graph import open as open_graph  # noqa: PLC0415 - loads the engine
 
         before = known.served.get(store.graph_id) if known else None
         if before is not None:
-            return HostedGraph.bind(store, before.unguarded, find_authority(store.graph_id))
+            return bind(store, before.unguarded)
         try:
-            authority = find_authority(store.graph_id)
-            return HostedGraph.bind(store, open_graph(store.uri, settings=settings), authority)
+            return bind(store, open_graph(store.uri, settings=settings))
         except OmniError as error:
             return error.message
 

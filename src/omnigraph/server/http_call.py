@@ -94,6 +94,8 @@ class Call:
         action: Action,
         branch: str | None = None,
         target: str | None = None,
+        *,
+        query: str | None = None,
     ) -> None:
         """Go on only if the actor may do this; every decision is logged.
 
@@ -105,7 +107,9 @@ class Call:
         else:
             authority = self.hosted.authority
         try:
-            decision = authorize(authority, self.actor, action, branch=branch, target_branch=target)
+            decision = authorize(
+                authority, self.actor, action, branch=branch, target_branch=target, query=query
+            )
         except PolicyDenied as denied:
             self.note_denial(denied)
             raise
@@ -114,6 +118,7 @@ class Call:
             action=str(action),
             branch=branch,
             target_branch=target,
+            query=query,
             rule=decision.matched_rule,
         )
 
@@ -142,6 +147,7 @@ class Call:
             "action": str(denied.action),
             "branch": denied.branch,
             "target_branch": denied.target_branch,
+            "query": denied.query,
             "hidden": list(denied.hidden) or None,
         }
         self.log.add_decision(allowed=False, **facts)
@@ -264,7 +270,7 @@ class Call:
     async def read_body(self, kind: type[BodyT], limit: int = BODY_BYTES) -> tuple[BodyT, int]:
         """The body as the route declares it, and its size."""
         data = await self.read_bytes(limit, "request_bytes")
-        if not data.strip() and self.route.is_body_optional:
+        if self.route.is_body_optional and data.strip() in (b"", b"null"):
             return kind(), len(data)
         self.require_media(JSON)
         if len(data) > _MANY_BYTES:

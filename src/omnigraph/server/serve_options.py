@@ -10,6 +10,7 @@ import msgspec
 from omnigraph.errors import BadRequest
 from omnigraph.server.hosted_graphs import Store
 from omnigraph.server.policy_binding import PolicyFile, PolicyFiles
+from omnigraph.server.query_files import QueryFiles, require_graphs
 from omnigraph.settings import ServerSettings, Settings
 
 
@@ -46,6 +47,7 @@ class ServeOptions:
     settings: Settings
     workers: int = 1
     policies: PolicyFiles = field(default_factory=PolicyFiles)
+    queries: tuple[QueryFiles, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -58,6 +60,7 @@ class ServeOptions:
         if self.workers < 1:
             raise BadRequest("a server has at least one worker")
         self.policies.require_graphs(seen)
+        require_graphs(self.queries, seen)
 
 
 class ServeFlags(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +72,7 @@ class ServeFlags(msgspec.Struct, frozen=True, kw_only=True):
     """Flags that stand for an environment variable, by the field of `ServerSettings`."""
     policies: tuple[str, ...] = ()
     server_policy: str | None = None
+    queries: tuple[str, ...] = ()
 
 
 def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOptions:
@@ -84,4 +88,5 @@ def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOpti
         Settings.from_environment(environment),
         flags.workers,
         PolicyFiles(tuple(PolicyFile.parse(text) for text in flags.policies), flags.server_policy),
+        tuple(QueryFiles.parse(text) for text in flags.queries),
     )

@@ -18,8 +18,10 @@ from omnigraph.server.bearer_tokens import Tokens, load_tokens
 from omnigraph.server.engine_threads import EngineThreads
 from omnigraph.server.hosted_graphs import HostedGraphs, open_graphs
 from omnigraph.server.metrics import Metrics
+from omnigraph.server.query_files import load_queries
 from omnigraph.server.serve_options import ServeOptions
 from omnigraph.server.stream_slots import StreamSlots
+from omnigraph.stored_queries import QueryRegistry
 
 _log = structlog.get_logger("omnigraph.server")
 
@@ -75,7 +77,7 @@ class Service:
         return actor
 
     async def reload(self) -> None:
-        """Read tokens and policies again, and try quarantined graphs again.
+        """Read tokens, policies and stored queries again, and try quarantined graphs again.
 
         A mistake changes nothing.
         """
@@ -97,11 +99,11 @@ class Service:
 
 
 def configure(options: ServeOptions, known: HostedGraphs | None = None) -> Configuration:
-    """Load tokens and policies, decide the state and open the graphs.
+    """Load tokens, policies and stored queries, decide the state and open the graphs.
 
     Raises:
         BadRequest: the server must not start like this.
-        CompileError: the policy of the server, or of a graph that is served, has mistakes.
+        CompileError: the policy of the server, or a file of a graph that is served, has mistakes.
     """
     tokens = load_tokens(options.server)
     state = classify_state(
@@ -115,7 +117,10 @@ def configure(options: ServeOptions, known: HostedGraphs | None = None) -> Confi
     def find_authority(graph_id: str) -> Authority:
         return options.policies.load_for_graph(graph_id, fallback)
 
-    graphs = open_graphs(options.stores, find_authority, options.settings, known)
+    def find_queries(graph_id: str) -> QueryRegistry:
+        return load_queries(options.queries, graph_id)
+
+    graphs = open_graphs(options.stores, find_authority, find_queries, options.settings, known)
     for graph_id, reason in graphs.quarantined.items():
         _log.warning("graph quarantined", graph=graph_id, reason=reason)
     if not graphs.served or (graphs.quarantined and options.server.requires_all_graphs):

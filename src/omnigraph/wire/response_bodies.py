@@ -57,6 +57,10 @@ class GraphListOutput(Answer, frozen=True, kw_only=True):
     quarantined: list[QuarantinedGraph]
 
 
+class QueryListOutput(Answer, frozen=True, kw_only=True):
+    queries: list[dict[str, Any]]
+
+
 class CommitOutput(Answer, frozen=True, kw_only=True):
     graph_commit_id: str
     graph_branch: str | None

@@ -38,6 +38,13 @@ _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_clien
     metavar="FILE",
     help="A policy bundle of scope cluster: who may list the graphs.",
 )
+@click.option(
+    "--queries",
+    multiple=True,
+    metavar="PATH[=ID]",
+    help="A file or folder of stored queries and the graph they are for; without an id, for every "
+    "graph. Repeatable.",
+)
 @click.option("--bind", metavar="HOST:PORT", help="Where to listen; 127.0.0.1:8080 by default.")
 @click.option(
     "--unauthenticated",
@@ -66,6 +73,7 @@ def serve(
     stores: tuple[str, ...],
     policies: tuple[str, ...],
     server_policy: str | None,
+    queries: tuple[str, ...],
     bind: str | None,
     unauthenticated: bool,
     require_all_graphs: bool,
@@ -77,8 +85,8 @@ def serve(
 
     Tokens come from OMNIGRAPH_SERVER_BEARER_TOKENS_FILE and its relatives. stdout gets one line,
     OMNIGRAPH_LISTEN_ADDR=HOST:PORT, once requests are answered; the log goes to stderr. SIGTERM
-    lets requests finish, SIGHUP reads tokens and policies again and tries again to open what could
-    not be opened.
+    lets requests finish, SIGHUP reads tokens, policies and stored queries again and tries again to
+    open what could not be opened.
     """
     _require_packages()
     for problem in describe_unknown_settings():
@@ -101,6 +109,7 @@ def serve(
         settings=settings,
         policies=policies,
         server_policy=server_policy,
+        queries=queries,
     )
     options = read_options(flags, os.environ)
     return run_alone(options) if workers == 1 else run_workers(options, flags)
