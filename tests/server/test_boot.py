@@ -189,6 +189,8 @@ def test_health_answers_without_a_token_and_names_no_graph(people) -> None:
 def test_stdout_has_one_line_and_the_log_is_json_where_that_is_asked_for(people) -> None:
     with serving(people, OMNIGRAPH_LOG_FORMAT="json") as server:
         server.post("query", {"query": ALL}, headers={"X-Request-Id": "abc-1"})
+        # The line of a request follows its answer.
+        _wait_until(lambda: '"event": "request"' in server.log and server.log.endswith("\n"))
         lines = [json.loads(line) for line in server.log.splitlines()]
         mine = [line for line in lines if line.get("request_id") == "abc-1"]
         assert {line["event"] for line in mine} == {"policy decision", "request"}
