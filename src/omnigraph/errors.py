@@ -42,7 +42,6 @@ Sorted by what the caller can do next:
     │   └── CommitHasNoParent, ChangeSchemaBoundary
     ├── DeniedError             ask for the right
     │   ├── NotAuthenticated        no valid token
-    │   ├── ActionDenied
     │   └── PolicyDenied            a policy does not allow it to this actor
     ├── LimitError              ask for less
     │   ├── InputTooLarge
@@ -902,14 +901,6 @@ class NotAuthenticated(DeniedError):
     code = "unauthorized"
     http_status = 401
     wire_code: ClassVar[str | None] = "unauthorized"
-
-
-class ActionDenied(DeniedError):
-    code = "action_denied"
-
-    def __init__(self, action: str, reason: str) -> None:
-        super().__init__(f"{action} is denied: {reason}")
-        self.action, self.reason = action, reason
 
 
 class PolicyDenied(DeniedError):

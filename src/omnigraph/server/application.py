@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from omnigraph.errors import MethodNotAllowed, OmniError, RouteNotFound
+from omnigraph.errors import MethodNotAllowed, OmniError, PolicyDenied, RouteNotFound
 from omnigraph.server import (
     blob_routes,
     branch_routes,
@@ -114,7 +114,11 @@ class _Endpoint:
             call.hosted = service.graphs.find(request.path_params["graph_id"])
             log.add(graph=call.hosted.id)
         call.read_parameters()
-        answer = await HANDLERS[route.operation](call)
+        try:
+            answer = await HANDLERS[route.operation](call)
+        except PolicyDenied as denied:
+            call.note_denial(denied)  # the graph has its own to say: about types and properties
+            raise
         if route.successor is not None:
             answer.headers["Deprecation"] = "true"
             answer.headers["Link"] = f'<{route.successor}>; rel="successor-version"'

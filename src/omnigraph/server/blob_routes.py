@@ -51,11 +51,9 @@ async def _read_blob(call: Call, *, wants_bytes: bool) -> Response:
         call.authorize(Action.READ, name)
 
     def work() -> tuple[GraphView, Blob]:
-        if name is not None:
-            view = call.graph.at(branch=name)
-        else:
-            view = call.graph.at(snapshot=snapshot)
-            call.authorize(Action.READ, view.view.snapshot.branch)
+        if name is None:
+            call.authorize_snapshot(snapshot)
+        view = call.graph.at(branch=name, snapshot=snapshot)
         return view, _open_blob(call, view)
 
     view, blob = await call.read(work)
@@ -178,10 +176,14 @@ def _choose_range(headers: Headers, etag: str, size: int) -> tuple[int, int] | N
 
 
 async def put_blob(call: Call) -> Response:
-    """Write a value as one commit, if it still is the one the client has seen."""
+    """Write a value as one commit, if it still is the one the client has seen.
+
+    The answer tells what the cell held and holds, so that it takes the right to read as well.
+    """
     branch = call.read_branch(call.find("branch"))
     key = call.read_key()
     call.authorize(Action.CHANGE, branch)
+    call.authorize(Action.READ, branch)
     call.require_media(OCTETS)
     data = await call.read_bytes(call.service.options.server.load_bytes, "blob_bytes")
     with call.admit(len(data)):

@@ -49,7 +49,7 @@ async def delete_branch(call: Call) -> Response:
     with call.admit(_REQUEST_BYTES):
         gone = await call.write(lambda: call.graph.delete_branch(name))
     call.note_write(name)
-    return answer_json({"uri": call.graph_url, **gone.wire(), "actor_id": call.actor})
+    return answer_json({"uri": call.graph_url, **gone.wire()})
 
 
 async def merge_branches(call: Call) -> Response:

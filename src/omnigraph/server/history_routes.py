@@ -10,7 +10,7 @@ from starlette.responses import Response
 from omnigraph.errors import (
     BadRequest,
     CommitNotFound,
-    DeniedError,
+    PolicyDenied,
 )
 from omnigraph.server.access import Action
 from omnigraph.server.answers import answer_json
@@ -71,10 +71,10 @@ async def get_commit_changes(call: Call) -> Response:
     """What a commit changed; one that may not be read is as one that is not there."""
     wanted = _read_commit_id(call)
     limit = call.read_number("limit", _PAGE_CHANGES)
-    commit = await call.read(lambda: call.graph.commit(wanted))
+    commit = await call.read(lambda: call.unguarded.commit(wanted))
     try:
         call.authorize(Action.READ, commit.branch)
-    except DeniedError:
+    except PolicyDenied:
         raise CommitNotFound(wanted) from None
     page = await call.read(
         lambda: call.graph.commit_changes(
@@ -121,9 +121,9 @@ async def poll_changes(call: Call) -> Response:
 
 
 async def get_write(call: Call) -> Response:
-    """What became of a write: the commit it made, and what it was answered."""
+    """What became of a write of the actor: the commit it made, and what it was answered."""
     branch = call.read_branch(call.find("branch"))
-    call.authorize(Action.READ, branch)
+    call.authorize(Action.CHANGE, branch)
     key = call.request.path_params["key"]
     found = await call.read(lambda: call.graph.find_write(key, branch=branch, actor=call.actor))
     return answer_json(found.wire())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -68,8 +68,21 @@ class HostedGraph:
 
     id: str
     uri: str
-    graph: Graph
+    unguarded: Graph
+    """As it was opened: nobody is asked. For what the server itself must know of it."""
+    guarded: Graph
+    """Under its authority; each request uses it on behalf of its actor."""
     authority: Authority
+
+    @classmethod
+    def bind(cls, store: Store, graph: Graph, authority: Authority) -> HostedGraph:
+        """An open graph under an authority.
+
+        Raises:
+            BadRequest: the policy names something that the schema does not have.
+        """
+        guarded = graph.as_actor(None, policy=authority)
+        return cls(store.graph_id, store.uri, graph, guarded, authority)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +114,29 @@ class HostedGraphs:
 
 def open_graphs(
     stores: Sequence[Store],
-    authorities: Mapping[str, Authority],
+    find_authority: Callable[[str], Authority],
     settings: Settings,
     known: HostedGraphs | None = None,
 ) -> HostedGraphs:
     """Open every graph, several at a time; those that are open already are taken over.
 
-    A graph that cannot be opened is quarantined.
+    A graph that cannot be opened, or whose policy cannot be used, is quarantined.
+
+    Raises:
+        OmniError: the new policy of a graph that is served already cannot be used.
     """
 
     def open_one(store: Store) -> HostedGraph | str:
         from omnigraph.graph.graph import open as open_graph  # noqa: PLC0415 - loads the engine
 
-        authority = authorities[store.graph_id]
         before = known.served.get(store.graph_id) if known else None
-        if before is not None and before.uri == store.uri:
-            return HostedGraph(store.graph_id, store.uri, before.graph, authority)
+        if before is not None:
+            return HostedGraph.bind(store, before.unguarded, find_authority(store.graph_id))
         try:
-            graph = open_graph(store.uri, settings=settings)
+            authority = find_authority(store.graph_id)
+            return HostedGraph.bind(store, open_graph(store.uri, settings=settings), authority)
         except OmniError as error:
             return error.message
-        return HostedGraph(store.graph_id, store.uri, graph, authority)
 
     with ThreadPoolExecutor(OPENED_AT_ONCE, "omnigraph-open") as threads:
         opened = list(threads.map(open_one, stores))

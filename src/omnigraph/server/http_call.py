@@ -13,7 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from omnigraph.errors import (
     BadRequest,
-    DeniedError,
+    NotFoundError,
+    PolicyDenied,
     RequestTooSlow,
     ResourceLimitExceeded,
     TooManyRequests,
@@ -62,14 +63,21 @@ class Call:
     log: RequestLog
     hosted: HostedGraph | None = None
     parameters: dict[str, list[str]] = field(default_factory=dict)
+    _noted: PolicyDenied | None = None
 
     # --- the graph -------------------------------------------------------------------------------
 
     @property
     def graph(self) -> Graph:
-        """The graph, on behalf of the actor."""
+        """The graph, on behalf of the actor and under its policy."""
         assert self.hosted is not None, "only routes of a graph ask for it"
-        return self.hosted.graph
+        return self.hosted.guarded.as_actor(self.actor)
+
+    @property
+    def unguarded(self) -> Graph:
+        """The graph without its policy: to find out what there is to ask the policy about."""
+        assert self.hosted is not None, "only routes of a graph ask for it"
+        return self.hosted.unguarded
 
     @property
     def graph_url(self) -> str:
@@ -90,28 +98,62 @@ class Call:
         """Go on only if the actor may do this; every decision is logged.
 
         Raises:
-            DeniedError: it may not.
+            PolicyDenied: it may not.
         """
         if self.hosted is None:
             authority = self.service.configuration.server_authority
         else:
             authority = self.hosted.authority
-        facts = {"action": str(action), "branch": branch, "target_branch": target}
         try:
-            authorize(authority, self.actor, action, branch=branch, target_branch=target)
-        except DeniedError:
-            self.log.add_decision(allowed=False, **facts)
-            self.service.metrics.count_denial()
-            self.service.audit.record(
-                "denied",
-                request_id=self.request_id,
-                operation=self.route.operation,
-                graph=self.hosted.id if self.hosted else None,
-                actor=self.actor,
-                **facts,
-            )
+            decision = authorize(authority, self.actor, action, branch=branch, target_branch=target)
+        except PolicyDenied as denied:
+            self.note_denial(denied)
             raise
-        self.log.add_decision(allowed=True, **facts)
+        self.log.add_decision(
+            allowed=True,
+            action=str(action),
+            branch=branch,
+            target_branch=target,
+            rule=decision.matched_rule,
+        )
+
+    def authorize_snapshot(self, snapshot: str | None) -> None:
+        """Go on only if the actor may read the branch that a snapshot is of.
+
+        One that does not exist counts as one of `main`: only who may read that is told.
+
+        Raises:
+            PolicyDenied: it may not.
+            NotFoundError: there is no such snapshot.
+        """
+        try:
+            view = self.unguarded.at(snapshot=snapshot)
+        except NotFoundError:
+            self.authorize(Action.READ, MAIN)
+            raise
+        self.authorize(Action.READ, view.view.snapshot.branch)
+
+    def note_denial(self, denied: PolicyDenied) -> None:
+        """Leave a trace of a denial, once."""
+        if denied is self._noted:
+            return
+        self._noted = denied
+        facts = {
+            "action": str(denied.action),
+            "branch": denied.branch,
+            "target_branch": denied.target_branch,
+            "hidden": list(denied.hidden) or None,
+        }
+        self.log.add_decision(allowed=False, **facts)
+        self.service.metrics.count_denial()
+        self.service.audit.record(
+            "denied",
+            request_id=self.request_id,
+            operation=self.route.operation,
+            graph=self.hosted.id if self.hosted else None,
+            actor=self.actor,
+            **facts,
+        )
 
     # --- what was asked --------------------------------------------------------------------------
 

@@ -103,6 +103,5 @@ async def _stream_query(call: Call, body: QueryRequest, branch: str | None, medi
 def _open_view(call: Call, body: QueryRequest, branch: str | None) -> GraphView:
     if branch is not None:
         return call.graph.at(branch=branch)
-    view = call.graph.at(snapshot=body.snapshot)
-    call.authorize(Action.READ, view.view.snapshot.branch)
-    return view
+    call.authorize_snapshot(body.snapshot)
+    return call.graph.at(snapshot=body.snapshot)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from omnigraph.errors import BadRequest
 from omnigraph.server.hosted_graphs import Store
+from omnigraph.server.policy_binding import PolicyFile, PolicyFiles
 from omnigraph.settings import ServerSettings, Settings
 
 
@@ -44,6 +45,7 @@ class ServeOptions:
     server: ServerSettings
     settings: Settings
     workers: int = 1
+    policies: PolicyFiles = field(default_factory=PolicyFiles)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -55,6 +57,7 @@ class ServeOptions:
             raise BadRequest("no graph to serve; name one with --store")
         if self.workers < 1:
             raise BadRequest("a server has at least one worker")
+        self.policies.require_graphs(seen)
 
 
 class ServeFlags(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +67,8 @@ class ServeFlags(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 1
     settings: dict[str, str] = {}
     """Flags that stand for an environment variable, by the field of `ServerSettings`."""
+    policies: tuple[str, ...] = ()
+    server_policy: str | None = None
 
 
 def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOptions:
@@ -78,4 +83,5 @@ def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOpti
         ServerSettings.from_environment({**environment, **given}),
         Settings.from_environment(environment),
         flags.workers,
+        PolicyFiles(tuple(PolicyFile.parse(text) for text in flags.policies), flags.server_policy),
     )

@@ -75,7 +75,10 @@ class Service:
         return actor
 
     async def reload(self) -> None:
-        """Read tokens again and try quarantined graphs again; a mistake changes nothing."""
+        """Read tokens and policies again, and try quarantined graphs again.
+
+        A mistake changes nothing.
+        """
         async with self._reloading:
             try:
                 self.configuration = await self.threads.read(
@@ -94,27 +97,32 @@ class Service:
 
 
 def configure(options: ServeOptions, known: HostedGraphs | None = None) -> Configuration:
-    """Load tokens, decide the state and open the graphs.
+    """Load tokens and policies, decide the state and open the graphs.
 
     Raises:
         BadRequest: the server must not start like this.
+        CompileError: the policy of the server, or of a graph that is served, has mistakes.
     """
     tokens = load_tokens(options.server)
     state = classify_state(
         has_tokens=bool(tokens),
-        has_policy=False,
+        has_policy=bool(options.policies),
         is_unauthenticated=options.server.is_unauthenticated,
     )
     fallback = NoPolicy.OPEN if state is RuntimeState.OPEN else NoPolicy.DEFAULT_DENY
-    authorities = {store.graph_id: fallback for store in options.stores}
-    graphs = open_graphs(options.stores, authorities, options.settings, known)
+    server_authority = options.policies.load_for_server(fallback)
+
+    def find_authority(graph_id: str) -> Authority:
+        return options.policies.load_for_graph(graph_id, fallback)
+
+    graphs = open_graphs(options.stores, find_authority, options.settings, known)
     for graph_id, reason in graphs.quarantined.items():
         _log.warning("graph quarantined", graph=graph_id, reason=reason)
     if not graphs.served or (graphs.quarantined and options.server.requires_all_graphs):
         listed = "; ".join(f"{id}: {reason}" for id, reason in graphs.quarantined.items())
         what = "every graph is required" if graphs.served else "no graph can be served"
         raise BadRequest(f"{what}, and these cannot be opened: {listed}")
-    return Configuration(graphs, tokens, state, fallback)
+    return Configuration(graphs, tokens, state, server_authority)
 
 
 @contextmanager

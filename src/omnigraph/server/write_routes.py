@@ -132,6 +132,6 @@ def _read_branches(call: Call, branch: str | None, base: str | None) -> tuple[st
 
 
 async def _authorize_load(call: Call, branch: str, base: str | None) -> None:
-    if base is not None and branch not in await call.read(call.graph.branches):
+    if base is not None and branch not in await call.read(call.unguarded.branches):
         call.authorize(Action.BRANCH_CREATE, base, branch)
     call.authorize(Action.CHANGE, branch)

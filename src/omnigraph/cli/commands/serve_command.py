@@ -25,6 +25,19 @@ _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_clien
     shell_complete=complete_store,
     help="A graph to serve, and its id; by default the name of its folder. Repeatable.",
 )
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="FILE[=ID]",
+    help="A policy bundle and the graph it is for; without an id, for every graph that has no "
+    "other. Repeatable.",
+)
+@click.option(
+    "--server-policy",
+    metavar="FILE",
+    help="A policy bundle of scope cluster: who may list the graphs.",
+)
 @click.option("--bind", metavar="HOST:PORT", help="Where to listen; 127.0.0.1:8080 by default.")
 @click.option(
     "--unauthenticated",
@@ -51,6 +64,8 @@ _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_clien
 )
 def serve(
     stores: tuple[str, ...],
+    policies: tuple[str, ...],
+    server_policy: str | None,
     bind: str | None,
     unauthenticated: bool,
     require_all_graphs: bool,
@@ -62,8 +77,8 @@ def serve(
 
     Tokens come from OMNIGRAPH_SERVER_BEARER_TOKENS_FILE and its relatives. stdout gets one line,
     OMNIGRAPH_LISTEN_ADDR=HOST:PORT, once requests are answered; the log goes to stderr. SIGTERM
-    lets requests finish, SIGHUP reads the tokens again and tries again to open what could not be
-    opened.
+    lets requests finish, SIGHUP reads tokens and policies again and tries again to open what could
+    not be opened.
     """
     _require_packages()
     for problem in describe_unknown_settings():
@@ -80,7 +95,13 @@ def serve(
         "grace_s": shutdown_grace_seconds,
     }
     settings = {name: text for name, text in given.items() if text is not None}
-    flags = ServeFlags(stores=stores, workers=workers, settings=settings)
+    flags = ServeFlags(
+        stores=stores,
+        workers=workers,
+        settings=settings,
+        policies=policies,
+        server_policy=server_policy,
+    )
     options = read_options(flags, os.environ)
     return run_alone(options) if workers == 1 else run_workers(options, flags)
 
