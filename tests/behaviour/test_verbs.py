@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from pathlib import Path
 
 import click
@@ -22,7 +23,8 @@ SPEC = {"dimension": 2, "types": {"Artist": {"target": "feel", "fields": ["name"
 LOCAL = {
     *("alias", "login", "logout", "config path", "config show", "config token"),
     *("profile list", "profile show", "completion", "version", "shell", "ingest"),
-    *("schema get", "schema lint", "config settings", "fmt"),
+    *("schema get", "schema lint", "config settings", "fmt", "serve"),
+    *("policy validate", "policy test", "policy explain", "queries list", "queries validate"),
 }
 """Commands about the operator, the terminal or a file alone, and other names of commands."""
 
@@ -47,6 +49,9 @@ METHODS = {
     "commit list": "Graph.commits",
     "commit show": "Graph.commit",
     "commit changes": "Graph.commit_changes",
+    "revert": "Graph.revert",
+    "cherry-pick": "Graph.cherry_pick",
+    "restore": "Graph.restore",
     "diff": "Graph.diff",
     "changes poll": "Graph.changes",
     "changes baseline": "Graph.baseline",
@@ -87,7 +92,7 @@ def test_every_command_has_its_method() -> None:
         owner, _, name = method.partition(".")
         where = omnigraph if owner == "omnigraph" else omnigraph.Graph
         assert getattr(where, name) is not None, verb
-        assert set(verb.split()) & set(name.split("_")) or verb in OTHERWISE_CALLED, verb
+        assert set(re.split("[ -]", verb)) & set(name.split("_")) or verb in OTHERWISE_CALLED, verb
 
 
 OTHERWISE_CALLED = {"branch list", "commit list", "tag list", "consumer list"}

@@ -229,7 +229,7 @@ def run_in_shell(line: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
         ("$OMNIGRAPH nope --json >&- 2>&-", 2, b""),
         ("$OMNIGRAPH export nowhere >&-", 1, b"no graph at"),
         ("$OMNIGRAPH lint --schema - --query - <&-", 1, b"standard input is closed"),
-        ("echo '' | $OMNIGRAPH lint --schema - --query -", 2, b"can be read once"),
+        ("echo '' | $OMNIGRAPH lint --schema - --query -", 2, b"can be read only once"),
     ],
 )
 def test_odd_streams_are_one_clear_error_at_most(tmp_path, line: str, code: int, words) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from omnigraph.errors import BadRequest
@@ -95,7 +97,7 @@ def test_notes_that_cannot_be_read_only_delay():
     assert FirstSeen(store, lambda: NOW, grace_s=0).due(["a"]) == ["a"]
 
 
-def test_the_notes_go_when_there_is_nothing_to_note():
+def test_the_notes_are_empty_when_there_is_nothing_to_note():
     store = MemoryObjectStore()
     noted = FirstSeen(store, lambda: NOW, grace_s=0)
     noted.due(["a"])
@@ -103,4 +105,4 @@ def test_the_notes_go_when_there_is_nothing_to_note():
     again = FirstSeen(store, lambda: NOW, grace_s=0)
     again.due([])
     again.save()
-    assert store.find(SIGHTINGS) is None
+    assert json.loads(store.get(SIGHTINGS))["first_seen"] == {}

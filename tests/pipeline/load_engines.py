@@ -17,6 +17,7 @@ from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.graph import bulk_loading
 from omnigraph.graph.loading import LoadRequest, RunsOn
+from omnigraph.output_files import OutputFile
 from omnigraph.storage.tables.location import is_flat_name
 from pipeline.random_loads import normal
 
@@ -43,6 +44,8 @@ def load(graph, data, mode: str, engine: str, **options):
             branch, base = options.pop("branch", "main"), options.pop("base", None)
             head = options.pop("expected_head", None)
             runs_on = RunsOn(spark_conf=options.pop("spark_conf", {}))
+            if "rejects" in options:
+                options["rejects"] = OutputFile(options["rejects"])
             request = LoadRequest(
                 options=LoadOptions(mode=LoadMode(mode), **options),
                 branch=branch,

@@ -82,7 +82,7 @@ def test_the_mock_can_replace_any_provider_and_says_so(caplog):
     settings = EmbedSettings.from_environment({"OMNIGRAPH_EMBEDDINGS_MOCK": "on"})
     with caplog.at_level(logging.WARNING):
         assert open_embedder(settings) == MockEmbedder("")
-    assert "made up" in caplog.text
+    assert "mock values" in caplog.text
 
 
 def test_a_lazy_embedder_needs_its_key_only_when_it_embeds():
