@@ -70,7 +70,7 @@ def test_an_alias_that_changes_something_has_to_say_so(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (("nobody",), 1, "no alias 'nobody'; known: add, born, far, lost, nowhere, sneaky"),
+        (("nobody",), 1, "no such alias 'nobody'; known: add, born, far, lost, nowhere, sneaky"),
         (("born", "1", "2"), 2, "alias 'born' takes year; 2 were given"),
         (("born",), 1, "missing required parameter"),
         (("far",), 1, "runs on server 'lab'"),

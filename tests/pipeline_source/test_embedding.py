@@ -214,14 +214,14 @@ def test_nothing_to_fill_makes_no_commit(graph):
 def test_types_and_a_spec_narrow_down_what_is_filled(graph):
     spec = {"dimension": 2, "types": {"Doc": {"target": "other", "fields": ["title"]}}}
     assert graph.embed(["Doc"], spec=spec).embedded == 5
-    with pytest.raises(BadRequest, match="type 'Plain'"):
+    with pytest.raises(BadRequest, match="vectors of 'Plain'"):
         graph.embed(["Plain"])
     for bad, text in [
         (
             {"dimension": 3, "types": {"Doc": {"target": "other", "fields": ["title"]}}},
             "dimensions",
         ),
-        ({"dimension": 2, "types": {"Doc": {"target": "title", "fields": ["slug"]}}}, "no vector"),
+        ({"dimension": 2, "types": {"Doc": {"target": "title", "fields": ["slug"]}}}, "not a vector"),
         (
             {"dimension": 2, "types": {"Doc": {"target": "other", "fields": ["photo"]}}},
             "no property",
