@@ -221,10 +221,13 @@ def test_types_and_a_spec_narrow_down_what_is_filled(graph):
             {"dimension": 3, "types": {"Doc": {"target": "other", "fields": ["title"]}}},
             "dimensions",
         ),
-        ({"dimension": 2, "types": {"Doc": {"target": "title", "fields": ["slug"]}}}, "not a vector"),
+        (
+            {"dimension": 2, "types": {"Doc": {"target": "title", "fields": ["slug"]}}},
+            "not a vector",
+        ),
         (
             {"dimension": 2, "types": {"Doc": {"target": "other", "fields": ["photo"]}}},
-            "no property",
+            "cannot be used as text",
         ),
     ]:
         with pytest.raises(BadRequest, match=text):

@@ -107,9 +107,9 @@ atexit.register(write, "last")
 """
 FORKING = """
 import os
-from omnigraph.storage.concurrent_calls import SideBySide
+from omnigraph.storage.concurrent_calls import ConcurrentCalls
 def once():
-    with SideBySide(2) as beside:
+    with ConcurrentCalls(2) as beside:
         return beside.start(os.getpid).result()
 assert once() == os.getpid()
 child = os.fork()

@@ -73,12 +73,12 @@ print(json.dumps((made @ made.T).tolist()))
 def test_vectors_are_those_of_the_exact_computation(run):
     difference = run("""
 from execution.embed.small_model import exact_vector
-from omnigraph.execution.embed.local_embedder import shared_model
+from omnigraph.execution.embed.local_embedder import load_shared_model
 from omnigraph.execution.embed import local_files as files
 
-tensors = files.read_tensors(files.read_published(files.model_folder(), files.WEIGHTS))
+tensors = files.read_tensors(files.read_published(files.find_model_folder(), files.WEIGHTS))
 texts = ["", "Tides", "A slow tide rises over the silent harbour, année après année. " * 6]
-exact = np.array([exact_vector(tensors, shared_model().tokens(text), 12) for text in texts])
+exact = np.array([exact_vector(tensors, load_shared_model().tokens(text), 12) for text in texts])
 exact /= np.linalg.norm(exact, axis=1, keepdims=True)
 print(json.dumps(float(np.abs(vectors(texts) - exact).max())))
 """)
@@ -120,11 +120,11 @@ def test_damaged_weights_are_not_used(run, tmp_path):
     reason = run(f"""
 from pathlib import Path
 from omnigraph.execution.embed.local_embedder import load_model
-from omnigraph.execution.embed.local_files import model_folder
+from omnigraph.execution.embed.local_files import find_model_folder
 
 copy = Path({str(tmp_path)!r})
 for file in ("model.safetensors", "tokenizer.json"):
-    content = bytearray((model_folder() / file).read_bytes())
+    content = bytearray((find_model_folder() / file).read_bytes())
     if file == "model.safetensors":
         content[len(content) // 2] ^= 1
     (copy / file).write_bytes(content)
