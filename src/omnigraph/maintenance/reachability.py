@@ -136,13 +136,14 @@ class ReachabilityScan:
         """The same with all that any manifest version shows which is there now.
 
         The substrate keeps a version for the sake of a branch that starts at it, and removing one
-        may fail. Whatever can be read is a place to start from, so all of it must stay whole.
+        may fail. Whatever can be read is a place to start from, so all of it must stay whole. What
+        is kept for such a branch may itself lack files that nobody needs any more.
         """
         manifests = {
             branch: frozenset(list_versions(self.root.manifest(branch)))
             for branch in mark.manifests
         }
-        return replace(mark, manifests=manifests, pins=self._list_pins(manifests))
+        return replace(mark, manifests=manifests, pins=self._list_pins(manifests, needed=False))
 
     def _mark(self) -> Reachable:
         refs = tuple(list_refs(self.root.store))
@@ -248,12 +249,12 @@ class ReachabilityScan:
         return claimed
 
     def _list_pins(
-        self, manifests: Mapping[str | None, frozenset[int]]
+        self, manifests: Mapping[str | None, frozenset[int]], *, needed: bool = True
     ) -> dict[Place, frozenset[int]]:
         wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
         fresh = [one for one in wanted if one not in self._shown]
         with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
-            shown = list(pool.map(lambda one: self._read_shown_entries(*one), fresh))
+            shown = list(pool.map(lambda one: self._read_shown_entries(*one, needed=needed), fresh))
         shown += [self._shown[one] for one in set(wanted).difference(fresh)]
         pins: dict[Place, set[int]] = defaultdict(set)
         for entries in shown:
@@ -281,14 +282,17 @@ class ReachabilityScan:
                 if is_newest or commit.manifest_version in manifests[branch]:
                     yield commit.merged
 
-    def _read_shown_entries(self, branch: str | None, version: int) -> Entries:
-        """The tables of a manifest version; none if an earlier cleanup removed it."""
+    def _read_shown_entries(self, branch: str | None, version: int, *, needed: bool) -> Entries:
+        """The tables of a manifest version; none if an earlier cleanup removed it.
+
+        Of a version that is needed every file must be there and be what was written.
+        """
         known = self._shown.get((branch, version))
         if known is not None:
             return known
         try:
-            verified = replace(self.root.manifest(branch), is_verified=True)
-            manifest = read_manifest(verified, version)
+            location = replace(self.root.manifest(branch), is_verified=needed)
+            manifest = read_manifest(location, version)
         except HistoricalVersionReclaimed:
             return ()
         entries = tuple(manifest.state.entries.values())
@@ -315,7 +319,7 @@ class ReachabilityScan:
     ) -> dict[Place, int]:
         floors: dict[Place, int] = {}
         for branch, version in bases.items():
-            shown = self._read_shown_entries(branch, version) if version else ()
+            shown = self._read_shown_entries(branch, version, needed=True) if version else ()
             base = {(e.path, e.owner_branch): e.version for e in shown}
             for entry in newest[branch].state.entries.values():
                 place = (entry.path, entry.owner_branch)

@@ -56,6 +56,7 @@ def fragments(table):
 
 
 def test_a_schema_from_arrow_is_numbered_in_order_whatever_it_asks_for():
+    """Red: re-read "Numbers of columns"."""
     asked = pa.field("a", pa.int32(), metadata={"lance:field_id": "7"})
     assert numbers(LanceSchema.from_pyarrow(pa.schema([asked]))) == {"a": 0}
     nested = pa.schema([SCHEMA.field("id"), SCHEMA.field("b"), SCHEMA.field("c")])
@@ -63,6 +64,7 @@ def test_a_schema_from_arrow_is_numbered_in_order_whatever_it_asks_for():
 
 
 def test_a_merge_renames_drops_reorders_and_adds_without_a_file_or_an_update(table):
+    """Red: re-read "Columns by number"."""
     table.create_scalar_index("a", "BTREE")
     table.create_scalar_index("c", "BTREE")
     wide = pa.schema([SCHEMA.field("id"), SCHEMA.field("a").with_name("z"), *list(SCHEMA)[2:]])
@@ -82,6 +84,7 @@ def test_a_merge_renames_drops_reorders_and_adds_without_a_file_or_an_update(tab
 
 
 def test_a_merge_does_not_change_whether_a_column_allows_null_and_a_projection_does(table):
+    """Red: re-read "Columns and NULL"."""
     relaxed = pa.schema([*list(SCHEMA)[:3], SCHEMA.field("c").with_nullable(True)])
     schema = LanceSchema.from_pyarrow(relaxed)
     with pytest.raises(OSError, match="nullable false -> true"):
@@ -93,6 +96,7 @@ def test_a_merge_does_not_change_whether_a_column_allows_null_and_a_projection_d
 
 
 def test_a_reader_of_the_live_rows_of_a_fragment_becomes_a_column(table):
+    """Red: re-read "Columns of a fragment"."""
     table.delete("id = 'x'")
     (fragment,) = table.get_fragments()
     batch = pa.record_batch([pa.array([7], pa.int64())], names=["n"])
