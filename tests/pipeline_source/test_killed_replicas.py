@@ -120,6 +120,7 @@ def _write_a_row(life: Life, chance: random.Random) -> None:
     life._keep("main")
 
 
+@pytest.mark.slow
 @pytest.mark.crash
 def test_a_follower_that_is_killed_twice_has_every_change_once(tmp_path: Path) -> None:
     kill_and_follow(tmp_path, kills=2)
