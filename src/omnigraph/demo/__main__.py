@@ -180,7 +180,7 @@ def undo(graph: omnigraph.Graph) -> None:
 def maintain(graph: omnigraph.Graph) -> None:
     with step("optimized: small files merged, declared indexes built"):
         result = graph.optimize()
-    say(f"{sum(table.committed for table in result.tables)} tables were rearranged")
+    say(f"{sum(table.committed for table in result.tables)} tables were compacted or indexed")
     with step("verified"):
         findings = graph.verify().findings
     say("nothing wrong" if not findings else f"{len(findings)} findings")

@@ -64,6 +64,7 @@ class BranchSnapshots:
         self._warm: dict[str | None, ManifestSnapshot] = {}
         self._histories: dict[str | None, History] = {}
         self._catalogs: dict[SchemaContract, Catalog] = {}
+        self._checked: tuple[ManifestState, Catalog] | None = None
         self._see: Callable[[CatalogSnapshot], CatalogSnapshot] | None = None
 
     def __repr__(self) -> str:
@@ -256,19 +257,20 @@ class BranchSnapshots:
         return view if self._see is None else self._see(view)
 
     def _decode_catalog(self, state: ManifestState) -> Catalog:
+        checked = self._checked
+        if checked is not None and checked[0] is state:
+            return checked[1]
         contract = state.contract
         if contract is None:
             raise SchemaContractMismatch("the manifest holds no schema")
-        known = self._catalogs.get(contract)
-        if known is not None:
-            check_tables(known, state)
-            return known
-        catalog = find_vouched(contract.source, contract.ir, contract.state)
+        catalog = self._catalogs.get(contract)
         if catalog is None:
-            catalog = check_schema(contract)
+            catalog = find_vouched(contract.source, contract.ir, contract.state)
+            catalog = check_schema(contract) if catalog is None else catalog
         check_tables(catalog, state)
         with self._lock:
             self._catalogs[contract] = catalog
+        self._checked = state, catalog
         return catalog
 
 

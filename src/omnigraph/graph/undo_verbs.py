@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,9 @@ from omnigraph.graph.open_graph import BranchVerbs
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
-    from omnigraph.graph.undoing import ApplyResult
+    from omnigraph.graph.branch_snapshots import BranchSnapshots
+    from omnigraph.graph.undoing import ApplyRequest, ApplyResult
+    from omnigraph.writer.driver import Writer
 
 
 class UndoVerbs(BranchVerbs):
@@ -60,11 +62,9 @@ class UndoVerbs(BranchVerbs):
         """
         from omnigraph.graph import merging, undoing
 
-        branch = self._choose(branch)
-        self._allow_undo(commit, branch, actor)
         request = undoing.ApplyRequest(
             commit,
-            branch,
+            self._choose(branch),
             parent,
             resolve,
             merging.load_decisions(decisions),
@@ -73,11 +73,7 @@ class UndoVerbs(BranchVerbs):
             dry_run,
             message,
         )
-        if not dry_run:
-            self._open.require_writable()
-        with self._hiding_conflicts(branch, actor):
-            result = undoing.revert(self._open.views, self._open.writer, request)
-        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+        return self._undo(undoing.revert, request)
 
     def cherry_pick(
         self,
@@ -111,11 +107,9 @@ class UndoVerbs(BranchVerbs):
         """
         from omnigraph.graph import merging, undoing
 
-        branch = self._choose(branch)
-        self._allow_undo(commit, branch, actor)
         request = undoing.ApplyRequest(
             commit,
-            branch,
+            self._choose(branch),
             parent,
             resolve,
             merging.load_decisions(decisions),
@@ -124,11 +118,7 @@ class UndoVerbs(BranchVerbs):
             dry_run,
             message,
         )
-        if not dry_run:
-            self._open.require_writable()
-        with self._hiding_conflicts(branch, actor):
-            result = undoing.cherry_pick(self._open.views, self._open.writer, request)
-        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+        return self._undo(undoing.cherry_pick, request)
 
     def restore(
         self,
@@ -157,27 +147,31 @@ class UndoVerbs(BranchVerbs):
         """
         from omnigraph.graph import undoing
 
-        branch = self._choose(branch)
-        self._allow_undo(place, branch, actor)
         request = undoing.ApplyRequest(
             place,
-            branch,
+            self._choose(branch),
             actor=actor or self.actor,
             expected_head=expected_head,
             dry_run=dry_run,
             message=message,
         )
-        if not dry_run:
-            self._open.require_writable()
-        with self._hiding_conflicts(branch, actor):
-            result = undoing.restore(self._open.views, self._open.writer, request)
-        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+        return self._undo(undoing.restore, request)
 
-    def _allow_undo(self, place: str, branch: str, actor: str | None) -> None:
-        """Go on if the actor may change the branch and read that of the place."""
+    def _undo(
+        self,
+        verb: Callable[[BranchSnapshots, Writer, ApplyRequest], ApplyResult],
+        request: ApplyRequest,
+    ) -> ApplyResult:
+        """Go on if the actor may change the branch and read that of the commit."""
         from omnigraph.graph.place_lookup import find_commit
 
+        branch, actor = request.branch, request.actor
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         if self.policy is not None:
-            found = find_commit(self._open.views, place, branch)
+            found = find_commit(self._open.views, request.commit, branch)
             self._guard.allow(Action.READ, branch=found.branch, actor=actor)
+        if not request.dry_run:
+            self._open.require_writable()
+        with self._hiding_conflicts(branch, actor):
+            result = verb(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))

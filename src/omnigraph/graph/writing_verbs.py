@@ -133,12 +133,12 @@ class WritingVerbs(BranchVerbs):
             rejects=None if rejects is None else output_file(rejects),
         )
         given = loading.as_input(records)
-        where, who = self._choose(branch), actor or self.actor
+        who = actor or self.actor
         content = given if isinstance(given, bytes) else b""
-        asked = (str(options.mode), where.strip(), base, expected_head, content)
+        asked = (str(options.mode), branch.strip(), base, expected_head, content)
         request = loading.LoadRequest(
             options=options,
-            branch=where,
+            branch=branch,
             base=base,
             actor_id=who,
             expected_head=expected_head,

@@ -191,6 +191,9 @@ def _index_by_identity(state: State) -> dict[TableIdentity, Typed]:
     return {t.identity: (t, entries[key]) for key, t in state.catalog.by_table_key.items()}
 
 
+_BOUNDARY_ADVICE = "compare states that have one schema; a feed goes on from a baseline after it"
+
+
 def _check_boundary(
     was: Typed | None, now: Typed | None, after: State, *, tables_may_come: bool
 ) -> None:
@@ -202,7 +205,7 @@ def _check_boundary(
         is_boundary = lone[1].row_count > 0 and not tables_may_come
     if is_boundary:
         name = (now or was)[0].name  # type: ignore[index]
-        raise ChangeSchemaBoundary(after.snapshot.id, name)
+        raise ChangeSchemaBoundary(after.snapshot.id, name, _BOUNDARY_ADVICE)
 
 
 def compare_tables(

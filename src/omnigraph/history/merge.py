@@ -254,8 +254,8 @@ def require_one_schema(source: Snapshot, target: Snapshot) -> None:
     theirs, ours = hash_contract(source.state), hash_contract(target.state)
     if theirs != ours:
         raise SchemaContractMismatch(
-            f"branch '{source.branch}' has schema {theirs[:12]} and branch '{target.branch}' has "
-            f"{ours[:12]}; apply the same schema to both first"
+            f"commit {source.head} of branch '{source.branch}' has schema {theirs[:12]} and branch "
+            f"'{target.branch}' has {ours[:12]}; apply the schema of that commit first"
         )
 
 

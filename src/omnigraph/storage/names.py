@@ -7,6 +7,7 @@ live side by side, and a name deleted and made again is another branch.
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import BadRequest
@@ -31,6 +32,7 @@ def normalize_branch(name: str) -> BranchName:
     return BranchName(normalize_name(name, "branch"))
 
 
+@lru_cache(maxsize=256)  # every read and write names its branch
 def normalize_name(name: str, what: str) -> str:
     """The same for the name of anything; `what` it names is for messages."""
     trimmed = unicodedata.normalize("NFC", name.strip())
