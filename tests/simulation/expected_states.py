@@ -68,8 +68,6 @@ class Journal:
     """Branches whose creation was acknowledged: their names by incarnation."""
     doomed: set[str] = field(default_factory=set)
     """Names that somebody set out to delete or rename."""
-    deleted: set[str] = field(default_factory=set)
-    """Incarnations whose deletion was acknowledged."""
 
     def list_acknowledged(self, incarnation: str | None) -> list[Fact]:
         return [
@@ -133,14 +131,13 @@ class NeededFiles:
         self._needed: frozenset[str] | None = None
         self._parsed: dict[str, list[dict[str, Any]]] = {}
         self.removals = 0
-        self.enforced = True
         files.watcher = self._see
 
     def _see(self, path: str, before: File | None, after: File | None) -> None:
         is_kept = path.startswith(("nodes/", "edges/", f"{MANIFEST}/"))
         if after is None and is_kept:
             self.removals += 1
-            if self.enforced and path in self.list_needed():
+            if path in self.list_needed():
                 raise Violation(f"{path} was removed, which is needed")
         if path.startswith((REFS, TAGS)) or "/_versions/" in path:
             self._needed = None
@@ -233,12 +230,7 @@ class NeededFiles:
         self, folder: str, manifest: Version, incarnation: str | None
     ) -> set[int]:
         rows = self._read_rows(folder, manifest)
-        commits = (row for row in rows if row["object_type"] == "graph_commit")
-        return {
-            row["table_version"]
-            for row in commits
-            if json.loads(row["metadata"])["incarnation"] == incarnation
-        }
+        return {row["table_version"] for row in rows if row["author"] == (incarnation,)}
 
     def _read_rows(self, folder: str, manifest: Version) -> list[dict[str, Any]]:
         found = []
@@ -248,10 +240,17 @@ class NeededFiles:
             if path not in self._parsed:
                 content: Any = self._files.by_path[path].content
                 rows = content.to_pylist()
-                empty = dict.fromkeys(("_state", "table_branch", "location", "metadata"))
-                self._parsed[path] = [{**empty, **row} for row in rows]
+                empty = dict.fromkeys(("_state", "table_branch", "location", "author"))
+                self._parsed[path] = [{**empty, **row, **_read_author(row)} for row in rows]
             found += self._parsed[path]
         return found
+
+
+def _read_author(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The branch a commit was made on; nothing of other rows."""
+    if row["object_type"] != "graph_commit":
+        return {}
+    return {"author": (json.loads(row["metadata"])["incarnation"],)}
 
 
 def _manifest_folder(incarnation: str | None) -> str:

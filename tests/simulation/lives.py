@@ -69,8 +69,75 @@ NEVER = (ManifestCorrupt, FilesMissing, UncoveredDrift)
 """Errors that say the graph is broken: nobody has damaged it."""
 UNCERTAIN = (OutcomeUnknown, RecoveryRequired)
 """Errors that say that it is not known what became of a write."""
-SLEEPS_S = (5.0, 25.0, 35.0, 120.0, 400.0, 100_000.0)
-CLOCKS_US = (0, 0, 0, 60_000_000, -60_000_000, DAY_US, -DAY_US, 3 * DAY_US, -3 * DAY_US)
+SLEEPS_S = (5.0, 25.0, 35.0, 120.0, 400.0, 2_000.0, 100_000.0)
+CLOCKS_US = tuple(
+    int(days * DAY_US) for days in (0, 0, 0, 0.001, -0.001, 1, -1, 3, -3, 10, -10, 10)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """What a life is about: what its processes do, and how often each thing happens to them."""
+
+    deeds: dict[str, int]
+    trouble: float
+    dying: float
+    sleeping: float
+    failing: float
+    pausing: float
+    cleaners: int = 0
+    sleeps_s: tuple[float, ...] = SLEEPS_S
+    sleeps_by: int = 30
+    """At which of its effects a process sleeps at the latest."""
+    graces_s: tuple[float, ...] = (60.0, 60.0, 3_600.0, 86_400.0)
+
+
+MIXED = {
+    "write": 10,
+    "read": 3,
+    "create_branch": 3,
+    "delete_branch": 2,
+    "rename_branch": 1,
+    "clean": 3,
+    "settle": 1,
+    "tag": 1,
+}
+THEMES = {
+    "calm": Theme(MIXED, trouble=0.0, dying=0.0, sleeping=0.0, failing=0.0, pausing=0.1),
+    "mixed": Theme(MIXED, trouble=0.9, dying=0.7, sleeping=0.4, failing=0.4, pausing=0.1),
+    "crashes": Theme(MIXED, trouble=1.0, dying=1.0, sleeping=0.1, failing=0.1, pausing=0.0),
+    # Slow writers beside those who clean up again and again.
+    "cleaning": Theme(
+        {"write": 8, "read": 1, "create_branch": 2},
+        trouble=0.9,
+        dying=0.1,
+        sleeping=0.9,
+        failing=0.1,
+        pausing=0.3,
+        cleaners=1,
+        sleeps_s=(120.0, 400.0, 2_000.0),
+        sleeps_by=16,
+        graces_s=(60.0,),
+    ),
+    # Writers that lose the fence to each other.
+    "leases": Theme(
+        {"write": 8, "read": 1, "settle": 1, "clean": 1},
+        trouble=1.0,
+        dying=0.2,
+        sleeping=0.9,
+        failing=0.3,
+        pausing=0.1,
+    ),
+    # Names that come, go and change.
+    "names": Theme(
+        {"create_branch": 4, "delete_branch": 3, "rename_branch": 3, "write": 4, "clean": 1},
+        trouble=0.8,
+        dying=0.5,
+        sleeping=0.4,
+        failing=0.3,
+        pausing=0.1,
+    ),
+}
 
 
 class PlainSnapshots(BranchSnapshots):
@@ -200,7 +267,9 @@ class Lived:
 class Life:
     """One life, drawn from its seed."""
 
-    def __init__(self, seed: int, template: Files, *, traced: bool = False) -> None:
+    def __init__(
+        self, seed: int, template: Files, theme: str | None = None, *, traced: bool = False
+    ) -> None:
         self.chance = chance = random.Random(seed)
         self.lived = Lived(seed)
         self.turns = Turns(chance, switching=chance.choice([0.02, 0.1, 0.3, 0.6]))
@@ -210,10 +279,10 @@ class Life:
         self.journal = Journal(tuple(map(str, TABLES)))
         self.needed = NeededFiles(self.files, self.keep, self.journal)
         self.lock = LockFence(self.turns) if chance.random() < 0.4 else None
-        self.grace_s = chance.choice([60.0, 60.0, 3_600.0, 86_400.0])
-        self.trouble = chance.choice([0.0, 0.5, 0.9, 1.0])
+        drawn = chance.choice(list(THEMES))
+        self.theme = THEMES[theme or drawn]
+        self.grace_s = chance.choice(self.theme.graces_s)
         self._processes = 0
-        self._names = 0
 
     def live(self) -> Lived:
         """Live it to its end; gives what was done, and what went wrong."""
@@ -222,10 +291,12 @@ class Life:
         try:
             for _ in range(self.chance.choice([1, 2, 2, 3, 3, 4])):
                 self._start(self.chance.choice([1, 2, 3, 4]))
+            for _ in range(self.theme.cleaners):
+                self._start_cleaner()
             self.turns.run()
             self._start_audit()
             self.turns.run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the seed shows it again
+        except Exception as error:
             self.lived.problem = f"{type(error).__name__}: {error}"
             if self.turns.trace is not None:
                 raise
@@ -259,16 +330,31 @@ class Life:
         return Process(self._processes, fate, chance.choice(CLOCKS_US), jumps)
 
     def _draw_fate(self) -> Fate:
-        chance = self.chance
-        if chance.random() >= self.trouble:
+        chance, theme = self.chance, self.theme
+        if chance.random() >= theme.trouble:
             return UNTROUBLED
-        dies = chance.randint(1, 40) if chance.random() < 0.7 else None
-        sleeps = chance.randint(1, 40) if chance.random() < 0.5 else None
+        dies = chance.randint(1, 40) if chance.random() < theme.dying else None
+        sleeps = chance.randint(1, theme.sleeps_by) if chance.random() < theme.sleeping else None
         faults: dict[int, Fault] = {}
-        if chance.random() < 0.4:
+        if chance.random() < theme.failing:
             for _ in range(chance.choice([1, 1, 2])):
                 faults[chance.randint(1, 40)] = chance.choice(list(Fault))
-        return Fate(dies, sleeps, chance.choice(SLEEPS_S), faults)
+        return Fate(dies, sleeps, chance.choice(theme.sleeps_s), faults)
+
+    def _start_cleaner(self) -> None:
+        """A process that does nothing but clean up, now and then."""
+        process = self._new_process(UNTROUBLED)
+
+        def clean() -> None:
+            graph = self._open_patiently(process)
+            for _ in range(3):
+                self._pause(self.grace_s * 3)
+                self._do(graph, "clean")
+
+        self.turns.start(process, clean)
+
+    def _pause(self, most_s: float) -> None:
+        self.turns.wait(lambda: False, self.chance.uniform(0, most_s))
 
     def _work(self, process: Process, deeds: int) -> None:
         """A process does a few things; if it dies, another one goes on."""
@@ -310,30 +396,30 @@ class Life:
         return OpenGraph(root, views, Writer(views))
 
     def _do_something(self, graph: OpenGraph) -> None:
-        deeds: list[tuple[int, Callable[[OpenGraph], None]]] = [
-            (10, self._write),
-            (3, self._read),
-            (3, self._create_branch),
-            (2, self._delete_branch),
-            (1, self._rename_branch),
-            (4, self._clean),
-            (1, self._settle),
-            (1, self._tag),
-        ]
-        (deed,) = self.chance.choices([d for _, d in deeds], [weight for weight, _ in deeds])
+        if self.chance.random() < self.theme.pausing:
+            self._pause(200.0)
+        deeds = self.theme.deeds
+        self._do(graph, self.chance.choices(list(deeds), list(deeds.values()))[0])
+
+    def _do(self, graph: OpenGraph, name: str) -> None:
+        deed: Callable[[OpenGraph], None] = getattr(self, f"_{name}")
         if self.turns.trace is not None:
-            self.turns.trace.append(f"p{self.turns.process.number}: {deed.__name__}")
+            self.turns.trace.append(f"p{self.turns.process.number}: {name}")
         try:
             deed(graph)
         except NEVER as error:
-            raise Violation(f"{deed.__name__}: {type(error).__name__}: {error}") from error
+            raise Violation(f"{name}: {type(error).__name__}: {error}") from error
         except OmniError as error:
-            self._require_excused(deed.__name__, error)
+            self._require_excused(name, error)
 
     def _require_excused(self, deed: str, error: OmniError) -> None:
         """Raise unless the error is one that others, or a lost answer, explain."""
         if self.turns.trace is not None:
-            self.turns.trace.append(f"p{self.turns.process.number}: {type(error).__name__}: {error}")
+            self.turns.trace.append(
+                f"p{self.turns.process.number}: {type(error).__name__}: {error}"
+            )
+        if self.turns.process.has_slept and deed != "read":
+            return  # what it was at work on may have been taken for the remains of a dead one
         if isinstance(error, StorageFailure) and error.kind is not StorageKind.TRANSIENT:
             raise Violation(f"{deed}: {type(error).__name__}: {error}") from error
 
@@ -364,7 +450,8 @@ class Life:
             if not isinstance(error, UNCERTAIN):
                 fact.failed = f"{type(error).__name__}: {error}"
             raise
-        assert published is not None and published.commit is not None
+        assert published is not None
+        assert published.commit is not None
         fact.acknowledged, fact.incarnation = self.turns.steps, published.commit.incarnation
 
     def _read(self, graph: OpenGraph) -> None:
@@ -417,9 +504,7 @@ class Life:
     def _delete_branch(self, graph: OpenGraph) -> None:
         name = self.chance.choice(BRANCHES)
         self.journal.doomed.add(name)
-        ref = find_ref(graph.root.store, name)
         graph_branches.delete(graph.root, name)
-        del ref
 
     def _rename_branch(self, graph: OpenGraph) -> None:
         old, new = self.chance.sample(BRANCHES, 2)
@@ -456,13 +541,17 @@ class Life:
             raise Violation(f"still pending: {pending}")
         self.needed.require_whole()
         self._require_branches(graph)
-        names = list_names(graph.root.store)
-        for name in names:
+        for name in list_names(graph.root.store):
             self._require_right(graph, name)
-            self._write(graph, self._draw_writing(name, len(TABLES)))
+            try:
+                self._write(graph, self._draw_writing(name, len(TABLES)))
+            except BranchNotFound:
+                if name not in self.journal.doomed:
+                    raise
+                continue  # a name it had before it was renamed, and that a write has finished
             self._require_right(graph, name)
-        if self.chance.random() < 0.3:
-            self._audit_cleanup(graph, names)
+        if self.chance.random() < 0.15:
+            self._audit_cleanup(graph, list_names(graph.root.store))
 
     def _audit_cleanup(self, graph: OpenGraph, names: list[Any]) -> None:
         """After cleanups that nobody disturbs everything is there, and nothing else."""

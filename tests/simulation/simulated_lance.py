@@ -26,10 +26,10 @@ from lance.commit import CommitConflictError
 from lance.dataset import Transaction
 from lance.fragment import DataFile, FragmentMetadata, RowIdSequence
 
-from simulation.simulated_files import File, Files
+from simulation.simulated_files import Files
 from simulation.simulated_time import get_turns
+from simulation.turns import DAY_US, EPOCH_US
 
-DAY_US = 86_400_000_000
 UNVERIFIED_DAYS = 7
 _NEWEST_FIRST = (1 << 64) - 1
 _SCHEME = "sim://"
@@ -50,7 +50,7 @@ def make_address(files: Files, process: int) -> str:
 def _split(uri: str) -> tuple[str, str]:
     """The address of the graph, and the path below it."""
     root, _, path = uri.partition("/graph/")
-    assert uri.startswith(_SCHEME) and path, f"not a simulated table: {uri}"
+    assert path, f"not a simulated table: {uri}"
     return f"{root}/graph", path
 
 
@@ -84,14 +84,24 @@ class SimulatedColumn:
         return []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SimulatedSchema:
     """Columns with their numbers."""
 
     arrow: pa.Schema
 
     def fields(self) -> list[SimulatedColumn]:
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> list[SimulatedColumn]:
         return [SimulatedColumn(at, name) for at, name in enumerate(self.arrow.names)]
+
+    @cached_property
+    def empty_rows(self) -> pa.Table:
+        """No rows, with the columns of a scan that asks for everything."""
+        numbers = [pa.field(name, pa.uint64()) for name in ("_rowid", "_rowaddr")]
+        return pa.schema([*self.arrow, *numbers]).empty_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +285,7 @@ class SimulatedDataset:
         return rows.take(at).select(columns)
 
     def _empty_rows(self) -> pa.Table:
-        numbers = [pa.field(name, pa.uint64()) for name in ("_rowid", "_rowaddr")]
-        return pa.schema([*self.schema, *numbers]).empty_table()
+        return self._said.schema.empty_rows
 
     # --- committing ---
 
@@ -376,7 +385,9 @@ class SimulatedDataset:
     ) -> SimpleNamespace:
         found = self._inspect(versions, delete_unverified=delete_unverified)
         candidates = [
-            SimpleNamespace(path=f"{self._root}/{path}", size_bytes=1, unverified=path in found.strays)
+            SimpleNamespace(
+                path=f"{self._root}/{path}", size_bytes=1, unverified=path in found.strays
+            )
             for path in [*found.files, *found.strays]
         ]
         stats = SimpleNamespace(old_versions=len(found.versions), bytes_removed=len(candidates))
@@ -387,7 +398,9 @@ class SimulatedDataset:
         manifests = [_place(self._folder, number) for number in found.versions]
         files = [*found.files, *found.strays]
         # Which of them go first is for the substrate to say: nobody may rely on it.
-        first, second = (manifests, files) if get_turns().chance.random() < 0.5 else (files, manifests)
+        first, second = (
+            (manifests, files) if get_turns().chance.random() < 0.5 else (files, manifests)
+        )
         for path in (*first, *second, *found.records):
             self._files.delete(path)
         return SimpleNamespace(old_versions=len(manifests), bytes_removed=len(files))
@@ -395,10 +408,16 @@ class SimulatedDataset:
     def _inspect(self, doomed: Sequence[int], *, delete_unverified: bool) -> _Removable:
         files, folder = self._files, self._folder
         refs = self._list_branches()
-        starts = {r["parent_version"] for r in refs.values() if r["parent_branch"] == self._branch}
+        named: set[str] = set()
+        starts: set[int] = set()
+        for name, ref in refs.items():
+            shared = self._list_shared(f"{self._table}/tree/{name}")
+            named |= shared
+            if ref["parent_branch"] == self._branch and shared:
+                # What a branch starts at is kept for as long as the branch reads files of it.
+                starts.add(ref["parent_version"])
         there = _list_versions(files, folder)
         going = {number for number in doomed if number in there and number != max(there)} - starts
-        named: set[str] = set()
         once: set[str] = set()
         records: list[str] = []
         for number in there:
@@ -407,12 +426,6 @@ class SimulatedDataset:
                 (once if number in going else named).update(said.list_files(folder))
                 if number in going:
                     records.append(_record(folder, said.transaction))
-        for name in refs:
-            tree = f"{self._table}/tree/{name}"
-            if tree != folder:
-                for number in _list_versions(files, tree):
-                    said = _find_version(files, tree, number)
-                    named.update(() if said is None else said.list_files(tree))
         unnamed = [path for path in _list_parts(files, folder) if path not in named]
         now = get_turns().clock_us()
         strays = [
@@ -423,6 +436,18 @@ class SimulatedDataset:
         return _Removable(
             sorted(going), [path for path in unnamed if path in once], strays, records
         )
+
+    def _list_shared(self, tree: str) -> set[str]:
+        """The files in our folder that versions of another branch name."""
+        if tree == self._folder:
+            return set()
+        versions = (_find_version(self._files, tree, n) for n in _list_versions(self._files, tree))
+        named = {path for said in versions if said is not None for path in said.list_files(tree)}
+        return {
+            path
+            for path in named
+            if path.startswith((f"{self._folder}/data/", f"{self._folder}/_del"))
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,18 +463,14 @@ class _Removable:
 def _is_old(files: Files, path: str, now_us: int) -> bool:
     """Whether nobody can still be about to name it, as the substrate sees it: by two clocks."""
     file = files.by_path.get(path)
-    return file is not None and now_us - _clock_of_store(file) > UNVERIFIED_DAYS * DAY_US
-
-
-def _clock_of_store(file: File) -> int:
-    from simulation.turns import EPOCH_US  # noqa: PLC0415
-
-    return EPOCH_US + file.written_us
+    return file is not None and now_us - EPOCH_US - file.written_us > UNVERIFIED_DAYS * DAY_US
 
 
 def _list_parts(files: Files, folder: str) -> list[str]:
     parts = ("data", "_deletions")
-    return [f"{folder}/{part}/{name}" for part in parts for name in files.list_names(f"{folder}/{part}")]
+    return [
+        f"{folder}/{part}/{name}" for part in parts for name in files.list_names(f"{folder}/{part}")
+    ]
 
 
 def _record(folder: str, transaction: Transaction) -> str:
@@ -600,6 +621,14 @@ class SimulatedFragment:
         table, fragment = self._table, self.metadata
         (file,) = fragment.files
         held = self._content(f"{table._said.home(file.base_id, table._folder)}/data/{file._path}")
+        deleted = self._deleted()
+        known = table._said.cache.setdefault("rows", {})
+        if fragment.id not in known:
+            known[fragment.id] = self._build_rows(held, deleted)
+        return known[fragment.id]
+
+    def _build_rows(self, held: pa.Table, deleted: frozenset[int]) -> pa.Table:
+        table, fragment = self._table, self.metadata
         count = fragment.physical_rows
         columns = [
             held.column(one.name) if one.name in held.schema.names else pa.nulls(count, one.type)
@@ -609,7 +638,6 @@ class SimulatedFragment:
         columns.append(pa.array(_carried_ids(fragment), pa.uint64()))
         columns.append(pa.array(range(base, base + count), pa.uint64()))
         rows = pa.table(columns, schema=table._empty_rows().schema)
-        deleted = self._deleted()
         return rows.take([at for at in range(count) if at not in deleted]) if deleted else rows
 
     def take(self, ranks: Sequence[int], *, columns: Sequence[str]) -> pa.Table:

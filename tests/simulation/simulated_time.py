@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from simulation.turns import EPOCH_US, Strand, Turns
+from simulation.turns import Strand, Turns
 
 _turns: list[Turns] = []
 """That of the life that is being lived, if one is."""
@@ -93,11 +93,12 @@ class SimulatedThread:
 
     def __init__(self, *, target: Callable[[], None], name: str = "", daemon: bool = True) -> None:
         del name, daemon
-        self._target, self._strand = target, None
+        self._target = target
+        self._strand: Strand | None = None
 
     def start(self) -> None:
         turns = get_turns()
-        self._strand: Strand | None = turns.start(turns.process, self._target)
+        self._strand = turns.start(turns.process, self._target)
 
     def join(self) -> None:
         strand = self._strand
@@ -161,8 +162,5 @@ def replace_clocks_and_pools() -> None:
 def replace_threads(*modules: ModuleType) -> None:
     """Let these modules, which start threads, start simulated ones."""
     for module in modules:
-        assert module.threading is threading, f"{module} starts no threads"
-        module.threading = SimulatedThreading("threading")
-
-
-__all__ = ["EPOCH_US"]
+        assert getattr(module, "threading", None) is threading, f"{module} starts no threads"
+        setattr(module, "threading", SimulatedThreading("threading"))  # noqa: B010 - not declared

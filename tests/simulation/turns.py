@@ -60,6 +60,7 @@ class Process:
     jumps: tuple[tuple[float, int], ...] = ()
     """By how much its clock is set, and when."""
     is_dead: bool = False
+    has_slept: bool = False
     asleep_until: float = 0.0
     effects: int = 0
 
@@ -67,7 +68,7 @@ class Process:
 class Strand:
     """A thread of a process, waiting for its turn."""
 
-    __slots__ = ("gate", "is_done", "process", "wake_at", "waits_for")
+    __slots__ = ("gate", "is_done", "process", "waits_for", "wake_at")
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -137,6 +138,7 @@ class Turns:
             self._die(what)
         if at == fate.sleeps_before:
             self.sleeps += 1
+            process.has_slept = True
             process.asleep_until = self.now_s + fate.sleeps_s
             self._note("sleeps before", what)
         self._hand_over()
@@ -235,10 +237,14 @@ class Turns:
         self._running = strand
         strand.gate.release()
 
+    def _may_go_on(self, me: Strand) -> bool:
+        if me.waits_for is not None or me.process.asleep_until > self.now_s:
+            return False
+        return len(self._strands) == 1 or self.chance.random() >= self.switching
+
     def _choose(self, me: Strand | None) -> Strand:
-        if me is not None and me.waits_for is None and me.process.asleep_until <= self.now_s:
-            if len(self._strands) == 1 or self.chance.random() >= self.switching:
-                return me
+        if me is not None and self._may_go_on(me):
+            return me
         times = [strand.ready_at() for strand in self._strands]
         first = min(times)
         if first == inf:

@@ -53,9 +53,7 @@ _SAMPLED = _sample()
 def cases(verb: str) -> pytest.MarkDecorator:
     """Every damage, most of them for the long run only."""
     given = [
-        pytest.param(
-            case, id=str(case), marks=() if (case, verb) in _SAMPLED else pytest.mark.fuzz
-        )
+        pytest.param(case, id=str(case), marks=() if (case, verb) in _SAMPLED else pytest.mark.fuzz)
         for case in EVERY
     ]
     return pytest.mark.parametrize("case", given)

@@ -13,7 +13,13 @@ from typing import Any
 
 from lance import LanceDataset
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, StorageFailure
+from omnigraph.errors import (
+    AlreadyExists,
+    BranchNotFound,
+    ConflictError,
+    StorageFailure,
+    StorageKind,
+)
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.lance_errors import is_not_found, translate, translate_errors
@@ -87,9 +93,20 @@ def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def has_own_versions(location: TableLocation) -> bool:
-    """Whether anything was committed to a branch since it was made."""
+    """Whether anything was committed to a branch since it was made.
+
+    Nothing was to a ref without a folder, which a creator leaves that slept while its folder was
+    taken for that of a dead one.
+    """
     branch = list_branches(location).get(location.branch or "")
-    return branch is not None and find_latest_version(location) > branch.parent_version
+    if branch is None:
+        return False
+    try:
+        return find_latest_version(location) > branch.parent_version
+    except StorageFailure as failure:
+        if failure.kind is not StorageKind.NOT_FOUND:
+            raise
+        return False
 
 
 def delete_branch(location: TableLocation, name: str) -> None:
