@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
-from omnigraph.execution.read import ReadGuard
+from omnigraph.execution.read import ReadLimits
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.guard import NO_GUARD, Guard
@@ -101,16 +101,16 @@ class GraphView:
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        guard: ReadGuard | None = None,
+        limits: ReadLimits | None = None,
     ) -> QueryResult:
         """Run a read query of a text on this view, in this process or on `spark`.
 
-        In this process a `guard` is asked before every block of rows, and may end the query.
+        In this process `limits` are checked before every block of rows, and may end the query.
         """
         now = datetime.datetime.now(datetime.UTC)
         text = as_source_text(query, "<query>")
-        request = querying.QueryRequest(
-            text, name, params, now, engine, session, spark_conf or {}, guard
+        request = querying.GraphQueryRequest(
+            text, name, params, now, engine, session, spark_conf or {}, limits
         )
         branch = None if self._snapshot else str(self._whole.snapshot.branch)
         target = {"branch": branch, "snapshot": self._snapshot}

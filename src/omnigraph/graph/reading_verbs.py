@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read import ReadGuard
+from omnigraph.execution.read import ReadLimits
 from omnigraph.graph import blobs, place_lookup
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.open_graph import BranchVerbs
@@ -51,13 +51,13 @@ class ReadingVerbs(BranchVerbs):
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        guard: ReadGuard | None = None,
+        limits: ReadLimits | None = None,
     ) -> QueryResult:
         """Run a read query on the current state of a branch.
 
         `engine="spark"` runs it with data frames, in the given session or the default one; its
-        result also has `to_spark()`. In this process a `guard` is asked before every block of rows,
-        and may end the query.
+        result also has `to_spark()`. In this process `limits` are checked before every block of
+        rows, and may end the query.
 
         >>> older = "query q($a: I32) { match { $p: Person  $p.age > $a } return { $p.name } }"
         >>> graph.query(older, params={"a": 30}).rows
@@ -71,7 +71,7 @@ class ReadingVerbs(BranchVerbs):
             engine=engine,
             session=session,
             spark_conf=spark_conf,
-            guard=guard,
+            limits=limits,
         )
 
     def explain(

@@ -136,7 +136,7 @@ class WritingVerbs(BranchVerbs):
         who = actor or self.actor
         content = given if isinstance(given, bytes) else b""
         asked = (str(options.mode), branch.strip(), base, expected_head, content)
-        request = loading.LoadRequest(
+        request = loading.GraphLoadRequest(
             options=options,
             branch=branch,
             base=base,

@@ -13,7 +13,7 @@ from omnigraph.errors import (
     PolicyDenied,
 )
 from omnigraph.server.access import Action
-from omnigraph.server.answers import answer_json
+from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.server.paging import decode_page, encode_page
 
