@@ -31,7 +31,6 @@ from omnigraph.storage.tables.schemas import Columns, read_columns
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
-CREATED_AT = "_row_created_at_version"
 UPDATED_AT = "_row_last_updated_at_version"
 
 KEYS_PER_LIST = 5_000
