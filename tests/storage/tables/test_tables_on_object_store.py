@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 
 import pytest
 
@@ -39,10 +38,7 @@ from storage.tables.table_fixtures import (
     ulids,
 )
 
-pytestmark = [
-    pytest.mark.object_store,
-    pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed"),
-]
+pytestmark = pytest.mark.object_store
 
 
 @pytest.fixture(scope="module")
