@@ -36,7 +36,7 @@ NOTE = "<!-- Written by `./dev docs` from the code; change the code, not this pa
 def error_classes(base: type[errors.OmniError] = errors.OmniError) -> Iterator[type]:
     """Every error class below `base`, in the order of the source."""
     for child in base.__subclasses__():
-        if child.__module__.startswith(f"{errors.__name__}."):
+        if child.__module__ == errors.__name__:
             yield child
             yield from error_classes(child)
 

@@ -50,7 +50,7 @@ SECRET = "/secret/bucket"
 def list_errors(base: type = errors.OmniError) -> list[type[errors.OmniError]]:
     found = []
     for child in base.__subclasses__():
-        if child.__module__.startswith(f"{errors.__name__}."):
+        if child.__module__ == errors.__name__:
             found += [child, *list_errors(child)]
     return found
 

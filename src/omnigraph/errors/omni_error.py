@@ -17,6 +17,13 @@ class OmniError(Exception):
     """The closed set of the wire: newer meanings ride on detail fields with no code."""
     exit_code: ClassVar[int] = 1
 
+    __module__ = "omnigraph.errors"
+    """Where users import errors from, and so what tracebacks name."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__.startswith("omnigraph.errors."):
+            cls.__module__ = "omnigraph.errors"
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message

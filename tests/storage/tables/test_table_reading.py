@@ -14,7 +14,7 @@ from io_counters import read_io_counters
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.tables import table as table_module
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.lance_session import open_shared_session
 from omnigraph.storage.tables.location import Generation, TableLocation
@@ -22,7 +22,15 @@ from omnigraph.storage.tables.quoting import quote_identifier, quote_literal
 from omnigraph.storage.tables.schemas import PRIMARY_KEY, mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ScanOrder, find_latest_version, is_table, open_table
-from storage.tables.table_fixtures import SCHEMA, change, content, create, identity, ulids
+from storage.tables.table_fixtures import (
+    SCHEMA,
+    change,
+    content,
+    create,
+    identity,
+    stage_indices,
+    ulids,
+)
 
 ODD = [
     "", "'", "''", "it's", "\\", "a\\'b", "'\\", '"', "`", "é", "e\u0301", "日本", "😀", "\n",

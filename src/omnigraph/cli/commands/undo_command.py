@@ -82,9 +82,13 @@ def _run(
 ) -> None:
     graph = scope.open(read_only=dry_run)
     scope.echo(verb)
-    apply = {"revert": graph.revert, "cherry-pick": graph.cherry_pick, "restore": graph.restore}
+    apply: dict[str, Callable[..., ApplyResult]] = {
+        "revert": graph.revert,
+        "cherry-pick": graph.cherry_pick,
+        "restore": graph.restore,
+    }
     given = {name: value for name, value in options.items() if value is not None}
-    result: ApplyResult = apply[verb](commit_id, dry_run=dry_run, **given)
+    result = apply[verb](commit_id, dry_run=dry_run, **given)
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return
