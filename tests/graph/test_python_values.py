@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.errors import BadRequest, OmniError, RowsRejected
+from omnigraph.errors import BadRequest, CompileError, RowsRejected
 
 SCHEMA = """
 node Item {
@@ -204,7 +204,7 @@ def test_schemas_and_queries_may_be_files(tmp_path):
     query.write_text("query q() { match { $i: Item } return { $i.slg } }")
     with omnigraph.init(tmp_path / "g.omni", schema, actor="maria") as graph:
         assert graph.commits()[0].actor_id == "maria"
-        with pytest.raises(OmniError, match=r"slg") as refused:
+        with pytest.raises(CompileError, match=r"slg") as refused:
             graph.query(query)
         assert str(query) in refused.value.render()
         with pytest.raises(BadRequest, match=r"cannot read .*gone\.gq"):
