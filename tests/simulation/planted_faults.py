@@ -62,9 +62,11 @@ def _finish_half_writes() -> None:
         verdict = decide(classes, outlook)
         if recovery_decision.TableClass.COMPLETE not in classes:
             return verdict
-        if verdict.decision is not recovery_decision.Decision.ROLL_BACK:
+        if verdict.decision is not recovery_decision.RecoveryDecision.ROLL_BACK:
             return verdict
-        return recovery_decision.Verdict(recovery_decision.Decision.FINISH_PUBLISHED, "as planned")
+        return recovery_decision.Verdict(
+            recovery_decision.RecoveryDecision.FINISH_PUBLISHED, "as planned"
+        )
 
     resolve_intents.decide = decide_boldly
 

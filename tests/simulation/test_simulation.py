@@ -16,7 +16,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 FIRST_SEED = 1
-LIVES_S = 12.0
+LIVES_S = 8.0
 """So much processor time the default run takes: a few hundred lives."""
 LONG_S = 120.0
 SOAK_S = float(os.environ.get("SOAK_SECONDS", "3600"))
