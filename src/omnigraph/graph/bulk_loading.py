@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from omnigraph.graph.loading import (
     LongInput,
     Records,
     RunsOn,
+    are_records,
     describe_load,
     ensure_branch,
     is_frame,
@@ -140,9 +140,7 @@ def _in_memory(records: object) -> Iterable[bytes] | None:
     """What must be written down before tasks can read it, in pieces."""
     if isinstance(records, LongInput):
         return records.chunks()
-    if is_table(records) or is_frame(records) or isinstance(records, str | Path):
-        return None
-    if isinstance(records, list | tuple) and records and isinstance(records[0], str | Path):
+    if not isinstance(records, bytes) and not are_records(records):
         return None
     data, _ = read_records(records)  # type: ignore[arg-type]
     return (data,)

@@ -77,7 +77,7 @@ def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
     if isinstance(records, LongInput):
         return True
     if isinstance(records, list | tuple):
-        return bool(records) and all(isinstance(one, str | Path) for one in records)
+        return bool(records) and _is_list_of_places(records)
     if isinstance(records, bytes):
         return len(records) > MANY_BYTES
     if not isinstance(records, str | Path):
@@ -181,6 +181,17 @@ class LoadRequest:
     def is_repeatable(self) -> bool:
         """Whether it means the same on a branch that others changed; an overwrite does not."""
         return self.mode is not LoadMode.OVERWRITE
+
+
+def are_records(given: object) -> bool:
+    """Whether these are records in memory, which may be readable only once."""
+    if is_table(given) or is_frame(given) or isinstance(given, str | Path | bytes | LongInput):
+        return False
+    return not (_is_list_of_places(given) and given)
+
+
+def _is_list_of_places(given: object) -> bool:
+    return isinstance(given, list | tuple) and all(isinstance(one, str | Path) for one in given)
 
 
 def read_records(records: Records) -> tuple[bytes, str | None]:
