@@ -520,12 +520,12 @@ class RouteNotFound(NotFoundError):
 
 
 class WriteNotFound(NotFoundError):
-    """No commit was made under this idempotency key; the write may be sent again."""
+    """Nothing was written under this idempotency key; the write may be sent again."""
 
     code = "write_not_found"
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"no commit was made under the idempotency key '{key}'")
+        super().__init__(f"nothing was written under the idempotency key '{key}'")
         self.key = key
 
 
@@ -730,10 +730,11 @@ class IdempotencyKeyReused(ConflictError):
 
     code = "idempotency_key_reused"
 
-    def __init__(self, key: str, commit_id: str) -> None:
+    def __init__(self, key: str, commit_id: str | None = None) -> None:
+        made = "" if commit_id is None else f", which made commit {commit_id}"
         super().__init__(
-            f"the idempotency key '{key}' belongs to another request, which made commit "
-            f"{commit_id}; use a new key for a new request"
+            f"the idempotency key '{key}' belongs to another request{made}; use a new key for a "
+            "new request"
         )
         self.key, self.commit_id = key, commit_id
 

@@ -15,6 +15,7 @@ from omnigraph.environment import (
     FLAG,
     MEBIBYTES,
     TEXT,
+    Kind,
     Setting,
     SettingGroup,
     count,
@@ -61,6 +62,40 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevels:
+    """What of the server's log is written, and of which of its parts more or less."""
+
+    level: LogLevel = LogLevel.INFO
+    of_modules: tuple[tuple[str, LogLevel], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> LogLevels:
+        """A level, and after it any number of `module=level`.
+
+        >>> LogLevels.parse("warning,omnigraph.request=info").of_modules
+        (('omnigraph.request', <LogLevel.INFO: 'info'>),)
+        """
+        first, *rest = (part.strip() for part in text.split(","))
+        modules = []
+        for part in rest:
+            name, _, level = part.partition("=")
+            if not name.strip():
+                raise ValueError
+            modules.append((name.strip(), LogLevel(level.strip().lower())))
+        return cls(LogLevel(first.lower()), tuple(modules))
+
+    def __str__(self) -> str:
+        return ",".join([self.level, *(f"{name}={level}" for name, level in self.of_modules)])
+
+
+LOG_LEVELS: Kind[LogLevels] = Kind(
+    "`debug`, `info`, `warning`, `error`",
+    "debug, info, warning or error, and after it any number of ,MODULE=LEVEL",
+    LogLevels.parse,
+)
 
 
 class TraversalMode(StrEnum):
@@ -662,6 +697,13 @@ class ServerSettings(SettingGroup):
         "Where metrics can be read, as `HOST:PORT`; they are not served otherwise.",
         applies=_SERVER,
     )
+    metrics_interval_s: float = declare_setting(
+        "OMNIGRAPH_METRICS_INTERVAL_SECONDS",
+        30.0,
+        parse_seconds(least=1),
+        "How often what no request measures is looked at: reads of storage, interrupted writes.",
+        applies=_SERVER,
+    )
     audit_file: str | None = declare_setting(
         "OMNIGRAPH_AUDIT_FILE",
         None,
@@ -669,11 +711,12 @@ class ServerSettings(SettingGroup):
         "A file to which one line of JSON is added for each write and each denial.",
         applies=_SERVER,
     )
-    log_level: LogLevel = declare_setting(
+    log_levels: LogLevels = declare_setting(
         "OMNIGRAPH_LOG",
-        LogLevel.INFO,
-        one_of_words(LogLevel),
-        "What the server writes to its log, on stderr.",
+        LogLevels(),
+        LOG_LEVELS,
+        "What the server writes to its log, on stderr; `info,omnigraph.request=warning` gives a "
+        "part of it another level.",
         applies=_SERVER,
     )
     log_format: LogFormat = declare_setting(

@@ -31,6 +31,8 @@ from omnigraph.storage.tables.compaction_jobs import CompactionOutput as Compact
 from omnigraph.storage.tables.compaction_jobs import combine_outputs as combine_outputs
 from omnigraph.storage.tables.compaction_jobs import is_available as is_available
 from omnigraph.storage.tables.compaction_jobs import run_job as run_job
+from omnigraph.storage.tables.counters import IoCounters as IoCounters
+from omnigraph.storage.tables.counters import read_io_counters as read_io_counters
 from omnigraph.storage.tables.delta import ADDRESSES_PER_READ as ADDRESSES_PER_READ
 from omnigraph.storage.tables.delta import ChangedKeys as ChangedKeys
 from omnigraph.storage.tables.delta import estimate_changed_rows as estimate_changed_rows
