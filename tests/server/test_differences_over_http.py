@@ -2,10 +2,12 @@
 
 import io
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 import omnigraph
+from omnigraph.wire.response_bodies import LoadOutput
 from server.serving import ADD, ALL
 
 
@@ -73,6 +75,24 @@ def test_rows_of_what_is_not_there_are_refused(shared) -> None:
     assert shared.get("rows?entity=node&type=Person&branch=nowhere").status == 404
     unwanted = {"Accept": "text/html"}
     assert shared.get("rows?entity=node&type=Person", headers=unwanted).status == 406
+
+
+def test_a_load_may_be_partial_conditional_and_of_nothing(server) -> None:
+    head = server.get("snapshot").body["graph_commit_id"]
+    line = '{"type": "Person", "data": {"name": "Ada"}}'
+    stale = {"data": line, "expected_head": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
+    assert server.post("load", stale).status == 412
+    kept = server.post("load", {"data": line, "partial": True, "expected_head": head})
+    msgspec.convert(kept.body, LoadOutput)
+    assert kept.status == 200
+    ages = [row["p.age"] for row in server.post("query", {"query": ALL}).body["rows"]]
+    assert ages == [36, None], "what the record leaves out stays"
+    nothing = server.post("load", {"data": ""})
+    assert (nothing.status, nothing.body["commit"]) == (200, None)
+    msgspec.convert(nothing.body, LoadOutput)
+    lines = {"Content-Type": "application/x-ndjson"}
+    refused = server.ask("POST", f"load/ndjson?expected_head={head}", line.encode(), headers=lines)
+    assert refused.status == 412
 
 
 def test_a_query_is_explained(shared) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ from omnigraph.graph.loading import (
     LongInput,
     Records,
     RunsOn,
-    are_records,
     describe_load,
     ensure_branch,
     is_frame,
@@ -93,8 +93,9 @@ class _BulkLoad:
         job = LoadJob(self.root, self.tasks, source, self.request.options)
         return self.resources.enter_context(closing(job))
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:
-        return Prepared(self.job.prepare(view.snapshot, view.catalog, ticket))
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        staged = self.job.prepare(view.snapshot, view.catalog, ticket)
+        return Prepared(staged) if staged else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         return self.request.is_repeatable
@@ -140,7 +141,9 @@ def _in_memory(records: object) -> Iterable[bytes] | None:
     """What must be written down before tasks can read it, in pieces."""
     if isinstance(records, LongInput):
         return records.chunks()
-    if not isinstance(records, bytes) and not are_records(records):
+    if is_table(records) or is_frame(records) or isinstance(records, str | Path):
+        return None
+    if isinstance(records, list | tuple) and records and isinstance(records[0], str | Path):
         return None
     data, _ = read_records(records)  # type: ignore[arg-type]
     return (data,)

@@ -130,6 +130,8 @@ class LoadedType(Answer, frozen=True, kw_only=True):
 
 
 class GraphBatchLoadOutput(Answer, frozen=True, kw_only=True):
+    """What a load wrote; no commit if there was nothing to load. A large one tells more."""
+
     branch: str
     base_branch: str | None
     branch_created: bool
@@ -139,7 +141,14 @@ class GraphBatchLoadOutput(Answer, frozen=True, kw_only=True):
     edges: list[LoadedType]
     total_entities: int
     actor_id: str | None
-    commit: CommitOutput
+    commit: CommitOutput | None
+    spark_app_id: str | UnsetType | None = UNSET
+    stages: list[dict[str, Any]] | UnsetType = UNSET
+    rows: int | UnsetType | None = UNSET
+    bytes: int | UnsetType | None = UNSET
+    seconds: float | UnsetType = UNSET
+    rows_per_second: float | UnsetType | None = UNSET
+    skipped: dict[str, Any] | UnsetType = UNSET
 
 
 class LoadOutput(GraphBatchLoadOutput, frozen=True, kw_only=True):
