@@ -24,7 +24,7 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, Written, find_kept, write_once
+from omnigraph.graph.keyed_writes import KeptWrite, KeyedWrite, WriteKey, find_kept, write_once
 from omnigraph.graph.merging import read_decisions
 from omnigraph.graph.place_lookup import find_commit, find_place
 from omnigraph.history.conflict_rules import Given, parse_rules
@@ -298,7 +298,7 @@ def _make_head_state(view: CatalogSnapshot) -> KnownState:
 
 
 def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
-    request, written = change.request, Written(None)
+    request, written = change.request, KeyedWrite(None)
     if request.dry_run:
         plan = change.views.with_newest(request.branch, change.plan_on)
     else:

@@ -26,7 +26,7 @@ class WritingVerbs(BranchVerbs):
 
     def mutate(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -143,7 +143,7 @@ class WritingVerbs(BranchVerbs):
         who = actor or self.actor
         uses_pipeline = loading.needs_pipeline(given, engine, options)
         data, file = (b"", None) if uses_pipeline else loading.read_records(given)
-        request = loading.LoadRequest(
+        request = loading.GraphLoadRequest(
             options=options,
             branch=branch,
             base=base,
@@ -218,7 +218,7 @@ class WritingVerbs(BranchVerbs):
         return graph_embedding.embed_graph(self._open.writer, request)
 
 
-def _list_asked(request: loading.LoadRequest) -> tuple[object, ...]:
+def _list_asked(request: loading.GraphLoadRequest) -> tuple[object, ...]:
     """All that makes two loads of the same input different, beside who asks."""
     options = request.options
     how = (str(options.mode), options.format, options.partial, options.on_error)

@@ -15,7 +15,7 @@ from omnigraph.errors import (
     PolicyDenied,
 )
 from omnigraph.server.access import Action
-from omnigraph.server.answers import StreamAnswer, answer_json, choose_media
+from omnigraph.server.http_answers import StreamAnswer, answer_json, choose_media
 from omnigraph.server.http_call import Call
 from omnigraph.server.paging import decode_page, encode_page
 from omnigraph.wire.http_names import LINES, NDJSON
@@ -95,7 +95,7 @@ async def get_commit_changes(call: Call) -> Response:
 
 
 def _read_commit_id(call: Call) -> str:
-    """The id as it stands in the address; only whole ids, so nothing can be probed."""
+    """The id as written in the address; only whole ids, so nothing can be probed."""
     wanted: str = call.request.path_params["commit_id"]
     if len(wanted) != 26 or not wanted.isascii() or not wanted.isalnum():
         raise CommitNotFound(wanted[:80])

@@ -14,7 +14,7 @@ from omnigraph.storage.tables.alter import FilledColumn as FilledColumn
 from omnigraph.storage.tables.alter import KeptColumn as KeptColumn
 from omnigraph.storage.tables.alter import WrittenColumns as WrittenColumns
 from omnigraph.storage.tables.alter import carry_out as carry_out
-from omnigraph.storage.tables.alter import outdated_fragments as outdated_fragments
+from omnigraph.storage.tables.alter import find_outdated_fragments as find_outdated_fragments
 from omnigraph.storage.tables.alter import read_computed as read_computed
 from omnigraph.storage.tables.alter import stage_columns as stage_columns
 from omnigraph.storage.tables.blob_columns import is_blob as is_blob
@@ -31,8 +31,6 @@ from omnigraph.storage.tables.compaction_jobs import CompactionOutput as Compact
 from omnigraph.storage.tables.compaction_jobs import combine_outputs as combine_outputs
 from omnigraph.storage.tables.compaction_jobs import is_available as is_available
 from omnigraph.storage.tables.compaction_jobs import run_job as run_job
-from omnigraph.storage.tables.counters import IoCounters as IoCounters
-from omnigraph.storage.tables.counters import read_io_counters as read_io_counters
 from omnigraph.storage.tables.delta import ADDRESSES_PER_READ as ADDRESSES_PER_READ
 from omnigraph.storage.tables.delta import ChangedKeys as ChangedKeys
 from omnigraph.storage.tables.delta import estimate_changed_rows as estimate_changed_rows
@@ -43,6 +41,8 @@ from omnigraph.storage.tables.fragments import parse_fragments as parse_fragment
 from omnigraph.storage.tables.fragments import write_fragments as write_fragments
 from omnigraph.storage.tables.indices import LanceIndexKind as LanceIndexKind
 from omnigraph.storage.tables.indices import describe_indices as describe_indices
+from omnigraph.storage.tables.io_counters import IoCounters as IoCounters
+from omnigraph.storage.tables.io_counters import read_io_counters as read_io_counters
 from omnigraph.storage.tables.location import Generation as Generation
 from omnigraph.storage.tables.location import TableLocation as TableLocation
 from omnigraph.storage.tables.quoting import build_in_list as build_in_list

@@ -1,4 +1,4 @@
-"""How much the process has read from storage, for benchmarks."""
+"""How much the process has read from storage."""
 
 from __future__ import annotations
 
