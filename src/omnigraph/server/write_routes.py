@@ -108,7 +108,7 @@ async def apply_schema(call: Call) -> Response:
 
 
 @dataclass(frozen=True, slots=True)
-class _Load:
+class _HttpLoad:
     """What a load shall do with its records, and for which branch."""
 
     branch: str
@@ -121,7 +121,7 @@ class _Load:
 async def load(call: Call) -> Response:
     body, size = await call.read_body(LoadRequest, call.service.options.server.load_bytes)
     branch, base = _read_branches(call, body.branch, body.base)
-    wanted = _Load(branch, base, body.mode or "merge", body.partial, body.expected_head)
+    wanted = _HttpLoad(branch, base, body.mode or "merge", body.partial, body.expected_head)
     done = await _run_load(call, wanted, body.data.encode(), size)
     return _answer_load(call, done, {"uri": call.graph_url, **done.wire()})
 
@@ -132,7 +132,7 @@ async def load_ndjson(call: Call) -> Response:
     branch, base = _read_branches(call, call.find("branch"), call.find("from"))
     await _authorize_load(call, branch, base)
     data = await call.read_bytes(call.service.options.server.load_bytes, LOAD_BYTES)
-    wanted = _Load(
+    wanted = _HttpLoad(
         branch,
         base,
         call.find("mode") or "merge",
@@ -143,7 +143,7 @@ async def load_ndjson(call: Call) -> Response:
     return _answer_load(call, done, done.wire())
 
 
-async def _run_load(call: Call, wanted: _Load, data: bytes, size: int) -> LoadResult:
+async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> LoadResult:
     branch, base, key = wanted.branch, wanted.base, call.read_key()
     call.read_condition()
     await _authorize_load(call, branch, base)
