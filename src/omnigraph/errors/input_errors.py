@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from omnigraph.errors.error_details import Diagnostic, RowProblem, Violation
+from omnigraph.errors.error_details import Diagnostic, RowProblem, Violation, render_place
 from omnigraph.errors.omni_error import InputError, JsonValue
 
 
@@ -69,8 +69,7 @@ class ConstraintViolated(InputError):
         self.violations = tuple(violations)
         self.total = len(self.violations) if total is None else total
         first, rest = violations[0], f" (and {self.total - 1} more)" if self.total > 1 else ""
-        where = f"line {first.line}: " if first.line is not None else ""
-        super().__init__(f"{where}{first.message}{rest}")
+        super().__init__(f"{render_place(first.file, first.line)}{first.message}{rest}")
 
     def details(self) -> Mapping[str, JsonValue]:
         return {"violations": [v.wire() for v in self.violations], "violation_count": self.total}
