@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.evolution.apply_result import SchemaApplyResult
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.errors import CompileError
+from omnigraph.evolution.apply_result import AppliedMutation, SchemaApplyResult
 from omnigraph.evolution.column_writers import ColumnWriters, Threads
-from omnigraph.evolution.schema_apply import SchemaApply, Wanted, require_rules
+from omnigraph.evolution.schema_apply import SchemaApply, Wanted
+from omnigraph.graph.guard import Guard
+from omnigraph.graph.mutating import Mutation, MutationRequest
 from omnigraph.graph.opening import rewrite_mirror
 from omnigraph.graph.purging import purge_dropped
 from omnigraph.identity import MAIN
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest import Commit
@@ -19,6 +25,11 @@ from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.writer.change import CatalogSnapshot
 from omnigraph.writer.driver import Writer
+
+_OLD_SCHEMA = (
+    "a mutation runs before the change, under the schema that is there; "
+    "new properties get their values by an expression"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,10 @@ class SchemaRequest:
     expected_head: str | None = None
     dry_run: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
+    mutations: Sequence[SourceText] = ()
+    """Texts whose queries are run first, all of them in order."""
+    check: Callable[[Catalog, Catalog], None] | None = None
+    guard: Guard = field(default_factory=Guard)
 
 
 def apply_schema(
@@ -45,21 +60,59 @@ def apply_schema(
         ReadSetChanged: somebody else gave the branch another schema meanwhile.
     """
     root = writer.branches.root
-    wanted = Wanted(compile_schema(request.schema), request.allow_data_loss, request.expressions)
+    mutations = tuple(_list_mutations(request))
+    wanted = Wanted(
+        compile_schema(request.schema),
+        request.allow_data_loss,
+        request.expressions,
+        mutations=mutations,
+        check=request.check,
+    )
     change = SchemaApply(wanted, writers or Threads(root.settings.maintenance_concurrency))
     commit: Commit | None = None
-    if request.dry_run:
-        view = writer.branches.read_newest(request.branch)
-        require_rules(view.snapshot, change.outline_on(view))
-    else:
-        published = writer.write(
-            change,
-            branch=request.branch,
-            actor=request.actor,
-            expected_head=request.expected_head,
-        )
-        commit = published.commit if published else None
-    return _result(writer, request, change, commit)
+    with _advising(request.mutations):
+        if request.dry_run:
+            change.rehearse(writer.branches.read_newest(request.branch))
+        else:
+            published = writer.write(
+                change,
+                branch=request.branch,
+                actor=request.actor,
+                expected_head=request.expected_head,
+            )
+            commit = published.commit if published else None
+    return _make_result(writer, request, change, mutations, commit)
+
+
+def _list_mutations(request: SchemaRequest) -> Iterator[Mutation]:
+    for source in request.mutations:
+        for query in parse_query_file(source).queries:
+            yield Mutation(
+                MutationRequest(
+                    source,
+                    query.name,
+                    None,
+                    request.branch,
+                    request.actor,
+                    None,
+                    None,
+                    request.guard,
+                )
+            )
+
+
+@contextmanager
+def _advising(mutations: Sequence[SourceText]) -> Iterator[None]:
+    """Say which schema mutations know where one has a mistake: the new one is the likely one."""
+    try:
+        yield
+    except CompileError as error:
+        names = {source.name for source in mutations}
+        said = [
+            replace(one, hint=one.hint or _OLD_SCHEMA) if one.source in names else one
+            for one in error.diagnostics
+        ]
+        raise CompileError(said) from error
 
 
 def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
@@ -72,8 +125,12 @@ def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str
         _mirror(writer.branches.read_newest(branch).snapshot)
 
 
-def _result(
-    writer: Writer, request: SchemaRequest, change: SchemaApply, commit: Commit | None
+def _make_result(
+    writer: Writer,
+    request: SchemaRequest,
+    change: SchemaApply,
+    mutations: Sequence[Mutation],
+    commit: Commit | None,
 ) -> SchemaApplyResult:
     assert change.outline is not None, "what was written or tried was planned"
     snapshot = writer.branches.read_newest(request.branch).snapshot
@@ -89,7 +146,14 @@ def _result(
         manifest_version=snapshot.manifest_version,
         actor_id=request.actor,
         commit=commit,
+        mutations=tuple(_describe_run(one) for one in mutations if one.done is not None),
     )
+
+
+def _describe_run(mutation: Mutation) -> AppliedMutation:
+    assert mutation.done is not None, "what was run was prepared"
+    plan, run = mutation.done
+    return AppliedMutation(plan.name, run.affected_nodes, run.affected_edges)
 
 
 def _mirror(snapshot: Snapshot) -> None:

@@ -21,6 +21,7 @@ from omnigraph.errors import (
     MergeConflict,
     MergeConflicts,
     ReadSetChanged,
+    SchemaContractMismatch,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.merging import read_decisions
@@ -167,9 +168,20 @@ def _find_commit_and_parent(
 ) -> tuple[KnownState, KnownState]:
     """The states right after a commit, and before it."""
     commit = find_commit(views, request.commit, request.branch)
+    _require_no_schema_change(commit)
     parent = _choose_parent(commit, request.parent)
     past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
     return past.read(commit.commit_id), past.read(parent)
+
+
+def _require_no_schema_change(commit: Commit) -> None:
+    """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
+    recorded = commit.details.get("schema")
+    if isinstance(recorded, dict):
+        raise SchemaContractMismatch(
+            f"commit {commit.commit_id} changed the schema ({', '.join(recorded['steps'])}); "
+            "apply the schema that the branch shall have instead"
+        )
 
 
 def _collect_past(
