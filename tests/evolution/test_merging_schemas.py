@@ -127,7 +127,7 @@ def test_a_merge_that_is_cut_after_the_additions_came_is_finished_by_merging_aga
     dev.mutate(RANK.format(7, "a2"))
     announced = At("before", "put*", "__recovery/*", stop, nth=2)
     with watched(announced), pytest.raises(Stopped):
-        library.merge("dev")
+        omnigraph.open(library_place).merge("dev")
     again = omnigraph.open(library_place)
     assert again.schema == DIED
     assert values(again, "Author", "slug") == ["a0", "a1", "a2", "a3"]

@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from crash.harness import environment
 from crash.windows import At, fail, watched
-from evolution.library import SCHEMA, changed, files_below
+from evolution.library import SCHEMA, changed
 from omnigraph.errors import (
     CompileError,
     ConstraintViolated,
@@ -66,7 +66,7 @@ def test_a_step_that_cannot_be_taken_names_its_place_and_another_way(
     [
         ("price: F32?", "price: F32", "price"),
         ("genre: enum(novel, poem)?", "genre: enum(poem)?", "genre"),
-        ("pages: I32?", "pages: I32? @range(0..100)", "pages"),
+        ("pages: I32?", "pages: I32?  @range(pages, 0..100)", "pages"),
         ("genre: enum(novel, poem)?", "genre: enum(novel, poem)? @unique", "genre"),
         ("genre: enum(novel, poem)? }", "genre: enum(novel, poem)?  @unique(genre) }", "genre"),
         ("-> Book", "-> Book @card(0..1)", "Wrote"),
@@ -84,11 +84,12 @@ def test_rows_that_break_a_rule_are_told_with_the_place_of_the_rule(library, old
 
 
 def test_of_two_broken_rules_the_place_is_that_of_the_row_that_is_told(library):
-    wanted = changed("price: F32?", "price: F32", changed("born: I32?", "born: I32? @range(0..9)"))
+    wanted = changed(
+        "price: F32?", "price: F32", changed("born: I32?", "born: I32?  @range(born, 0..9)")
+    )
     with pytest.raises(ConstraintViolated) as refused:
         library.apply_schema(as_file(wanted))
-    told = refused.value.violations[0].message.partition(".")[0]
-    at = {"Author": "born", "Book": "price"}[told]
+    at = {"node:Author": "born", "node:Book": "price"}[refused.value.violations[0].type_key]
     assert refused.value.place == place_of(at, wanted)
 
 
@@ -111,9 +112,9 @@ def test_a_schema_that_changes_meanwhile_is_told_with_what_changed(library, libr
     assert "read it again and retry" in refused.value.message
 
 
-def test_an_interrupted_apply_says_so_and_the_next_one_goes_on(library, library_place):
+def test_an_interrupted_apply_says_so_and_the_next_one_goes_on(library):
     at = At("before", "commit", "*__manifest*", fail(OSError("no route")))
-    wanted = as_file(changed("pages: I32?", "pages: I64?"))
+    wanted = as_file(SCHEMA + "node Shop { name: String @key }\n")
     with watched(at), pytest.raises(OmniError) as refused:
         library.apply_schema(wanted)
     assert refused.value.code
@@ -142,7 +143,6 @@ def test_stored_queries_are_asked_about_the_schema_that_the_apply_starts_from(
 
 
 def test_the_command_line_shows_the_place_to_people_and_programs(library_place, tmp_path):
-    files = files_below(library_place)
     schema = tmp_path / "next.pg"
     command = [sys.executable, "-m", "omnigraph.cli", "schema", "apply", str(library_place)]
 
@@ -150,7 +150,7 @@ def test_the_command_line_shows_the_place_to_people_and_programs(library_place, 
         schema.write_text(wanted)
         return subprocess.run(
             [*command, "--schema", str(schema), *flags],
-            env=environment(),
+            env={**environment(), "COLUMNS": "500"},
             capture_output=True,
             text=True,
             check=False,
@@ -160,9 +160,8 @@ def test_the_command_line_shows_the_place_to_people_and_programs(library_place, 
     required = changed("price: F32?", "price: F32")
     place = place_of("price", required).replace("next.pg", str(schema))
     told = run(required)
-    assert (told.returncode, place in told.stderr) == (1, True)
+    assert told.returncode == 1
+    assert place in told.stderr
     body = json.loads(run(required, "--json").stdout)
     assert (body["kind"], body["place"]) == ("constraint_violated", place)
-    body = json.loads(run(changed("born: I32?", "born: Bool?"), "--json").stdout)
-    assert body["unsupported_change"]["place"].startswith(f"{schema}:1:")
-    assert files_below(library_place) == files
+    assert omnigraph.open(library_place).schema == SCHEMA

@@ -39,6 +39,14 @@ def test_an_earlier_state_comes_back_after_its_schema(library, schema):
     assert library.verify(deep=True).findings == ()
 
 
+def test_what_was_dropped_and_added_again_is_another_one(library):
+    before = library.commits()[0].commit_id
+    library.apply_schema(changed("born: I32?  ", ""))
+    library.apply_schema(SCHEMA)
+    with pytest.raises(SchemaContractMismatch, match="load the rows that are wanted"):
+        library.restore(before)
+
+
 def test_a_commit_of_rows_with_fewer_properties_is_refused_with_advice(library):
     inserted = library.mutate(INSERT).commit.commit_id
     library.apply_schema(DIED)

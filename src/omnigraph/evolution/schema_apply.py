@@ -81,7 +81,7 @@ class SchemaApply:
     def __init__(self, wanted: Wanted, writers: ColumnWriters) -> None:
         self._wanted, self._writers = wanted, writers
         self._accepted: CatalogSnapshot | None = None
-        self._needs_sole_branch = False
+        self._needs_sole_branch, self._is_overtaken = False, False
         self.outline: Outline | None = None
         """What the newest preparation came to."""
 
@@ -130,6 +130,7 @@ class SchemaApply:
             return
         now = view.snapshot.contract
         if self._accepted.snapshot.contract != now:
+            self._is_overtaken = True
             found = _describe_change(self._accepted.catalog, now)
             raise ReadSetChanged(SCHEMA, "the schema it was planned on", found)
 
@@ -172,8 +173,11 @@ class SchemaApply:
         )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
-        """Whatever else moved, the rows that are there then get the schema."""
-        return cause.member != SCHEMA
+        """Whatever moved, the rows that are there then get the schema.
+
+        If it was the schema, preparing again finds out what became of it, and says so.
+        """
+        return cause.member != SCHEMA or not self._is_overtaken
 
     def _create(
         self, view: CatalogSnapshot, rows: Snapshot, outline: Outline, made: MadeTables

@@ -59,7 +59,6 @@ def apply_schema(
         ConstraintViolated: rows break what the schema demands from now on.
         ReadSetChanged: somebody else gave the branch another schema meanwhile.
     """
-    root = writer.branches.root
     mutations = tuple(_list_mutations(request))
     wanted = Wanted(
         compile_schema(request.schema),
@@ -68,7 +67,7 @@ def apply_schema(
         mutations=mutations,
         check=request.check,
     )
-    change = SchemaApply(wanted, writers or Threads(root.settings.maintenance_concurrency))
+    change = SchemaApply(wanted, writers or Threads())
     commit: Commit | None = None
     with _advising(request.mutations):
         if request.dry_run:
@@ -118,9 +117,7 @@ def _advising(mutations: Sequence[SourceText]) -> Iterator[None]:
 def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
     """Give a branch the schema of another one, which has the same with additions."""
     schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
-    change = SchemaApply(
-        Wanted(schema, other=other), Threads(writer.branches.root.settings.maintenance_concurrency)
-    )
+    change = SchemaApply(Wanted(schema, other=other), Threads())
     if writer.write(change, branch=branch, actor=actor) is not None:
         _mirror(writer.branches.read_newest(branch).snapshot)
 

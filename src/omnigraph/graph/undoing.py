@@ -153,7 +153,7 @@ def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -
 def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
     """Set a branch to what it, or another one, was at a commit, as a new commit."""
     view = find_place(views, request.commit, request.branch).view
-    require_one_schema(view.snapshot, views.read_newest(request.branch).snapshot)
+    require_one_schema(view, views.read_newest(request.branch))
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     wanted = KnownState(head, view.snapshot.entries)
