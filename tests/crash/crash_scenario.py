@@ -304,7 +304,7 @@ WRITES: Mapping[str, Operation] = {
     ),
     "apply_with_mutations": Operation(
         lambda g: g.apply_schema(
-            MORE_COLUMNS.replace("age: I64?", "age: I64"),
+            MORE_COLUMNS,
             mutations=[
                 "query fill() { update Person set {age: 1} where age is null }",
                 'query drop() { delete City where slug = "rome" }',

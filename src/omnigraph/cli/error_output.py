@@ -138,8 +138,9 @@ def _describe_violations(error: OmniError) -> Iterable[str]:
     for one in error.violations:
         file = f"{one.file}:" if one.file else ""
         where = f"{file}line {one.line}: " if one.line is not None else ""
-        told = one.id is None or f"'{one.id}'" in one.message
-        yield f"{where}{one.type_key} {'' if told else repr(one.id) + ': '}{one.message}"
+        # A row of a file is found by its line, one that is there by its id.
+        told = bool(where) or one.id is None or f"'{one.id}'" in one.message
+        yield f"{where}{one.type_key} {'' if told else f'{one.id!r}: '}{one.message}"
 
 
 def _advise_on_rows(place: str) -> str:
