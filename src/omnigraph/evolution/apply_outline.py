@@ -83,7 +83,7 @@ def outline_tables(
     kept_ids = {t.identity for t in after}
     shown = view.snapshot.state.by_identity
     kept = [
-        _table_work(rows, before[t.identity], t, shown[t.identity], plan.steps)
+        _plan_table(rows, before[t.identity], t, shown[t.identity], plan.steps)
         for t in after
         if t.identity in before
     ]
@@ -96,10 +96,10 @@ def outline_tables(
     )
 
 
-def _table_work(
+def _plan_table(
     rows: Snapshot, before: Entity, after: Entity, entry: TableEntry, steps: Sequence[Step]
 ) -> TableWork:
-    expressions, source = _expressions(after, steps), rows.state.by_identity[entry.identity]
+    expressions, source = _list_expressions(after, steps), rows.state.by_identity[entry.identity]
     if before == after and not expressions:
         return TableWork(before, after, entry, source, ColumnPlan(()))
     stored = rows.open_entry(source).schema
@@ -107,7 +107,7 @@ def _table_work(
     return TableWork(before, after, entry, source, columns, columns.changes(stored))
 
 
-def _expressions(type_: Entity, steps: Sequence[Step]) -> dict[str, str]:
+def _list_expressions(type_: Entity, steps: Sequence[Step]) -> dict[str, str]:
     """The expressions for properties of a type, by name."""
     return {
         step.property_name: step.expression

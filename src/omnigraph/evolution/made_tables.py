@@ -56,7 +56,7 @@ class MadeTables:
         self._created, self._opened = [], []
 
     @contextmanager
-    def undone_on_failure(self) -> Iterator[None]:
+    def undo_on_failure(self) -> Iterator[None]:
         try:
             yield
         except BaseException:

@@ -42,7 +42,7 @@ class NamedChange(Change, Protocol):
 
 
 @contextmanager
-def mutated_rows(
+def run_mutations(
     view: CatalogSnapshot, mutations: Sequence[Change], ticket: Ticket
 ) -> Iterator[Snapshot]:
     """The snapshot of a view as it would be after these mutations, for as long as it is needed."""
@@ -51,13 +51,13 @@ def mutated_rows(
         return
     forks: list[Writable] = []
     try:
-        yield _run_mutations(view, mutations, ticket, forks)
+        yield _commit_all(view, mutations, ticket, forks)
     finally:
         for fork in forks:
             drop_fork(fork)
 
 
-def _run_mutations(
+def _commit_all(
     view: CatalogSnapshot, mutations: Sequence[Change], ticket: Ticket, forks: list[Writable]
 ) -> Snapshot:
     # With an incarnation of its own it owns no table, so each one it writes is forked first.
@@ -82,7 +82,7 @@ def _commit_privately(private: Snapshot, table: StagedTable) -> Snapshot:
         row_count=committed.row_count,
         owner=private.ref.incarnation,
     )
-    return private.showing([shown])
+    return private.show_versions([shown])
 
 
 def find_mutated(before: Table, after: Table, type_: NodeType | EdgeType) -> TableChange:

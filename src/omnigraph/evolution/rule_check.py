@@ -9,7 +9,7 @@ from omnigraph.catalog.draft import Draft
 from omnigraph.constraints.evaluate import REPORTED
 from omnigraph.errors import ConstraintViolated, Violation
 from omnigraph.evolution.apply_outline import Outline, TableWork
-from omnigraph.evolution.rule_scan import NewRules, find_violations, new_rules
+from omnigraph.evolution.rule_scan import NewRules, find_violations, list_new_rules
 from omnigraph.evolution.schema_places import find_place
 from omnigraph.storage.snapshot import Snapshot
 
@@ -32,7 +32,7 @@ def require_rules(rows: Snapshot, outline: Outline, schema: Draft) -> None:
 
 def _find_broken(rows: Snapshot, outline: Outline) -> Iterator[tuple[Violation, TableWork]]:
     for work in outline.kept:
-        rules = new_rules(work.after, outline.plan.steps)
+        rules = list_new_rules(work.after, outline.plan.steps)
         for violation in _find_violations(rows, work, rules):
             yield violation, work
 
@@ -45,7 +45,7 @@ def _find_violations(rows: Snapshot, work: TableWork, rules: NewRules) -> Iterat
 def _find_entity(rows: Snapshot, outline: Outline, work: TableWork, wanted: Violation) -> str:
     """What declares the rule that a violation is about: each is asked by itself."""
     key = work.after.table_key
-    for member, rule in new_rules(work.after, outline.plan.steps).each():
+    for member, rule in list_new_rules(work.after, outline.plan.steps).split():
         if any(found == wanted for found in _find_violations(rows, work, rule)):
             return key if member is None else f"{key}.{member}"
     return key

@@ -26,11 +26,11 @@ from omnigraph.errors import (
 from omnigraph.evolution.apply_outline import Outline, TableWork, outline_tables
 from omnigraph.evolution.column_plan import ColumnPlan
 from omnigraph.evolution.column_writers import ColumnWriters
-from omnigraph.evolution.fillings import constant_expressions, expressions_read, filler
+from omnigraph.evolution.fillings import collect_expressions, make_filler, render_constants
 from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
 from omnigraph.evolution.made_tables import MadeTables
-from omnigraph.evolution.mutated_rows import NamedChange, find_mutated, mutated_rows
-from omnigraph.evolution.rewritten_rows import rewritten_rows
+from omnigraph.evolution.mutated_rows import NamedChange, find_mutated, run_mutations
+from omnigraph.evolution.rewritten_rows import open_rewritten_rows
 from omnigraph.evolution.rule_check import require_rules
 from omnigraph.evolution.schema_places import find_place
 from omnigraph.execution.stage_changes import Placement, stage_tables
@@ -92,7 +92,7 @@ class SchemaApply:
             OmniError: what an apply would raise.
         """
         plan = self._plan_on(view)
-        with mutated_rows(view, self._mutations_for(plan), mint_ticket(view.snapshot)) as rows:
+        with run_mutations(view, self._choose_mutations(plan), mint_ticket(view.snapshot)) as rows:
             self.outline = self._outline(view, rows, plan)
             require_rules(rows, self.outline, self._wanted.schema)
 
@@ -110,7 +110,7 @@ class SchemaApply:
         start = view.catalog
         if self._wanted.other is None:
             start = apart_from_other_branches(start, view.snapshot.ref.incarnation)
-        plan = self._planned(start)
+        plan = self._plan_from(start)
         self._needs_sole_branch = require_sole_branch(view.snapshot, plan.steps)
         if self._wanted.check is not None:
             self._wanted.check(view.catalog, plan.catalog)
@@ -119,7 +119,7 @@ class SchemaApply:
     def _outline(self, view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan) -> Outline:
         return outline_tables(view, rows, plan, needs_sole_branch=self._needs_sole_branch)
 
-    def _mutations_for(self, plan: MigrationPlan) -> tuple[NamedChange, ...]:
+    def _choose_mutations(self, plan: MigrationPlan) -> tuple[NamedChange, ...]:
         """None where there is nothing to change: an apply that is repeated does nothing."""
         return () if plan.is_empty else self._wanted.mutations
 
@@ -134,7 +134,7 @@ class SchemaApply:
             found = _describe_change(self._accepted.catalog, now)
             raise ReadSetChanged(SCHEMA, "the schema it was planned on", found)
 
-    def _planned(self, start: Catalog) -> MigrationPlan:
+    def _plan_from(self, start: Catalog) -> MigrationPlan:
         wanted = self._wanted
         plan = plan_migration(
             start,
@@ -148,7 +148,7 @@ class SchemaApply:
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         plan = self._plan_on(view)
-        with mutated_rows(view, self._mutations_for(plan), ticket) as rows:
+        with run_mutations(view, self._choose_mutations(plan), ticket) as rows:
             return self._prepare_on(view, rows, self._outline(view, rows, plan), ticket)
 
     def _prepare_on(
@@ -159,7 +159,7 @@ class SchemaApply:
             return None
         require_rules(rows, outline, self._wanted.schema)
         made = MadeTables(view.snapshot, ticket)
-        with made.undone_on_failure():
+        with made.undo_on_failure():
             outline = self.outline = self._create(view, rows, outline, made)
             moved = [work for work in outline.kept if work.is_moved]
             staged = tuple(
@@ -168,7 +168,7 @@ class SchemaApply:
         return Prepared(
             staged,
             details={"schema": self._describe(outline.plan)},
-            schema=self._schema_change(outline, made),
+            schema=self._make_schema_change(outline, made),
             needs_sole_branch=outline.needs_sole_branch,
         )
 
@@ -194,7 +194,7 @@ class SchemaApply:
             except AlreadyExists:
                 made.undo()
                 counter = outline.plan.catalog.next_identity_id
-                plan = self._planned(replace(view.catalog, next_identity_id=counter))
+                plan = self._plan_from(replace(view.catalog, next_identity_id=counter))
                 outline = self._outline(view, rows, plan)
                 continue
             return outline
@@ -215,7 +215,7 @@ class SchemaApply:
 
     def _stage_rewrite(self, work: TableWork, mutated: Table, made: MadeTables) -> StagedTable:
         writable = made.open(work.entry)
-        with rewritten_rows(mutated, work.columns) as rows:
+        with open_rewritten_rows(mutated, work.columns) as rows:
             staged = stage_overwrite(
                 writable.table,
                 rows,
@@ -228,7 +228,7 @@ class SchemaApply:
     def _stage_columns(self, work: TableWork, made: MadeTables) -> StagedTable:
         writable = made.open(work.entry)
         table, columns = writable.table, work.columns
-        orders = _orders(table, columns) if columns.fillings else []
+        orders = _list_orders(table, columns) if columns.fillings else []
         staged = stage_columns(
             table,
             columns.columns,
@@ -238,7 +238,7 @@ class SchemaApply:
         )
         return StagedTable(writable, staged)
 
-    def _schema_change(self, outline: Outline, made: MadeTables) -> SchemaChange:
+    def _make_schema_change(self, outline: Outline, made: MadeTables) -> SchemaChange:
         catalog, text = outline.plan.catalog, self._wanted.schema.source.text
         state = encode_state(SchemaState.of(catalog, text))
         return SchemaChange(
@@ -286,10 +286,10 @@ def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
         raise UnsupportedSchemaChange(change.entity, change.reason, change.code, place)
 
 
-def _orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:
-    constants = constant_expressions(columns.fillings)
-    read = expressions_read(columns.fillings) if constants is None else constants
-    compute = filler(columns.fillings) if constants is None else None
+def _list_orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:
+    constants = render_constants(columns.fillings)
+    read = collect_expressions(columns.fillings) if constants is None else constants
+    compute = make_filler(columns.fillings) if constants is None else None
     return [
         ColumnOrder(table.location, table.version, fragment, read, compute)
         for fragment in table.fragment_ids()

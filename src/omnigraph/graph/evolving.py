@@ -69,7 +69,7 @@ def apply_schema(
     )
     change = SchemaApply(wanted, writers or Threads())
     commit: Commit | None = None
-    with _advising(request.mutations):
+    with _advise_on_mutations(request.mutations):
         if request.dry_run:
             change.rehearse(writer.branches.read_newest(request.branch))
         else:
@@ -101,7 +101,7 @@ def _list_mutations(request: SchemaRequest) -> Iterator[Mutation]:
 
 
 @contextmanager
-def _advising(mutations: Sequence[SourceText]) -> Iterator[None]:
+def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
     """Say which schema mutations know where one has a mistake: the new one is the likely one."""
     try:
         yield

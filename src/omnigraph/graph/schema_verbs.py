@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.engines import require_engine
@@ -24,7 +25,7 @@ class SchemaVerbs(BranchVerbs):
 
     def plan_schema(
         self,
-        schema: str | SourceText,
+        schema: str | Path | SourceText,
         *,
         branch: str | None = None,
         allow_data_loss: bool = False,
@@ -48,12 +49,12 @@ class SchemaVerbs(BranchVerbs):
 
     def apply_schema(
         self,
-        schema: str | SourceText,
+        schema: str | Path | SourceText,
         *,
         branch: str | None = None,
         allow_data_loss: bool = False,
         expressions: Mapping[str, str] | None = None,
-        mutations: Sequence[str | SourceText] = (),
+        mutations: Sequence[str | Path | SourceText] = (),
         expected_head: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
@@ -103,13 +104,13 @@ class SchemaVerbs(BranchVerbs):
             dry_run,
             expressions or {},
             [as_source_text(text, "<mutation>") for text in mutations],
-            self._query_check(),
+            self._make_query_check(),
             self._guard,
         )
         writers = self._column_writers(engine, session, spark_conf)
         return evolving.apply_schema(self._open.writer, request, writers)
 
-    def _query_check(self) -> Callable[[Catalog, Catalog], None] | None:
+    def _make_query_check(self) -> Callable[[Catalog, Catalog], None] | None:
         """What raises if stored queries that run with one schema would not run with another."""
         if not self._registry:
             return None

@@ -28,7 +28,7 @@ class Report:
     dropped: dict[str, str] = field(default_factory=dict)
     """The tables of types that a branch has dropped, by their paths."""
 
-    def damaged(
+    def add_damaged(
         self, found: DamagedFile, snapshot: Snapshot, path: str, table_key: str | None
     ) -> None:
         """A file that is not as it was written, with the rows and the commits it concerns."""

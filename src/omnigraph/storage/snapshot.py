@@ -88,7 +88,7 @@ class Snapshot:
     def table(self, key: TableKey) -> Table:
         return self.open_entry(self.entry(key))
 
-    def showing(self, entries: Iterable[TableEntry]) -> Snapshot:
+    def show_versions(self, entries: Iterable[TableEntry]) -> Snapshot:
         """The same with other versions of some tables, which nobody has published."""
         versions = {
             e.identity: TableVersion(e.identity, e.version, e.owner_branch, e.row_count, e.owner)

@@ -173,7 +173,7 @@ def apply(
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return
-    for line in _applied_lines(result):
+    for line in _describe_applied(result):
         click.echo(line)
     for found in result.notes:
         note(f"{found.severity} {found.code}: {found.message}")
@@ -190,7 +190,7 @@ def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _applied_lines(result: SchemaApplyResult) -> Iterator[str]:
+def _describe_applied(result: SchemaApplyResult) -> Iterator[str]:
     """What was run first, the steps, what became of each table, and what it came to."""
     for ran in result.mutations:
         counts = f"{ran.affected_nodes} nodes, {ran.affected_edges} edges"
