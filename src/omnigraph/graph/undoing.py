@@ -22,6 +22,7 @@ from omnigraph.errors import (
     MergeConflict,
     MergeConflicts,
     ReadSetChanged,
+    SchemaContractMismatch,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.keyed_writes import KeptWrite, KeyedWrite, WriteKey, find_kept, write_once
@@ -163,7 +164,7 @@ def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -
 def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
     """Set a branch to what it, or another one, was at a commit, as a new commit."""
     view = find_place(views, request.commit, request.branch).view
-    require_one_schema(view.snapshot, views.read_newest(request.branch).snapshot)
+    require_one_schema(view, views.read_newest(request.branch))
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     wanted = KnownState(head, view.snapshot.entries)
@@ -178,9 +179,20 @@ def _find_commit_and_parent(
 ) -> tuple[KnownState, KnownState]:
     """The states right after a commit, and before it."""
     commit = find_commit(views, request.commit, request.branch)
+    _require_no_schema_change(commit)
     parent = _choose_parent(commit, request.parent)
     past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
     return past.read(commit.commit_id), past.read(parent)
+
+
+def _require_no_schema_change(commit: Commit) -> None:
+    """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
+    recorded = commit.details.get("schema")
+    if isinstance(recorded, dict):
+        raise SchemaContractMismatch(
+            f"commit {commit.commit_id} changed the schema ({', '.join(recorded['steps'])}); "
+            "apply the schema that the branch shall have instead"
+        )
 
 
 def _collect_past(
