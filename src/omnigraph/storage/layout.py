@@ -29,7 +29,6 @@ from __future__ import annotations
 import re
 
 from omnigraph.identity import (
-    BranchName,
     EntityKind,
     OperationId,
     TableIdentity,
@@ -96,10 +95,10 @@ def find_table(path: str) -> tuple[EntityKind, TableIdentity] | None:
     return kind, TableIdentity(TypeId(stable), TableIncarnationId(incarnation))
 
 
-def make_ref_path(branch: BranchName) -> str:
+def make_ref_path(branch: str) -> str:
     """The object that says which branch a name stands for.
 
-    >>> make_ref_path(BranchName("team/x"))
+    >>> make_ref_path("team/x")
     '_refs/branches/team%2Fx.json'
     """
     return f"{BRANCHES}/{encode_name(branch)}{_JSON}"
@@ -118,12 +117,6 @@ def tag_ref(tag: str) -> str:
 def make_consumer_path(consumer: str) -> str:
     """The object that says how far a consumer of the change feed has read."""
     return f"{CONSUMERS}/{encode_name(consumer)}{_JSON}"
-
-
-def find_branch(file_name: str) -> BranchName | None:
-    """The branch whose ref has this file name, or None for a file that is no ref."""
-    name = find_name(file_name)
-    return None if name is None else BranchName(name)
 
 
 def find_name(file_name: str) -> str | None:
