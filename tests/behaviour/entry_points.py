@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import omnigraph
+from commands.quick_command import quick_command
 from omnigraph.errors import OmniError
 
 
@@ -105,7 +105,7 @@ class CliDoor:
 
     def _run(self, *arguments: str, stdin: str = "") -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", *arguments],
+            quick_command(*arguments),
             input=stdin.encode(),
             capture_output=True,
             env={

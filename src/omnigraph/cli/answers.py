@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
 from omnigraph.cli.input_files import open_output
 from omnigraph.cli.output import encode_json
-from omnigraph.cli.result_formats import Answer, render_csv, render_jsonl, render_kv, render_table
+from omnigraph.cli.result_formats import (
+    QueryAnswer,
+    render_csv,
+    render_jsonl,
+    render_kv,
+    render_table,
+)
 
 if TYPE_CHECKING:
     from omnigraph.graph.query_result import QueryResult
@@ -16,6 +23,20 @@ if TYPE_CHECKING:
 
 BINARY_FORMATS = ("arrow", "parquet")
 FORMATS = (*OUTPUT_FORMATS, *BINARY_FORMATS)
+_SUFFIXES = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".parquet": "parquet",
+}
+
+
+def find_format(out: str | None) -> str | None:
+    """The format that the name of a file asks for, if it does."""
+    return None if out is None else _SUFFIXES.get(PurePath(out).suffix.lower())
 
 
 def write_answer(
@@ -47,7 +68,7 @@ def render_answer(result: QueryResult, chosen: str, config: OperatorConfig) -> I
         return
     columns, rows = document["columns"], document["rows"]
     assert isinstance(columns, list) and isinstance(rows, list)  # noqa: PT018
-    answer = Answer(document, columns, rows)
+    answer = QueryAnswer(document, columns, rows)
     yield from {
         "jsonl": lambda: render_jsonl(answer),
         "csv": lambda: render_csv(answer),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 MIN_COLUMN_WIDTH = 8
+_NEEDS_QUOTES = re.compile(r'[",\r\n]|^\s|\s$')
 
 Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """A query's answer as its JSON document has it."""
 
     document: Mapping[str, object]
@@ -35,24 +35,29 @@ def render_cell(value: object) -> str:
     return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
-def render_jsonl(answer: Answer) -> Iterator[str]:
+def render_jsonl(answer: QueryAnswer) -> Iterator[str]:
     head = {"kind": "metadata", **{k: v for k, v in answer.document.items() if k != "rows"}}
     for one in (head, *answer.rows):
         yield json.dumps(one, ensure_ascii=False, separators=(",", ":"))
 
 
-def render_csv(answer: Answer) -> Iterator[str]:
-    """A header and one line per row; NULL is an empty field."""
-    for values in (answer.columns, *([row[c] for c in answer.columns] for row in answer.rows)):
-        line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow(
-            "" if v is None else v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)
-            for v in values
-        )
-        yield line.getvalue()
+def render_csv(answer: QueryAnswer) -> Iterator[str]:
+    """A header and one line per row; NULL is an empty field, empty text a quoted one."""
+    yield ",".join(map(_quote_field, answer.columns))
+    for row in answer.rows:
+        yield ",".join(_quote_field(row[column]) for column in answer.columns)
 
 
-def render_kv(answer: Answer) -> Iterator[str]:
+def _quote_field(value: object) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if text and not _NEEDS_QUOTES.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def render_kv(answer: QueryAnswer) -> Iterator[str]:
     yield answer.headline
     if not answer.rows:
         yield "(no rows)"
@@ -63,7 +68,7 @@ def render_kv(answer: Answer) -> Iterator[str]:
             yield f"{column}: {render_cell(row[column])}"
 
 
-def render_table(answer: Answer, max_width: int, layout: str) -> Iterator[str]:
+def render_table(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[str]:
     """Aligned columns; a cell that is too wide ends in an ellipsis or goes on below."""
     yield answer.headline
     limit = max(max_width, MIN_COLUMN_WIDTH)

@@ -15,7 +15,7 @@ from omnigraph.errors import ReadSetChanged
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.keyed_writes import write_once
 from omnigraph.graph.loading import (
-    LoadRequest,
+    GraphLoadRequest,
     LongInput,
     Records,
     RunsOn,
@@ -49,7 +49,7 @@ from omnigraph.writer.driver import Writer
 def bulk_load(
     writer: Writer,
     records: Records | pa.Table | object,
-    request: LoadRequest,
+    request: GraphLoadRequest,
     runs_on: RunsOn,
 ) -> LoadResult:
     """Load every row or none, through the pipeline."""
@@ -80,7 +80,7 @@ class _BulkLoad:
     root: GraphRoot
     tasks: Tasks
     records: object
-    request: LoadRequest
+    request: GraphLoadRequest
     resources: ExitStack
     kind = WriterKind.LOAD
     is_costly = True
@@ -93,8 +93,9 @@ class _BulkLoad:
         job = LoadJob(self.root, self.tasks, source, self.request.options)
         return self.resources.enter_context(closing(job))
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:
-        return Prepared(self.job.prepare(view.snapshot, view.catalog, ticket))
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        staged = self.job.prepare(view.snapshot, view.catalog, ticket)
+        return Prepared(staged) if staged else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         return self.request.is_repeatable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -25,9 +25,11 @@ from omnigraph.execution.load_input import LoadMode, LoadPlan, parse_records, pl
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.stage_changes import stage_tables
 from omnigraph.graph.engines import require_engine
-from omnigraph.graph.keyed_writes import WriteKey, Written, write_once
+from omnigraph.graph.keyed_writes import KeyedWrite, WriteKey, write_once
+from omnigraph.graph.python_records import FindCatalog, encode_records, wrap_rows
 from omnigraph.graph.results import LoadResult
 from omnigraph.identity import TableKey
+from omnigraph.pipeline.inputs import find_type
 from omnigraph.storage import graph_branches
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery import WriterKind
@@ -43,8 +45,6 @@ MANY_BYTES = 8 << 20
 """More input than this goes through the tasks of the pipeline, which need less memory and time."""
 COSTLY_BYTES = 1 << 20
 """More input than this takes long to prepare, and is not prepared while others wait."""
-
-_NOT_ENCODED = (RecursionError, OverflowError, TypeError, ValueError)
 
 Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]
 """A file of JSON lines, its content, a stream of it, or the records themselves."""
@@ -107,21 +107,48 @@ class LongInput:
             yield chunk
 
 
-def as_input(records: Input) -> Any:  # noqa: ANN401 - what is not Arrow goes on as it is
-    """The same, or the table of whatever hands out Arrow data, such as a frame of pandas.
+def as_input(
+    records: Input, options: LoadOptions, find_catalog: FindCatalog
+) -> tuple[Any, LoadOptions]:
+    """What to load: files by name, a Spark frame, an Arrow table, or JSON lines as bytes.
 
-    Of a stream no more is read than may be loaded in one piece.
+    Frames of other libraries become tables, and Python records lines; then the options no longer
+    say the type, since the lines do. Of a stream no more is read than may be loaded in one piece.
     """
     if isinstance(records, io.TextIOBase):
         raise BadRequest("a stream is loaded from its bytes: open it in binary mode")
     if isinstance(records, io.IOBase):
-        return _start_of(records)  # type: ignore[arg-type]
-    if is_table(records) or is_frame(records) or not hasattr(records, "__arrow_c_stream__"):
-        return records
-    table = pa.table(records)
-    return pa.table(
-        [_decode_dictionaries(column) for column in table.columns], names=table.column_names
-    )
+        return _start_of(records), options  # type: ignore[arg-type]
+    if isinstance(records, str | Path | bytes) or is_table(records) or is_frame(records):
+        return records, options
+    if type(records).__module__.startswith("polars.lazyframe"):
+        records = records.collect()  # type: ignore[union-attr]
+    if hasattr(records, "__arrow_c_stream__"):
+        table = pa.table(records)
+        columns = [_decode_dictionaries(column) for column in table.columns]
+        return pa.table(columns, names=table.column_names), options
+    if isinstance(records, Mapping) or not isinstance(records, Iterable):
+        raise BadRequest(
+            f"cannot load {type(records).__name__}; "
+            "give files, JSON lines as bytes, a list of records, or a table"
+        )
+    given = list(records)
+    if given and all(isinstance(one, str | Path) for one in given):
+        return given, options
+    return _encode_python(given, options, find_catalog)
+
+
+def _encode_python(
+    given: list[Any], options: LoadOptions, find_catalog: FindCatalog
+) -> tuple[bytes, LoadOptions]:
+    if options.type is None:
+        return encode_records(given, find_catalog), options
+    type_ = find_type(find_catalog(), options.type)
+    if not all(isinstance(one, Mapping) for one in given):
+        raise BadRequest(f"rows of {type_.name} are dictionaries, one for each row")
+    rows = wrap_rows(given, type_, options.columns, options.select)
+    lines = encode_records(rows, find_catalog)
+    return lines, replace(options, type=None, columns={}, select=())
 
 
 def _start_of(stream: BinaryIO) -> bytes | LongInput:
@@ -161,7 +188,7 @@ def is_frame(records: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadRequest:
+class GraphLoadRequest:
     """One load: how, to which branch, and for whom; the input too, where it is in one piece."""
 
     options: LoadOptions
@@ -192,27 +219,10 @@ def read_records(records: Records) -> tuple[bytes, str | None]:
             return Path(records).read_bytes(), str(records)
         except OSError as error:
             raise BadRequest(f"cannot read {records}: {error.strerror or error}") from error
-    return _encode(list(records)), None
+    raise BadRequest(f"cannot load {type(records).__name__}")
 
 
-def _encode(records: Sequence[object]) -> bytes:
-    """Records as JSON lines."""
-    encoder = msgspec.json.Encoder()
-    try:
-        return encoder.encode_lines(records)
-    except _NOT_ENCODED:
-        for number, record in enumerate(records, 1):
-            try:
-                encoder.encode(record)
-            except RecursionError:
-                raise BadRequest(f"record {number} contains itself or is nested too deep") from None
-            except _NOT_ENCODED as error:
-                reason = str(error).partition(";")[0]  # after it stands advice for Python itself
-                raise BadRequest(f"record {number} cannot be written as JSON: {reason}") from error
-        raise
-
-
-def load(writer: Writer, request: LoadRequest) -> LoadResult:
+def load(writer: Writer, request: GraphLoadRequest) -> LoadResult:
     """Load every record or none."""
     created = ensure_branch(writer.branches, request)
     change = _Load(request)
@@ -233,13 +243,13 @@ class _Load:
 
     kind = WriterKind.LOAD
 
-    def __init__(self, request: LoadRequest) -> None:
+    def __init__(self, request: GraphLoadRequest) -> None:
         self._request = request
         self._parsed: tuple[Catalog, ParsedLines] | None = None
         self.is_costly = len(request.data) > COSTLY_BYTES
         self.counts: Mapping[TableKey, int] = {}
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         request, snapshot, committed = self._request, view.snapshot, CommittedRows(view.snapshot)
         ids, parsed = snapshot.root.ids, self._parse(view.catalog)
         plan = plan_load(parsed, view.catalog, request.mode, committed, ids, request.file)
@@ -247,9 +257,10 @@ class _Load:
         self.counts = plan.counts
         try:
             changes = [plan.changes[key] for key in sorted(plan.changes)]
-            return Prepared(stage_tables(snapshot, ticket, changes))
+            staged = stage_tables(snapshot, ticket, changes)
         except KeyConflict as conflict:
             raise _with_line(conflict, plan) from conflict
+        return Prepared(staged) if staged else None
 
     def _parse(self, catalog: Catalog) -> ParsedLines:
         """The input, parsed once for each schema it meets, however often the load is prepared."""
@@ -263,7 +274,7 @@ class _Load:
         return self._request.is_repeatable
 
 
-def ensure_branch(views: BranchReader, request: LoadRequest) -> bool:
+def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     """Create the branch if it is missing and a base was given; tells whether it did."""
     name = normalize_branch(request.branch)
     if find_ref(views.root.store, name) is not None:
@@ -290,12 +301,11 @@ def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
 
 def load_result(
     loaded: Mapping[TableKey, int],
-    request: LoadRequest,
-    written: Written,
+    request: GraphLoadRequest,
+    written: KeyedWrite,
     *,
     created: bool,
 ) -> LoadResult:
-    assert written.commit is not None, "a load always commits"
     kept = written.kept
     answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
     counts = msgspec.convert({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
@@ -320,7 +330,7 @@ class _Counts:
 
 
 def describe_load(
-    loaded: Mapping[TableKey, int], request: LoadRequest, *, created: bool
+    loaded: Mapping[TableKey, int], request: GraphLoadRequest, *, created: bool
 ) -> dict[str, object]:
     """What a load did, as it is kept with its commit."""
     counts: dict[str, dict[str, int]] = {"nodes": {}, "edges": {}}

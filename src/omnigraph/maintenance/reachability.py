@@ -35,7 +35,11 @@ from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import TableLocation, open_table
 from omnigraph.storage.tables.checksums import ChecksumLogs
-from omnigraph.storage.tables.damage import lost_after, require_branch_ref, require_version_file
+from omnigraph.storage.tables.damage import (
+    find_lost_after,
+    require_branch_ref,
+    require_version_file,
+)
 from omnigraph.storage.tables.probes import is_version, list_version_numbers
 from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
 from omnigraph.storage.tags import list_tags
@@ -173,7 +177,7 @@ class ReachabilityScan:
         return newest
 
     def _read_written(self, ref: BranchRef) -> ManifestSnapshot:
-        location = self._verified(ref.incarnation)
+        location = self._locate_verified(ref.incarnation)
         newest = read_newest(location, self._warm.get(ref.incarnation))
         self._warm[ref.incarnation] = newest
         return newest
@@ -189,7 +193,7 @@ class ReachabilityScan:
         start = ref.parent_incarnation, ref.fork_version
         if start not in self._starts:
             try:
-                self._starts[start] = read_manifest(self._verified(start[0]), start[1])
+                self._starts[start] = read_manifest(self._locate_verified(start[0]), start[1])
             except OmniError:
                 return None  # the branch has the same, and says better what is wrong
         return self._starts[start]
@@ -197,9 +201,11 @@ class ReachabilityScan:
     def _is_unwritten(self, ref: BranchRef) -> bool:
         location = self.root.manifest(ref.incarnation)
         versions = list_version_numbers(location)
-        return versions == [ref.fork_version] and lost_after(location, ref.fork_version) is None
+        return (
+            versions == [ref.fork_version] and find_lost_after(location, ref.fork_version) is None
+        )
 
-    def _verified(self, branch: str | None) -> TableLocation:
+    def _locate_verified(self, branch: str | None) -> TableLocation:
         """The manifest on a branch, every file of which is compared with its checksum."""
         location = self.root.manifest(branch)
         return replace(location, is_verified=True, checksum_logs=self._logs)
@@ -330,7 +336,7 @@ class ReachabilityScan:
         if known is not None:
             return known
         try:
-            location = self._verified(branch) if needed else self.root.manifest(branch)
+            location = self._locate_verified(branch) if needed else self.root.manifest(branch)
             manifest = read_manifest(location, version)
         except HistoricalVersionReclaimed:
             return ()
