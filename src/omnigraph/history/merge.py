@@ -33,7 +33,7 @@ from omnigraph.history.branch_schemas import (
 )
 from omnigraph.history.conflict_resolution import FindNewer, ResolvedConflicts, Resolver, Take
 from omnigraph.history.conflict_rules import Rules
-from omnigraph.history.conflicts import describe
+from omnigraph.history.conflicts import MERGE_WORDS, ConflictWords, describe
 from omnigraph.history.merge_bases import (
     Commits,
     MergeOutcome,
@@ -92,6 +92,7 @@ class Deciding:
     rules: Rules
     decided: Decided
     run: RunJudge = judge_here
+    words: ConflictWords = MERGE_WORDS
 
     def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
@@ -330,7 +331,7 @@ def _plan_table(
         conflicts = [
             conflict
             for part, some in zip(parts, settled, strict=True)
-            for conflict in describe(type_, part.sides, some)
+            for conflict in describe(type_, part.sides, some, deciding.words)
         ]
     every = ResolvedConflicts.concatenate(settled, type_)
     return TableMergePlan(
