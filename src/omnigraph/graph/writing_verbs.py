@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph.graph_view import as_source_text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import loading
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
     from omnigraph.graph.results import LoadResult, MutationResult
+    from omnigraph.writer.driver import Writer
 
 
 class WritingVerbs(BranchVerbs):
@@ -121,11 +122,8 @@ class WritingVerbs(BranchVerbs):
         from omnigraph.graph import loading
         from omnigraph.graph.keyed_writes import WriteKey
 
-        self._open.require_writable()
         branch = self._choose(branch)
-        if base is not None and not loading.has_branch(self._open.views.root, branch):
-            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
-        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        self._allow_load(branch, base, actor)
         options = LoadOptions(
             mode=_parse_mode(mode),
             format=format,
@@ -151,13 +149,16 @@ class WritingVerbs(BranchVerbs):
             expected_head=expected_head,
             key=WriteKey.of(idempotency_key, "load", who, *asked),
         )
-        if loading.needs_pipeline(given, engine, options):
-            from omnigraph.graph import bulk_loading
+        runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
+        return _load_input(self._open.writer, given, request, runs_on)
 
-            runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
-            return bulk_loading.bulk_load(self._open.writer, given, request, runs_on)
-        data, file = loading.read_records(given)
-        return loading.load(self._open.writer, replace(request, data=data, file=file))
+    def _allow_load(self, branch: str, base: str | None, actor: str | None) -> None:
+        from omnigraph.graph import loading
+
+        self._open.require_writable()
+        if base is not None and not loading.has_branch(self._open.views.root, branch):
+            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
 
     def embed(
         self,
@@ -219,3 +220,20 @@ def _parse_mode(mode: LoadMode | str) -> LoadMode:
         return LoadMode(mode)
     except ValueError as error:
         raise BadRequest(f"mode '{mode}' is not one of {', '.join(LoadMode)}") from error
+
+
+def _load_input(
+    writer: Writer,
+    given: Any,  # noqa: ANN401 - what `as_input` gives
+    request: loading.GraphLoadRequest,
+    runs_on: loading.RunsOn,
+) -> LoadResult:
+    """Load in one piece what is small, and the rest through the pipeline."""
+    from omnigraph.graph import loading
+
+    if loading.needs_pipeline(given, runs_on.engine, request.options):
+        from omnigraph.graph import bulk_loading
+
+        return bulk_loading.bulk_load(writer, given, request, runs_on)
+    data, file = loading.read_records(given)
+    return loading.load(writer, replace(request, data=data, file=file))
