@@ -19,14 +19,14 @@ def test_commits_come_newest_first_in_one_line(music):
     assert [c.commit_id for c in commits[:5]] == [c.commit_id for c in reversed(added)]
     assert [c.parent_commit_id for c in commits[:-1]] == [c.commit_id for c in commits[1:]]
     genesis = commits[-1]
-    assert (genesis.parent_commit_id, genesis.actor_id, genesis.manifest_version) == (None, None, 1)
+    assert (genesis.parent_commit_id, genesis.actor_id, genesis.manifest_version) == (None, "loader", 1)
     versions = [c.manifest_version for c in commits]
     assert versions == sorted(versions, reverse=True)
     assert len(set(versions)) == len(versions)
 
 
 def test_a_commit_remembers_its_actor(music, music_place):
-    assert [c.actor_id for c in music.commits()] == ["loader", None]
+    assert [c.actor_id for c in music.commits()] == ["loader", "loader"]
     assert add_artist(music, "a").actor_id == "tester"
     assert add_artist(music, "b", actor="somebody").actor_id == "somebody"
     unnamed = omnigraph.open(music_place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
@@ -43,7 +44,7 @@ class ReadingVerbs(BranchVerbs):
 
     def query(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -76,7 +77,7 @@ class ReadingVerbs(BranchVerbs):
 
     def explain(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -93,7 +94,7 @@ class ReadingVerbs(BranchVerbs):
         """
         return self.at(branch=branch).explain(query, name, params, analyze=analyze)
 
-    def lint(self, queries: str | SourceText, *, branch: str | None = None) -> LintReport:
+    def lint(self, queries: str | Path | SourceText, *, branch: str | None = None) -> LintReport:
         """Every query of a text checked against the schema of a branch, without running any.
 
         >>> graph.lint("query q() { match { $p: Persn } return { $p.name } }").status
@@ -154,7 +155,7 @@ class ReadingVerbs(BranchVerbs):
         """The commits of a branch, newest first.
 
         >>> [commit.actor_id for commit in graph.commits()]
-        ['maria', None]
+        ['maria', 'maria']
         """
         branch = self._choose(branch)
         self._guard.allow(Action.READ, branch=branch)

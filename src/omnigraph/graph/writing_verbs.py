@@ -27,7 +27,7 @@ class WritingVerbs(BranchVerbs):
 
     def mutate(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
