@@ -30,7 +30,7 @@ LISTENING = "OMNIGRAPH_LISTEN_ADDR="
 EXIT_DEADLINE = 2
 _BACKLOG = 2_048
 _KEEP_ALIVE_S = 75
-"""How long a connection without a request stays open; longer than clients and proxies keep theirs."""
+"""How long a connection without a request stays open: longer than most proxies keep theirs."""
 
 _log = structlog.get_logger("omnigraph.server")
 
