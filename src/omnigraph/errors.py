@@ -15,6 +15,7 @@ Sorted by what the caller can do next:
     │   ├── BlobRangeNotSatisfiable a byte range outside the value
     │   ├── MissingPackage          something only an optional package can do
     │   ├── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
+    │   ├── NotServed               something that cannot be done through a server
     │   └── MethodNotAllowed, NotAcceptable, UnsupportedMediaType, RequestTooSlow   over HTTP
     ├── NotFoundError           name something else
     │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
@@ -48,6 +49,9 @@ Sorted by what the caller can do next:
     │   ├── ResourceLimitExceeded
     │   ├── TooManyRequests         too much at once; try again later
     │   └── DeadlineExceeded        a query that took longer than it may
+    ├── ServerError             look at the address, the network and the server
+    │   ├── ServerUnreachable       no connection, or one that was lost
+    │   └── UnexpectedAnswer        an answer that is not one of an OmniGraph server
     └── StorageError            call the operator; the outcome may be unknown
         ├── StorageFailure          the substrate failed, with a kind
         ├── OutcomeUnknown          it may or may not have happened: look, never retry blindly
@@ -135,6 +139,7 @@ class Diagnostic:
             "column": self.column,
             "span": {"start": self.start, "end": self.end},
             "line_text": self.line_text,
+            "caret": self.caret,
         }
         if self.hint:
             body["hint"] = self.hint
@@ -155,8 +160,16 @@ class OmniError(Exception):
         self.message = message
 
     def details(self) -> Mapping[str, JsonValue]:
-        """The detail fields of the wire body, in addition to `error` and `code`."""
-        return {}
+        """The detail fields of the wire body, in addition to `error` and `code`.
+
+        By default the facts of the error, as one member that is called like its code.
+        """
+        facts = {
+            name: value
+            for name, value in vars(self).items()
+            if name != "message" and not name.startswith("_")
+        }
+        return {self.code: facts} if any(fact is not None for fact in facts.values()) else {}
 
     def wire(self) -> dict[str, JsonValue]:
         """The JSON error body shared by the CLI and the server."""
@@ -382,6 +395,16 @@ class ChangeCursorRejected(InputError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"change cursor rejected: {reason}")
         self.reason = reason
+
+
+class NotServed(InputError):
+    """Something that can be done with a graph in storage, and not through a server."""
+
+    code = "not_served"
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} is not available on a served graph; {instead}")
+        self.what, self.instead = what, instead
 
 
 class MethodNotAllowed(InputError):
@@ -640,6 +663,7 @@ class KeyConflict(ConflictError):
                 "entity_kind": entity_kind,
                 "type_name": type_name,
                 "entity_id": self.id,
+                **({} if self.line is None else {"line": self.line}),
             }
         }
 
@@ -657,7 +681,8 @@ class PreconditionFailed(ConflictError):
         self.branch, self.expected, self.actual = branch, expected, actual
 
     def details(self) -> Mapping[str, JsonValue]:
-        return {"precondition_failure": {"expected": self.expected, "actual": self.actual}}
+        facts = {"branch": self.branch, "expected": self.expected, "actual": self.actual}
+        return {"precondition_failure": facts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -709,7 +734,8 @@ class MergeConflicts(ConflictError):
         )
 
     def details(self) -> Mapping[str, JsonValue]:
-        return {"merge_conflicts": [conflict.wire() for conflict in self.conflicts]}
+        conflicts = [conflict.wire() for conflict in self.conflicts]
+        return {"doing": self.doing, "merge_conflicts": conflicts}
 
 
 class MergeBaseUnavailable(ConflictError):
@@ -992,6 +1018,37 @@ class InputTooLarge(LimitError):
     def __init__(self, file: str, reason: str, setting: str) -> None:
         super().__init__(f"{file} {reason}; {setting} raises the limit, and 0 removes it")
         self.file, self.setting = file, setting
+
+
+# --- look at the address, the network and the server -------------------------------------------
+
+
+class ServerError(OmniError):
+    """A server that a client cannot talk to."""
+
+    code = "server"
+    http_status = 502
+    wire_code = None
+
+
+class ServerUnreachable(ServerError):
+    """No connection to a server, or one that was lost before the answer was complete."""
+
+    code = "server_unreachable"
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"cannot talk to the server at {url}: {reason}")
+        self.url, self.reason = url, reason
+
+
+class UnexpectedAnswer(ServerError):
+    """An answer no OmniGraph server gives; perhaps one of something in between."""
+
+    code = "unexpected_answer"
+
+    def __init__(self, url: str, status: int, reason: str) -> None:
+        super().__init__(f"{url} answered {status}, not as an OmniGraph server does: {reason}")
+        self.url, self.status, self.reason = url, status, reason
 
 
 # --- call the operator -------------------------------------------------------------------------

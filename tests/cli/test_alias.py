@@ -90,7 +90,7 @@ def test_what_is_wrong_with_an_alias_is_said(home: Path, arguments, code: int, p
     "entry", ["{args: year}", "{args: [1]}", "{mutate: maybe}", "{format: xml}", "{params: [1]}"]
 )
 def test_an_alias_that_cannot_be_read_is_named(tmp_path: Path, entry: str) -> None:
-    from omnigraph.cli.config import read_config
+    from omnigraph.client.operator_config import read_config
     from omnigraph.errors import BadRequest
 
     (tmp_path / "config.yaml").write_text(f"aliases: {{a: {entry}}}")

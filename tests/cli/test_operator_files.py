@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.terminal_process import on_a_terminal, program_on_a_terminal
-from omnigraph.cli.credentials import (
+from omnigraph.client.credentials import (
     choose_token,
     find_server,
     read_token,

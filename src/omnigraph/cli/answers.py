@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
 from omnigraph.cli.input_files import open_output
 from omnigraph.cli.output import encode_json
 from omnigraph.cli.result_formats import Answer, render_csv, render_jsonl, render_kv, render_table
+from omnigraph.client.operator_config import OUTPUT_FORMATS, OperatorConfig
 
 if TYPE_CHECKING:
     from omnigraph.graph.query_result import QueryResult

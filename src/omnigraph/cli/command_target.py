@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from omnigraph.cli.completion_words import complete_profile, complete_store
-from omnigraph.cli.config import (
+from omnigraph.cli.output import note
+from omnigraph.cli.process_settings import read_settings
+from omnigraph.cli.terminal import make_room
+from omnigraph.client.operator_config import (
     OperatorConfig,
     find_active_profile,
     find_config_folder,
     read_config,
 )
-from omnigraph.cli.output import note
-from omnigraph.cli.process_settings import read_settings
-from omnigraph.cli.terminal import make_room
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph

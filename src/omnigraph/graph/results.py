@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from omnigraph.errors import RowProblem
 from omnigraph.graph.notebook import render_html_table
 from omnigraph.storage.manifest import Commit as Commit
+from omnigraph.storage.refs import BranchRef as BranchRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from omnigraph.errors import (
     BadRequest,
     DeadlineExceeded,
+    InputError,
     NotFoundError,
     PolicyDenied,
     RequestTooSlow,
@@ -123,21 +124,27 @@ class Call:
             rule=decision.matched_rule,
         )
 
-    def authorize_snapshot(self, snapshot: str | None) -> None:
-        """Go on only if the actor may read the branch that a snapshot is of.
+    def authorize_snapshot(self, snapshot: str | None, action: Action = Action.READ) -> None:
+        """Go on only if the actor may read, or export, the branch that a snapshot is of."""
+        self.authorize_place(None, snapshot, MAIN, action)
+
+    def authorize_place(
+        self, at: str | None, snapshot: str | None, branch: str, action: Action = Action.READ
+    ) -> None:
+        """Go on only if the actor may read the branch that a place or a snapshot is of.
 
         One that does not exist counts as one of `main`: only who may read that is told.
 
         Raises:
             PolicyDenied: it may not.
-            NotFoundError: there is no such snapshot.
+            NotFoundError: there is no such place.
         """
         try:
-            view = self.unguarded.at(snapshot=snapshot)
-        except NotFoundError:
-            self.authorize(Action.READ, MAIN)
+            view = self.unguarded.at(at, snapshot=snapshot, branch=branch)
+        except (NotFoundError, InputError):
+            self.authorize(action, MAIN)
             raise
-        self.authorize(Action.READ, view.view.snapshot.branch)
+        self.authorize(action, view.view.snapshot.branch)
 
     def note_denial(self, denied: PolicyDenied) -> None:
         """Leave a trace of a denial, once."""

@@ -17,9 +17,20 @@ from omnigraph.wire.request_bodies import QueryRequest, ReadRequest
 
 
 async def get_snapshot(call: Call) -> Response:
-    branch = call.read_branch(call.find("branch"))
-    call.authorize(Action.READ, branch)
-    return answer_json(await call.read(lambda: call.graph.snapshot(branch).wire()))
+    """What a branch is made of, or the state that a place or a snapshot id names."""
+    branch, at, snapshot = (call.find(name) for name in ("branch", "at", "snapshot"))
+    if snapshot is not None and (branch is not None or at is not None):
+        raise BadRequest("give a branch or a snapshot, not both; a place goes with a branch")
+    name = call.read_branch(branch)
+    if at is None and snapshot is None:
+        call.authorize(Action.READ, name)
+        return answer_json(await call.read(lambda: call.graph.snapshot(name).wire()))
+
+    def work() -> dict[str, object]:
+        call.authorize_place(at, snapshot, name)
+        return call.graph.at(at, snapshot=snapshot, branch=name).info().wire()
+
+    return answer_json(await call.read(work))
 
 
 async def get_schema(call: Call) -> Response:

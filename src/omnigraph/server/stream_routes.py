@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 from starlette.responses import Response
 
+from omnigraph.errors import BadRequest
 from omnigraph.server.access import Action
 from omnigraph.server.answers import StreamAnswer
 from omnigraph.server.http_call import Call
@@ -17,13 +18,19 @@ _LINES = "application/x-ndjson; charset=utf-8"
 
 
 async def export(call: Call) -> Response:
-    """Every record, edges before nodes."""
+    """Every record, edges before nodes, of a branch as it is or of a snapshot."""
     body, _ = await call.read_body(ExportRequest)
-    branch = call.read_branch(body.branch)
-    call.authorize(Action.EXPORT, branch)
+    if body.branch is not None and body.snapshot is not None:
+        raise BadRequest("give a branch or a snapshot, not both")
+    branch = None if body.snapshot is not None else call.read_branch(body.branch)
+    if branch is not None:
+        call.authorize(Action.EXPORT, branch)
 
     def start() -> Iterator[bytes]:
-        return call.graph.at(branch=branch).export_jsonl(body.type_names or None)
+        if branch is None:
+            call.authorize_snapshot(body.snapshot, Action.EXPORT)
+        view = call.graph.at(branch=branch, snapshot=body.snapshot)
+        return view.export_jsonl(body.type_names or None)
 
     return await _send_lines(call, start)
 

@@ -73,12 +73,19 @@ OP = QueryParameter(
     choices=("insert", "update", "delete"),
 )
 BLOB = (
-    QueryParameter("entity", "What it belongs to.", is_required=True, choices=("node", "edge")),
+    QueryParameter(
+        "entity",
+        "What it belongs to; needed only if a node type and an edge type share the name.",
+        choices=("node", "edge"),
+    ),
     QueryParameter("type", "The type of the entity.", is_required=True),
     QueryParameter("id", "The id of the entity.", is_required=True),
     QueryParameter("property", "The property that holds it.", is_required=True),
 )
 SNAPSHOT = QueryParameter("snapshot", "A commit or snapshot id, instead of a branch.")
+AT = QueryParameter(
+    "at", "A place to read at: a tag, a commit, a version or a time of the branch, or a branch."
+)
 ROWS = (JSON, NDJSON, ARROW_STREAM)
 
 ROUTES: tuple[RouteSpec, ...] = (
@@ -111,9 +118,9 @@ ROUTES: tuple[RouteSpec, ...] = (
         "getSnapshot",
         "GET",
         f"{GRAPH}/snapshot",
-        "Which version of which table makes up a branch.",
+        "Which version of which table makes up a branch, now or as it was.",
         response=gives.SnapshotOutput,
-        parameters=(BRANCH,),
+        parameters=(BRANCH, AT, SNAPSHOT),
     ),
     RouteSpec(
         "getBlob",

@@ -10,16 +10,16 @@ import click
 from omnigraph.cli.answers import render_mutation, write_answer
 from omnigraph.cli.command_target import CommandTarget
 from omnigraph.cli.completion_words import FILE, complete_alias
-from omnigraph.cli.config import (
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import read_parameters, read_source
+from omnigraph.cli.output import note, print_json
+from omnigraph.client.operator_config import (
     OUTPUT_FORMATS,
     Alias,
     OperatorConfig,
     find_config_folder,
     read_config,
 )
-from omnigraph.cli.examples import render_examples
-from omnigraph.cli.input_files import read_parameters, read_source
-from omnigraph.cli.output import note, print_json
 
 SCOPE_FLAGS = ("--server", "--graph", "--store", "--uri", "--cluster", "--profile", "--as")
 

@@ -1,0 +1,329 @@
+"""The verbs that change a branch of a served graph, each as one commit or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from omnigraph.client.http_connection import ClientRequest
+from omnigraph.client.keyed_requests import (
+    is_replayed,
+    make_key,
+    send_keyless,
+    send_once,
+    send_write,
+)
+from omnigraph.client.served_reading import ServedReading
+from omnigraph.client.served_rows import ServedQueryResult, StreamedRows
+from omnigraph.client.served_view import refuse_engine
+from omnigraph.client.source_names import naming_file, naming_source, take_text
+from omnigraph.client.unserved import refuse_actor, require_default
+from omnigraph.client.wire_reading import (
+    read_branch,
+    read_load,
+    read_merge,
+    read_mutation,
+    read_schema_apply,
+)
+from omnigraph.errors import BadRequest, NotServed
+from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.results import BranchRef, LoadResult, MutationResult
+from omnigraph.language.source import SourceText
+from omnigraph.wire import request_bodies as asks
+from omnigraph.wire import response_bodies as bodies
+from omnigraph.wire.http_names import (
+    ARROW_STREAM,
+    COMMIT_ID,
+    IF_GRAPH_COMMIT,
+    JSON,
+    QUERY_NAME,
+)
+
+if TYPE_CHECKING:
+    from omnigraph.catalog.evolve import MigrationPlan
+    from omnigraph.evolution.apply_result import SchemaApplyResult
+    from omnigraph.execution.load_input import LoadMode
+    from omnigraph.graph.loading import Input
+    from omnigraph.graph.merging import MergeResult
+    from omnigraph.output_files import OutputFile
+
+_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv")
+
+
+class ServedWriting(ServedReading):
+    """Changing a branch through a server."""
+
+    def mutate(
+        self,
+        query: str | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation of a query text as one commit, made once even if connections get lost."""
+        refuse_actor(actor)
+        where = self._choose(branch)
+        body = asks.MutateRequest(
+            query=take_text(query),
+            name=name,
+            params=None if params is None else dict(params),
+            branch=where,
+        )
+        request = ClientRequest("mutate", body=body)
+        if expected_head is not None:
+            condition = {IF_GRAPH_COMMIT: expected_head}
+            request = ClientRequest("mutate_if_graph_commit", body=body, headers=condition)
+        with naming_source(query):
+            answer = send_write(self._connection, request, make_key(idempotency_key), where)
+        done = self._connection.decode(answer, bodies.ChangeOutput)
+        return read_mutation(done, is_replayed=is_replayed(answer))
+
+    def load(
+        self,
+        records: Input,
+        mode: LoadMode | str,
+        *,
+        branch: str | None = None,
+        base: str | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        engine: str = "local",
+        format: str | None = None,
+        type: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        partial: bool = False,
+        on_error: str = "fail",
+        rejects: str | Path | OutputFile | None = None,
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> LoadResult:
+        """Load JSON lines as one commit or not at all: a file, its bytes, a stream or records."""
+        refuse_actor(actor)
+        refuse_engine(engine, session, spark_conf)
+        given = {
+            "expected_head": (expected_head, None),
+            "format": (None if format == "jsonl" else format, None),
+            "type": (type, None),
+            "columns": (columns or None, None),
+            "partial": (partial, False),
+            "on_error": (on_error, "fail"),
+            "rejects": (rejects, None),
+        }
+        require_default(given, "load")
+        where = self._choose(branch)
+        data, file = _read_lines(records)
+        start = () if base is None else (("from", base),)
+        parameters = (("branch", where), ("mode", str(mode)), *start)
+        request = ClientRequest("loadNdjson", parameters=parameters, data=data)
+        with naming_file(file):
+            answer = send_write(self._connection, request, make_key(idempotency_key), where)
+        done = self._connection.decode(answer, bodies.GraphBatchLoadOutput)
+        return read_load(done, is_replayed=is_replayed(answer))
+
+    def invoke(
+        self,
+        name: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        expect_mutation: bool | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+    ) -> ServedQueryResult | MutationResult:
+        """Run a stored query, a read or a mutation."""
+        refuse_actor(actor)
+        where = None if snapshot is not None and branch is None else self._choose(branch)
+        body = asks.InvokeQueryRequest(
+            params=None if params is None else dict(params),
+            branch=where,
+            snapshot=snapshot,
+            expect_mutation=expect_mutation,
+        )
+        is_conditional = expected_head is not None
+        request = ClientRequest(
+            "invoke_query_if_graph_commit" if is_conditional else "invoke_query",
+            path={"name": name},
+            body=body,
+            headers={IF_GRAPH_COMMIT: expected_head} if expected_head is not None else {},
+            accept=f"{ARROW_STREAM}, {JSON};q=0.5",
+        )
+        return send_once(
+            self._connection,
+            lambda keyed: self._read_invoked(keyed, where, snapshot),
+            request,
+            make_key(None),
+            where or self._choose(None),
+        )
+
+    def _read_invoked(
+        self, request: ClientRequest, branch: str | None, snapshot: str | None
+    ) -> ServedQueryResult | MutationResult:
+        """Rows or what was changed: what the query is, only the server knows."""
+        response = self._connection.start(request)
+        headers = response.headers
+        if headers.get("Content-Type", "").startswith(ARROW_STREAM):
+            rows = StreamedRows(response, self._connection.address.base)
+            target = {"branch": branch, "snapshot": snapshot}
+            return ServedQueryResult(
+                headers.get(QUERY_NAME, ""), rows, target, headers.get(COMMIT_ID)
+            )
+        answer = self._connection.finish(response)
+        done = self._connection.decode(answer, bodies.ChangeOutput)
+        return read_mutation(done, is_replayed=is_replayed(answer))
+
+    # --- branches -------------------------------------------------------------------------------
+
+    def create_branch(
+        self,
+        name: str,
+        *,
+        source: str | None = None,
+        commit: str | None = None,
+        actor: str | None = None,
+    ) -> BranchRef:
+        """Create a branch from another one. Copies nothing."""
+        refuse_actor(actor)
+        require_default({"commit": (commit, None)}, "create_branch")
+        body = asks.BranchCreateRequest(name=name, source=self._choose(source))
+        answer = send_keyless(self._connection, ClientRequest("createBranch", body=body))
+        return read_branch(self._connection.decode(answer, bodies.BranchCreateOutput))
+
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch into another one, as one commit or not at all."""
+        from omnigraph.graph.merging import load_decisions  # noqa: PLC0415 - only for this
+
+        refuse_actor(actor)
+        refuse_engine(engine, session, spark_conf)
+        require_default({"expected_head": (expected_head, None)}, "merge")
+        target = self._choose(into)
+        body = asks.BranchMergeRequest(
+            source=source,
+            target=target,
+            dry_run=dry_run,
+            resolve=_as_rules(resolve),
+            decisions=[dict(one) for one in load_decisions(decisions)] or None,
+            delete_branch=delete_branch,
+            message=message,
+        )
+        request = ClientRequest("mergeBranches", body=body)
+        answer = send_write(self._connection, request, make_key(idempotency_key), target)
+        done = self._connection.decode(answer, bodies.BranchMergeOutput)
+        return read_merge(done, is_replayed=is_replayed(answer))
+
+    # --- the schema -----------------------------------------------------------------------------
+
+    def plan_schema(
+        self,
+        schema: str | SourceText,
+        *,
+        branch: str | None = None,
+        allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
+    ) -> MigrationPlan:
+        """The steps from the accepted schema to another one, planned here; changes nothing."""
+        from omnigraph.catalog.build import compile_schema  # noqa: PLC0415 - only for this
+        from omnigraph.catalog.evolve import plan_migration  # noqa: PLC0415
+        from omnigraph.plan.compile import compile_catalog  # noqa: PLC0415
+
+        require_default({"branch": (self._choose(branch), "main")}, "plan_schema")
+        desired = compile_schema(as_source_text(schema, "<schema>"))
+        accepted = compile_catalog(SourceText(self.schema, "<schema>"))
+        return plan_migration(
+            accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
+        )
+
+    def apply_schema(
+        self,
+        schema: str | SourceText,
+        *,
+        branch: str | None = None,
+        allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> SchemaApplyResult:
+        """Give `main` another schema as one commit, or leave everything as it is."""
+        refuse_actor(actor)
+        refuse_engine(engine, session, spark_conf)
+        given = {
+            "branch": (self._choose(branch), "main"),
+            "expressions": (expressions or None, None),
+            "expected_head": (expected_head, None),
+        }
+        require_default(given, "apply_schema")
+        body = asks.SchemaApplyRequest(
+            schema_source=take_text(schema), allow_data_loss=allow_data_loss, dry_run=dry_run
+        )
+        with naming_source(schema):
+            answer = send_keyless(self._connection, ClientRequest("applySchema", body=body))
+        done = self._connection.decode(answer, bodies.SchemaApplyOutput)
+        return read_schema_apply(done, as_source_text(schema, "<schema>"))
+
+
+def _read_lines(records: Input) -> tuple[bytes, str | None]:
+    """The bytes to send, and the name of the file they are from."""
+    from omnigraph.graph import loading  # noqa: PLC0415 - loads the engine
+
+    given = loading.as_input(records)
+    if isinstance(given, loading.LongInput):
+        return b"".join(given.chunks()), None
+    if _needs_pipeline(given) or loading.is_table(given) or loading.is_frame(given):
+        raise NotServed(
+            "loading anything but one file of JSON lines, its bytes or records",
+            "write it as JSON lines first, or load it where the graph is stored",
+        )
+    return loading.read_records(given)
+
+
+def _needs_pipeline(given: object) -> bool:
+    """Whether these are several files, a folder, a pattern, or a file of another format."""
+    if isinstance(given, list | tuple):
+        return any(isinstance(one, str | Path) for one in given)
+    if not isinstance(given, str | Path):
+        return False
+    path, text = Path(given), str(given)
+    is_pattern = not path.exists() and any(sign in text for sign in "*?[")
+    return "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir() or is_pattern
+
+
+def _as_rules(
+    resolve: str | Mapping[str, str] | Sequence[str] | None,
+) -> str | list[str] | dict[str, str] | None:
+    if resolve is None or isinstance(resolve, str):
+        return resolve
+    rules: list[str] | dict[str, str] = (
+        dict(resolve) if isinstance(resolve, Mapping) else list(resolve)
+    )
+    try:
+        return msgspec.convert(rules, list[str] | dict[str, str]) or None
+    except msgspec.ValidationError:
+        raise BadRequest("resolve is a rule, a list of rules, or rules by type") from None

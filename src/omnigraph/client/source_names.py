@@ -1,0 +1,44 @@
+"""Texts that are compiled by a server: it does not know what they are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from omnigraph.errors import CompileError, ConstraintViolated, RowsRejected
+from omnigraph.language.source import SourceText
+
+
+def take_text(text: str | SourceText) -> str:
+    return text if isinstance(text, str) else text.text
+
+
+@contextmanager
+def naming_source(text: str | SourceText) -> Iterator[None]:
+    """Give mistakes in a text the name that it has here."""
+    try:
+        yield
+    except CompileError as error:
+        if isinstance(text, str):
+            raise
+        raise CompileError(
+            [replace(one, source=text.name) for one in error.diagnostics]
+        ) from error.__cause__
+
+
+@contextmanager
+def naming_file(file: str | None) -> Iterator[None]:
+    """Give bad rows the name of the file that they are in."""
+    try:
+        yield
+    except RowsRejected as error:
+        if file is None:
+            raise
+        problems = [replace(one, file=file) for one in error.problems]
+        raise RowsRejected(problems, error.total) from error.__cause__
+    except ConstraintViolated as error:
+        if file is None:
+            raise
+        broken = [replace(one, file=file) for one in error.violations]
+        raise ConstraintViolated(broken, error.total) from error.__cause__
