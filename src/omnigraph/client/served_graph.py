@@ -55,6 +55,16 @@ def find_token(address: ServerAddress) -> str | None:
     return None if found is None else found.text
 
 
+def list_graphs(address: ServerAddress, token: str | None = None) -> bodies.GraphListOutput:
+    """The graphs that a server has."""
+    given = find_token(address) if token is None else token
+    connection = ServerConnection(address, given)
+    try:
+        return connection.ask_for(ClientRequest("listGraphs"), bodies.GraphListOutput)
+    finally:
+        connection.close()
+
+
 class ServedGraph(ServedWriting):
     """A graph behind a server, on its `main` branch; every verb takes another branch by name.
 

@@ -67,8 +67,9 @@ def _make(kind: type[OmniError], message: str, facts: Mapping[str, object]) -> O
     """An error without its constructor: the words were made where it was raised."""
     error = kind.__new__(kind)
     OmniError.__init__(error, message)
-    given = facts or dict.fromkeys(inspect.signature(kind).parameters)
-    for name, value in given.items():
+    is_partly_told = not facts or kind.details is not OmniError.details
+    absent = dict.fromkeys(inspect.signature(kind).parameters) if is_partly_told else {}
+    for name, value in {**absent, **facts}.items():
         if name != "message":
             setattr(error, name, value)
     return error
@@ -116,7 +117,11 @@ def read_diagnostic(body: Body) -> Diagnostic:
 
 def read_problem(body: Body) -> RowProblem:
     """What is wrong with an input row."""
-    return RowProblem(**{name: body.get(name) for name in RowProblem.__dataclass_fields__})
+    return RowProblem(
+        body["reason"],
+        body["code"],
+        *(body.get(name) for name in ("file", "line", "type_key", "id", "property")),
+    )
 
 
 def read_conflict(body: Body) -> MergeConflict:
