@@ -17,7 +17,7 @@ import omnigraph
 from server.serving import Server, serving
 
 TOKEN = "token-of-act"
-COPIES = 64
+COPIES = 128
 RULES = """\
 version: 1
 groups: { all: [act] }

@@ -94,6 +94,7 @@ def test_a_key_that_exists_is_a_conflict_with_its_line(loaded) -> None:
         "entity_kind": "node",
         "type_name": "Artist",
         "entity_id": "ada",
+        "line": 2,
     }
     assert "line 2" in refused.value.body["error"]
 

@@ -73,7 +73,7 @@ def test_an_alias_that_changes_something_has_to_say_so(home: Path) -> None:
         (("nobody",), 1, "no such alias 'nobody'; known: add, born, far, lost, nowhere, sneaky"),
         (("born", "1", "2"), 2, "alias 'born' takes year; 2 were given"),
         (("born",), 1, "missing required parameter"),
-        (("far",), 1, "runs on server 'lab'"),
+        (("far",), 2, "no such server 'lab'"),
         (("nowhere",), 1, "must name a server or a store"),
         (("lost",), 1, "gone.gq: No such file"),
         (("born", "--as", "me", "--store", "x"), 2, "No such option --store, --as for alias"),

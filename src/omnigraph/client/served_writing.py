@@ -45,7 +45,6 @@ from omnigraph.wire.http_names import (
 if TYPE_CHECKING:
     from omnigraph.catalog.evolve import MigrationPlan
     from omnigraph.evolution.apply_result import SchemaApplyResult
-    from omnigraph.execution.load_input import LoadMode
     from omnigraph.graph.loading import Input
     from omnigraph.graph.merging import MergeResult
     from omnigraph.output_files import OutputFile
@@ -88,7 +87,7 @@ class ServedWriting(ServedReading):
     def load(
         self,
         records: Input,
-        mode: LoadMode | str,
+        mode: str,
         *,
         branch: str | None = None,
         base: str | None = None,
