@@ -50,6 +50,49 @@ def test_text_in_a_file_is_what_the_terminal_would_show(omnigraph, place, tmp_pa
     assert "béa" in shown
 
 
+@pytest.mark.parametrize("kind", ["csv", "json", "jsonl", "arrow", "parquet"])
+def test_the_name_of_the_file_says_its_format(omnigraph, place, tmp_path, kind) -> None:
+    by_name, by_flag = tmp_path / f"rows.{kind}", tmp_path / "rows"
+    command = ("query", str(place), "-e", ROWS)
+    assert omnigraph(*command, "--out", str(by_name)).code == 0
+    assert omnigraph(*command, "--format", kind, "--out", str(by_flag)).code == 0
+    assert by_name.read_bytes() == by_flag.read_bytes()
+
+
+TEXTS = [
+    "",
+    " ",
+    "a\nb",
+    "a\r\nb",
+    "\n",
+    'say "hi"',
+    ",",
+    "NULL",
+    "null",
+    " padded ",
+    "é🌊",
+    "'",
+    '""',
+    None,
+]
+
+
+def test_what_a_query_writes_as_csv_loads_back_as_the_same_rows(omnigraph, tmp_path) -> None:
+    schema = "node T { k: I64 @key  s: String?  l: [String]?  x: F64?  on: Bool?  d: Date? }"
+    rows = [
+        {"k": k, "s": s, "l": [s or ""] if k % 2 else None, "x": k / 3, "on": k % 3 == 0 or None}
+        for k, s in enumerate(TEXTS)
+    ]
+    first, second = (library.init(tmp_path / f"{n}.omni", schema) for n in "ab")
+    first.load(rows, "append", type="T")
+    columns = ", ".join(f"$t.{name} as {name}" for name in ("k", "s", "l", "x", "on", "d"))
+    out = tmp_path / "rows.csv"
+    text = f"query q() {{ match {{ $t: T }} return {{ {columns} }} }}"
+    assert omnigraph("query", str(tmp_path / "a.omni"), "-e", text, "--out", str(out)).code == 0
+    second.load(out, "append", type="T")
+    assert list(second.export()) == list(first.export())
+
+
 def test_a_terminal_gets_no_binary(place: Path, tmp_path: Path) -> None:
     command = ("query", str(place), "-e", ROWS, "--format", "parquet")
     with on_a_terminal(*command, home=tmp_path) as terminal:

@@ -190,14 +190,6 @@ def test_an_export_is_of_one_moment(music):
     assert "zed" not in {record["data"]["id"] for record in records}
 
 
-def test_an_empty_file_is_one_commit(music):
-    before = music.commits()
-    result = music.load(b"\n\n", "append")
-    assert result.total_entities == 0
-    assert music.commits()[1:] == before
-    assert music.commits()[0] == result.commit
-
-
 def test_a_result_names_what_was_loaded(tmp_path):
     graph = omnigraph.init(tmp_path / "g.omni", SCHEMA, actor="me")
     wire: dict[str, Any] = graph.load(RECORDS, "append").wire()

@@ -156,14 +156,28 @@ def test_rows_of_a_table_become_rows_of_a_type(new_graph, tmp_path, kind):
     assert people["ben"]["age"] is None
 
 
-def test_columns_are_named_and_others_left_alone(new_graph):
+def test_columns_are_renamed_and_selected(new_graph):
     graph = new_graph(SCHEMA)
     graph.load(RECORDS[:3], "append")
     table = pa.table({"a": ["ada"], "b": ["ben"], "when": ["2001-02-03"], "noise": [1]})
-    columns = {"from": "a", "to": "b", "since": "when"}
-    load(graph, table, "append", "inline", type="Knows", columns=columns)
+    columns = {"from": "a", "to": "b"}
+    renamed = table.rename_columns(["a", "b", "since", "noise"])
+    load(graph, renamed, "append", "inline", type="Knows", columns=columns, select=["since"])
     (record,) = graph.export(["Knows"])
     assert (record["from"], record["to"], record["data"]["since"]) == ("ada", "ben", 11356)
+
+
+def test_renaming_a_column_keeps_the_others(new_graph):
+    graph, table = new_graph(SCHEMA), pa.table({"who": ["ada"], "age": [36]})
+    load(graph, table, "append", "inline", type="Person", columns={"name": "who"})
+    (record,) = graph.export(["Person"])
+    assert (record["data"]["name"], record["data"]["age"]) == ("ada", 36)
+
+
+def test_a_selected_column_that_is_missing_is_a_mistake(new_graph):
+    table = pa.table({"name": ["ada"]})
+    with pytest.raises(BadRequest, match="has no column 'agee'"):
+        load(new_graph(SCHEMA), table, "append", "inline", type="Person", select=["agee"])
 
 
 def test_a_column_nobody_named_is_a_mistake(new_graph):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from omnigraph.cli.input_files import open_output
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
 
 BINARY_FORMATS = ("arrow", "parquet")
 FORMATS = (*OUTPUT_FORMATS, *BINARY_FORMATS)
+_SUFFIXES = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".parquet": "parquet",
+}
+
+
+def find_format(out: str | None) -> str | None:
+    """The format that the name of a file asks for, if it does."""
+    return None if out is None else _SUFFIXES.get(PurePath(out).suffix.lower())
 
 
 def write_answer(

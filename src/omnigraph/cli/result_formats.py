@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 MIN_COLUMN_WIDTH = 8
+_NEEDS_QUOTES = re.compile(r'[",\r\n]|^\s|\s$')
 
 Row = Mapping[str, object]
 
@@ -42,14 +42,19 @@ def render_jsonl(answer: Answer) -> Iterator[str]:
 
 
 def render_csv(answer: Answer) -> Iterator[str]:
-    """A header and one line per row; NULL is an empty field."""
-    for values in (answer.columns, *([row[c] for c in answer.columns] for row in answer.rows)):
-        line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow(
-            "" if v is None else v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)
-            for v in values
-        )
-        yield line.getvalue()
+    """A header and one line per row; NULL is an empty field, empty text a quoted one."""
+    yield ",".join(map(_quote_field, answer.columns))
+    for row in answer.rows:
+        yield ",".join(_quote_field(row[column]) for column in answer.columns)
+
+
+def _quote_field(value: object) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if text and not _NEEDS_QUOTES.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def render_kv(answer: Answer) -> Iterator[str]:

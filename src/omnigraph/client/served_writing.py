@@ -32,6 +32,7 @@ from omnigraph.errors import BadRequest, NotServed
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import BranchRef, LoadResult, MutationResult
 from omnigraph.language.source import SourceText
+from omnigraph.plan.compile import compile_catalog
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire import response_bodies as bodies
 from omnigraph.wire.http_names import (
@@ -43,13 +44,12 @@ from omnigraph.wire.http_names import (
 )
 
 if TYPE_CHECKING:
+    from omnigraph.catalog.catalog import Catalog
     from omnigraph.catalog.evolve import MigrationPlan
     from omnigraph.evolution.apply_result import SchemaApplyResult
     from omnigraph.graph.loading import Input
     from omnigraph.graph.merging import MergeResult
     from omnigraph.output_files import OutputFile
-
-_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv")
 
 
 class ServedWriting(ServedReading):
@@ -97,6 +97,7 @@ class ServedWriting(ServedReading):
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
+        select: Sequence[str] = (),
         partial: bool = False,
         on_error: str = "fail",
         rejects: str | Path | OutputFile | None = None,
@@ -104,21 +105,29 @@ class ServedWriting(ServedReading):
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
     ) -> LoadResult:
-        """Load JSON lines as one commit or not at all: a file, its bytes, a stream or records."""
+        """Load records as one commit or not at all: a file of JSON lines, its bytes, or rows."""
+        from omnigraph.graph.loading import convert_to_lines  # noqa: PLC0415 - loads the engine
+
         refuse_actor(actor)
         refuse_engine(engine, session, spark_conf)
         given = {
             "expected_head": (expected_head, None),
             "format": (None if format == "jsonl" else format, None),
-            "type": (type, None),
-            "columns": (columns or None, None),
             "partial": (partial, False),
             "on_error": (on_error, "fail"),
             "rejects": (rejects, None),
         }
         require_default(given, "load")
         where = self._choose(branch)
-        data, file = _read_lines(records)
+        lines = convert_to_lines(
+            records, self._read_catalog, type=type, columns=columns, select=select
+        )
+        if lines is None:
+            raise NotServed(
+                "loading anything but one file of JSON lines, its bytes or records",
+                "write it as JSON lines first, or load it where the graph is stored",
+            )
+        data, file = lines
         start = () if base is None else (("from", base),)
         parameters = (("branch", where), ("mode", str(mode)), *start)
         request = ClientRequest("loadNdjson", parameters=parameters, data=data)
@@ -247,14 +256,16 @@ class ServedWriting(ServedReading):
         """The steps from the accepted schema to another one, planned here; changes nothing."""
         from omnigraph.catalog.build import compile_schema  # noqa: PLC0415 - only for this
         from omnigraph.catalog.evolve import plan_migration  # noqa: PLC0415
-        from omnigraph.plan.compile import compile_catalog  # noqa: PLC0415
 
         require_default({"branch": (self._choose(branch), "main")}, "plan_schema")
         desired = compile_schema(as_source_text(schema, "<schema>"))
-        accepted = compile_catalog(SourceText(self.schema, "<schema>"))
         return plan_migration(
-            accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
+            self._read_catalog(), desired, allow_data_loss=allow_data_loss, expressions=expressions
         )
+
+    def _read_catalog(self) -> Catalog:
+        """The accepted schema, compiled here: names and types are those of the server."""
+        return compile_catalog(SourceText(self.schema, "<schema>"))
 
     def apply_schema(
         self,
@@ -286,32 +297,6 @@ class ServedWriting(ServedReading):
             answer = send_keyless(self._connection, ClientRequest("applySchema", body=body))
         done = self._connection.decode(answer, bodies.SchemaApplyOutput)
         return read_schema_apply(done, as_source_text(schema, "<schema>"))
-
-
-def _read_lines(records: Input) -> tuple[bytes, str | None]:
-    """The bytes to send, and the name of the file they are from."""
-    from omnigraph.graph import loading  # noqa: PLC0415 - loads the engine
-
-    given = loading.as_input(records)
-    if isinstance(given, loading.LongInput):
-        return b"".join(given.chunks()), None
-    if _needs_pipeline(given) or loading.is_table(given) or loading.is_frame(given):
-        raise NotServed(
-            "loading anything but one file of JSON lines, its bytes or records",
-            "write it as JSON lines first, or load it where the graph is stored",
-        )
-    return loading.read_records(given)
-
-
-def _needs_pipeline(given: object) -> bool:
-    """Whether these are several files, a folder, a pattern, or a file of another format."""
-    if isinstance(given, list | tuple):
-        return any(isinstance(one, str | Path) for one in given)
-    if not isinstance(given, str | Path):
-        return False
-    path, text = Path(given), str(given)
-    is_pattern = not path.exists() and any(sign in text for sign in "*?[")
-    return "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir() or is_pattern
 
 
 def _as_rules(

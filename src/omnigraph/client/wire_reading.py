@@ -82,7 +82,7 @@ def read_load(body: bodies.GraphBatchLoadOutput, *, is_replayed: bool) -> LoadRe
         nodes={one.name: one.entities_loaded for one in body.nodes},
         edges={one.name: one.entities_loaded for one in body.edges},
         actor_id=body.actor_id,
-        commit=read_commit(body.commit),
+        commit=_read_made(body.commit),
         is_replayed=is_replayed,
     )
 

@@ -134,6 +134,7 @@ def work_on_a_branch(graph: omnigraph.Graph) -> None:
 
 
 def look_back(graph: omnigraph.Graph, loaded: omnigraph.LoadResult) -> None:
+    assert loaded.commit is not None, "there was something to load"
     with step("added an author to main, then read main as it was before"):
         added = 'query add() { insert Author { slug: "new", name: "New Author" } }'
         graph.mutate(added)

@@ -26,7 +26,9 @@ class LoadOptions:
     type: str | None = None
     """Of which type the rows of a table are; records say it themselves."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Which column of a table holds which property."""
+    """Which column of a table holds which property; the others hold the one of their name."""
+    select: tuple[str, ...] = ()
+    """The columns of a table to read; by default all, and then all must be known."""
     partial: bool = False
     """Whether records of a merge keep what they leave out."""
     on_error: str = "fail"

@@ -93,8 +93,9 @@ class _BulkLoad:
         job = LoadJob(self.root, self.tasks, source, self.request.options)
         return self.resources.enter_context(closing(job))
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:
-        return Prepared(self.job.prepare(view.snapshot, view.catalog, ticket))
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        staged = self.job.prepare(view.snapshot, view.catalog, ticket)
+        return Prepared(staged) if staged else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         return self.request.is_repeatable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -26,8 +26,10 @@ from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.stage_changes import stage_tables
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.keyed_writes import WriteKey, Written, write_once
+from omnigraph.graph.python_records import FindCatalog, encode_records, wrap_rows
 from omnigraph.graph.results import LoadResult
 from omnigraph.identity import TableKey
+from omnigraph.pipeline.inputs import find_type
 from omnigraph.storage import graph_branches
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery import WriterKind
@@ -44,7 +46,8 @@ MANY_BYTES = 8 << 20
 COSTLY_BYTES = 1 << 20
 """More input than this takes long to prepare, and is not prepared while others wait."""
 
-_NOT_ENCODED = (RecursionError, OverflowError, TypeError, ValueError)
+_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv")
+"""The ends of names of files that are not plain lines."""
 
 Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]
 """A file of JSON lines, its content, a stream of it, or the records themselves."""
@@ -87,7 +90,7 @@ def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
 
 def _is_small_file(path: Path) -> bool:
     """Whether this is one file of plain records, or no file at all, and not a large one."""
-    if path.suffix in (".gz", ".zst", ".parquet", ".csv") or path.is_dir():
+    if path.suffix in _OTHER_FORMATS or path.is_dir():
         return False
     if not path.exists():
         return not any(sign in str(path) for sign in "*?[")
@@ -107,21 +110,77 @@ class LongInput:
             yield chunk
 
 
-def as_input(records: Input) -> Any:  # noqa: ANN401 - what is not Arrow goes on as it is
-    """The same, or the table of whatever hands out Arrow data, such as a frame of pandas.
+def as_input(
+    records: Input, options: LoadOptions, find_catalog: FindCatalog
+) -> tuple[Any, LoadOptions]:
+    """What to load: files by name, a Spark frame, an Arrow table, or JSON lines as bytes.
 
-    Of a stream no more is read than may be loaded in one piece.
+    Frames of other libraries become tables, and Python records lines; then the options no longer
+    say the type, since the lines do. Of a stream no more is read than may be loaded in one piece.
     """
     if isinstance(records, io.TextIOBase):
         raise BadRequest("a stream is loaded from its bytes: open it in binary mode")
     if isinstance(records, io.IOBase):
-        return _start_of(records)  # type: ignore[arg-type]
-    if is_table(records) or is_frame(records) or not hasattr(records, "__arrow_c_stream__"):
-        return records
-    table = pa.table(records)
-    return pa.table(
-        [_decode_dictionaries(column) for column in table.columns], names=table.column_names
-    )
+        return _start_of(records), options  # type: ignore[arg-type]
+    if isinstance(records, str | Path | bytes) or is_table(records) or is_frame(records):
+        return records, options
+    if type(records).__module__.startswith("polars.lazyframe"):
+        records = records.collect()  # type: ignore[union-attr]
+    if hasattr(records, "__arrow_c_stream__"):
+        table = pa.table(records)
+        columns = [_decode_dictionaries(column) for column in table.columns]
+        return pa.table(columns, names=table.column_names), options
+    if isinstance(records, Mapping) or not isinstance(records, Iterable):
+        raise BadRequest(
+            f"cannot load {type(records).__name__}; "
+            "give files, JSON lines as bytes, a list of records, or a table"
+        )
+    given = list(records)
+    if given and all(isinstance(one, str | Path) for one in given):
+        return given, options
+    return _encode_python(given, options, find_catalog)
+
+
+def convert_to_lines(
+    records: Input,
+    find_catalog: FindCatalog,
+    *,
+    type: str | None,
+    columns: Mapping[str, str] | None,
+    select: Sequence[str],
+) -> tuple[bytes, str | None] | None:
+    """Input as JSON lines, and the name of its file; None if only the pipeline can read it."""
+    asked = LoadOptions(mode=LoadMode.MERGE, type=type, columns=columns or {}, select=tuple(select))
+    given, options = as_input(records, asked, find_catalog)
+    if not options.is_plain:
+        return None
+    if isinstance(given, LongInput):
+        return b"".join(given.chunks()), None
+    if isinstance(given, bytes):
+        return given, None
+    if isinstance(given, str | Path) and not _is_other_input(given):
+        return read_records(given)
+    return None
+
+
+def _is_other_input(given: str | Path) -> bool:
+    """Whether this names a folder, a pattern, an address or a file of another format."""
+    path, text = Path(given), str(given)
+    is_pattern = not path.exists() and any(sign in text for sign in "*?[")
+    return "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir() or is_pattern
+
+
+def _encode_python(
+    given: list[Any], options: LoadOptions, find_catalog: FindCatalog
+) -> tuple[bytes, LoadOptions]:
+    if options.type is None:
+        return encode_records(given, find_catalog), options
+    type_ = find_type(find_catalog(), options.type)
+    if not all(isinstance(one, Mapping) for one in given):
+        raise BadRequest(f"rows of {type_.name} are dictionaries, one for each row")
+    rows = wrap_rows(given, type_, options.columns, options.select)
+    lines = encode_records(rows, find_catalog)
+    return lines, replace(options, type=None, columns={}, select=())
 
 
 def _start_of(stream: BinaryIO) -> bytes | LongInput:
@@ -192,24 +251,7 @@ def read_records(records: Records) -> tuple[bytes, str | None]:
             return Path(records).read_bytes(), str(records)
         except OSError as error:
             raise BadRequest(f"cannot read {records}: {error.strerror or error}") from error
-    return _encode(list(records)), None
-
-
-def _encode(records: Sequence[object]) -> bytes:
-    """Records as JSON lines."""
-    encoder = msgspec.json.Encoder()
-    try:
-        return encoder.encode_lines(records)
-    except _NOT_ENCODED:
-        for number, record in enumerate(records, 1):
-            try:
-                encoder.encode(record)
-            except RecursionError:
-                raise BadRequest(f"record {number} contains itself or is nested too deep") from None
-            except _NOT_ENCODED as error:
-                reason = str(error).partition(";")[0]  # after it stands advice for Python itself
-                raise BadRequest(f"record {number} cannot be written as JSON: {reason}") from error
-        raise
+    raise BadRequest(f"cannot load {type(records).__name__}")
 
 
 def load(writer: Writer, request: LoadRequest) -> LoadResult:
@@ -239,7 +281,7 @@ class _Load:
         self.is_costly = len(request.data) > COSTLY_BYTES
         self.counts: Mapping[TableKey, int] = {}
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         request, snapshot, committed = self._request, view.snapshot, CommittedRows(view.snapshot)
         ids, parsed = snapshot.root.ids, self._parse(view.catalog)
         plan = plan_load(parsed, view.catalog, request.mode, committed, ids, request.file)
@@ -247,9 +289,10 @@ class _Load:
         self.counts = plan.counts
         try:
             changes = [plan.changes[key] for key in sorted(plan.changes)]
-            return Prepared(stage_tables(snapshot, ticket, changes))
+            staged = stage_tables(snapshot, ticket, changes)
         except KeyConflict as conflict:
             raise _with_line(conflict, plan) from conflict
+        return Prepared(staged) if staged else None
 
     def _parse(self, catalog: Catalog) -> ParsedLines:
         """The input, parsed once for each schema it meets, however often the load is prepared."""
@@ -295,7 +338,6 @@ def load_result(
     *,
     created: bool,
 ) -> LoadResult:
-    assert written.commit is not None, "a load always commits"
     kept = written.kept
     answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
     counts = msgspec.convert({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)

@@ -61,6 +61,8 @@ class SkippedRows:
 class LoadResult:
     """What a load read and wrote; counts are of input records, by type name.
 
+    `commit` is None when there was nothing to load, and nothing was written.
+
     A load by the pipeline also reports how much it read, how long each of its stages
     took, and which bad rows it skipped.
     """
@@ -73,7 +75,7 @@ class LoadResult:
     nodes: Mapping[str, int]
     edges: Mapping[str, int]
     actor_id: str | None
-    commit: Commit
+    commit: Commit | None
     spark_app_id: str | None = None
     stages: tuple[Mapping[str, object], ...] = ()
     rows: int | None = None
@@ -102,7 +104,7 @@ class LoadResult:
             "edges": _describe_loaded(self.edges),
             "total_entities": self.total_entities,
             "actor_id": self.actor_id,
-            "commit": self.commit.wire(),
+            "commit": self.commit.wire() if self.commit else None,
             **(self._measures() if self.seconds is not None else {}),
         }
 

@@ -73,6 +73,7 @@ class WritingVerbs(BranchVerbs):
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
+        select: Sequence[str] = (),
         partial: bool = False,
         on_error: str = "fail",
         rejects: str | Path | OutputFile | None = None,
@@ -93,9 +94,11 @@ class WritingVerbs(BranchVerbs):
             actor: Who the commit is recorded for.
             engine: `local`, in this process, or `spark`.
             format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
-            type: The type of the rows of a table; records name their types themselves.
+            type: The type of the rows of a table, or of plain dictionaries; records name their
+                types themselves.
             columns: Which column of a table holds which property, by its name; also for `id`,
-                `from` and `to`.
+                `from` and `to`. The others hold the property of their own name.
+            select: The columns of a table to read; by default all, and then all must be known.
             partial: A merge keeps what a record leaves out.
             on_error: `fail` rejects the load on bad rows, `skip` skips them.
             rejects: A file for the rejected records; one that appears while the load runs is not
@@ -128,11 +131,15 @@ class WritingVerbs(BranchVerbs):
             format=format,
             type=type,
             columns=columns or {},
+            select=tuple(select),
             partial=partial,
             on_error=on_error,
             rejects=None if rejects is None else output_file(rejects),
         )
-        given = loading.as_input(records)
+        views, schema_of = self._open.views, base or branch
+        given, options = loading.as_input(
+            records, options, lambda: views.read_newest(schema_of).catalog
+        )
         who = actor or self.actor
         content = given if isinstance(given, bytes) else b""
         asked = (str(options.mode), branch.strip(), base, expected_head, content)

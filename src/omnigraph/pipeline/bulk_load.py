@@ -279,7 +279,8 @@ class LoadJob:
         return [Origin() for _ in self._splits]
 
     def _build_mapping(self, catalog: Catalog) -> ColumnMapping:
-        mapping = build_table_mapping(catalog, self._options.need_type(), self._options.columns)
+        options = self._options
+        mapping = build_table_mapping(catalog, options.need_type(), options.columns, options.select)
         assert mapping is not None, "a type was named"
         return mapping
 

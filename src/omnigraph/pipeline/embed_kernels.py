@@ -271,7 +271,7 @@ def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
         got = np.array([text is not None for text in texts], dtype=np.bool_)
         changed, count = changed | got, count + int(got.sum())
     kept = rows.take(pa.array(np.flatnonzero(changed)))
-    mapping = ColumnMapping(task.scan.table_key, {}, is_exact=False)
+    mapping = ColumnMapping(task.scan.table_key)
     spec, rows_kept = FrameSpec(work.stage, mapping), iter(kept.to_batches())
     split = stage_partition(spec, Partition(task.number, rows_kept))
     return EmbeddedRows(split=split, vectors=count)

@@ -53,9 +53,10 @@ class ColumnMapping:
     """
 
     table_key: str
-    columns: Mapping[str, str]
-    is_exact: bool
-    """Whether only these columns are read; otherwise each other column must be known too."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Other columns hold the property of their own name."""
+    selected: tuple[str, ...] = ()
+    """Read only these and the named columns; without any, every column must be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +116,17 @@ def plan_inputs(
 
 
 def build_table_mapping(
-    catalog: Catalog, type_name: str | None, columns: Mapping[str, str]
+    catalog: Catalog,
+    type_name: str | None,
+    columns: Mapping[str, str],
+    selected: Sequence[str] = (),
 ) -> ColumnMapping | None:
     """How the rows of a table become rows of a type; None for records that say it themselves."""
     if type_name is None:
-        if columns:
+        if columns or selected:
             raise BadRequest(f"columns can only be named with the type of the rows; {_GIVE_TYPE}")
         return None
-    type_ = _find_type(catalog, type_name)
+    type_ = find_type(catalog, type_name)
     named = {_ENDS.get(name, name): column for name, column in columns.items()}
     allowed = {p.name for p in type_.properties} | {"id"}
     if isinstance(type_, EdgeType):
@@ -130,10 +134,10 @@ def build_table_mapping(
     for name in named:
         if name not in allowed:
             raise BadRequest(f"{type_.name} has no property '{name}'")
-    return ColumnMapping(type_.table_key, named, is_exact=bool(named))
+    return ColumnMapping(type_.table_key, named, tuple(selected))
 
 
-def _find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
+def find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     """A type by name, or by table key where a node and an edge share the name."""
     found = catalog.by_table_key.get(name) if ":" in name else None  # type: ignore[call-overload]
     type_: NodeType | EdgeType | None = found or catalog.nodes.get(name) or catalog.find_edge(name)
@@ -150,11 +154,8 @@ def _describe_input_file(
         if found.endswith(suffix):
             stem, compression = found.removesuffix(suffix), name
     format = _find_format(stem, options.format)
-    mapping = build_table_mapping(
-        catalog, options.type or _find_folder_type(found, catalog, format), {}
-    )
-    if options.columns:
-        mapping = build_table_mapping(catalog, options.type, options.columns)
+    type_name = options.type or _find_folder_type(found, catalog, format)
+    mapping = build_table_mapping(catalog, type_name, options.columns, options.select)
     if format is not Format.JSONL and mapping is None:
         raise BadRequest(f"{given} holds columns; say which type its rows are of: {_GIVE_TYPE}")
     if format is Format.JSONL and options.type is not None:

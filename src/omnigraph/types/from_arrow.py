@@ -80,10 +80,29 @@ def _convert_integers(array: pa.Array, wanted: PropertyType) -> Converted:
         wrong = pc.or_(pc.less(array, least), pc.greater(array, most)).fill_null(False)
     elif pat.is_integer(array.type):
         wrong = mask_outside(array, low, high)
+    elif pat.is_floating(array.type):
+        return _convert_whole_floats(array, wanted)
     else:
         return _refuse_rows(array, wanted)
     kept = pc.if_else(wrong, None, array).cast(to_arrow_type(wanted))
     return Converted(kept, _select_rows(wrong, f"exceeds {RANGE_NAMES[wanted.scalar]} range"))
+
+
+def _convert_whole_floats(array: pa.Array, wanted: PropertyType) -> Converted:
+    """Integers that a library keeps as floats, as pandas does with a column that has nulls."""
+    low, high = INTEGER_BOUNDS[wanted.scalar]
+    numbers = array.cast(pa.float64())
+    whole = pc.and_(pc.is_finite(numbers), pc.equal(pc.floor(numbers), numbers))
+    # The bound itself may not be a float: what is compared is the first power of two beyond it.
+    inside = pc.and_(pc.greater_equal(numbers, float(low)), pc.less(numbers, float(high + 1)))
+    fits = pc.and_(whole, inside).fill_null(True)
+    kept = pc.if_else(fits, numbers, None).cast(to_arrow_type(wanted))
+    expected = wanted.display(nullable=False)
+    errors = [
+        (row, f"expects {expected}, got {array[row]}")
+        for row in pc.indices_nonzero(pc.invert(fits)).to_pylist()
+    ]
+    return Converted(kept, tuple(errors))
 
 
 def _is_whole_decimal(type: pa.DataType) -> bool:

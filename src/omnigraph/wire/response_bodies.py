@@ -139,7 +139,7 @@ class GraphBatchLoadOutput(Answer, frozen=True, kw_only=True):
     edges: list[LoadedType]
     total_entities: int
     actor_id: str | None
-    commit: CommitOutput
+    commit: CommitOutput | None
 
 
 class LoadOutput(GraphBatchLoadOutput, frozen=True, kw_only=True):

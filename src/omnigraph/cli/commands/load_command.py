@@ -74,6 +74,13 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     help="Property P is column C; also for id, from and to. Repeatable.",
 )
 @click.option(
+    "--select",
+    "select",
+    multiple=True,
+    metavar="C",
+    help="Read only these columns, and those of --column. Repeatable.",
+)
+@click.option(
     "--partial", is_flag=True, help="With merge: keep the properties a record leaves out."
 )
 @click.option(
@@ -101,6 +108,7 @@ def load(
     format_: str | None,
     type_name: str | None,
     columns: tuple[str, ...],
+    select: tuple[str, ...],
     partial: bool,
     on_error: str,
     rejects: str | None,
@@ -132,6 +140,7 @@ def load(
             format=format_,
             type=type_name,
             columns=_parse_columns(columns),
+            select=select,
             partial=partial,
             on_error=on_error,
             rejects=refused,
@@ -173,10 +182,13 @@ def _parse_columns(given: tuple[str, ...]) -> dict[str, str]:
 def _show(result: LoadResult, rejects: str | None) -> None:
     if result.branch_created:
         click.echo(f"created branch {result.branch} from {result.base_branch}")
-    click.echo(
-        f"loaded {sum(result.nodes.values())} nodes and {sum(result.edges.values())} edges "
-        f"into {result.branch} ({result.engine}, commit {result.commit.commit_id})"
-    )
+    if result.commit is None:
+        click.echo(f"nothing to load into {result.branch}; no commit was made")
+    else:
+        click.echo(
+            f"loaded {sum(result.nodes.values())} nodes and {sum(result.edges.values())} edges "
+            f"into {result.branch} ({result.engine}, commit {result.commit.commit_id})"
+        )
     if result.seconds is not None and result.rows is not None:
         pace = f", {result.rows_per_second:,.0f} rows/s" if result.rows_per_second else ""
         note(f"{result.rows:,} rows, {result.bytes or 0:,} bytes, {result.seconds:.1f} s{pace}")

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from omnigraph.cli.answers import BINARY_FORMATS, FORMATS, write_answer
+from omnigraph.cli.answers import BINARY_FORMATS, FORMATS, find_format, write_answer
 from omnigraph.cli.command_target import CommandTarget, add_graph_options
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import parse_spark_options, report_spark_start
@@ -29,7 +29,12 @@ from omnigraph.settings import ENGINES
 @place_options
 @click.option("--engine", type=click.Choice(ENGINES), default="local", help="Where the query runs.")
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
-@click.option("--format", "chosen", type=click.Choice(FORMATS), help="The output format.")
+@click.option(
+    "--format",
+    "chosen",
+    type=click.Choice(FORMATS),
+    help="The output format; by default, by the name of --out.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
 @force_option
@@ -73,5 +78,5 @@ def query(
         conf = parse_spark_options(spark_conf)
         with report_spark_start(engine):
             result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
-    shape = "json" if as_json else chosen or scope.config.output
+    shape = "json" if as_json else chosen or find_format(out) or scope.config.output
     write_answer(result, shape, out, scope.config, force=force)

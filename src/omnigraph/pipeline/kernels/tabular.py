@@ -32,28 +32,34 @@ def resolve_columns(
 ) -> dict[str, str]:
     """Which column holds `id`, the ends and each property; a column left over is a mistake."""
     chosen = dict(mapping.columns)
+    given = names
+    for column in mapping.selected:
+        if column not in given:
+            raise BadRequest(f"{where} has no column '{column}'")
+    if mapping.selected:
+        names = [name for name in names if name in mapping.selected]
     wanted = [p.name for p in type_.properties] + ["id"]
     ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
     for name in (*wanted, *ends):
-        if name in chosen or (mapping.is_exact and name not in ends):
+        if name in chosen:
             continue
         found = [alias for alias in _ALIASES.get(name, (name,)) if alias in names]
         if found:
             chosen[name] = found[0]
     for name, column in chosen.items():
-        if column not in names:
+        if column not in given:
             raise BadRequest(f"{where} has no column '{column}' for {type_.name}.{name}")
     for end in ends:
         if end not in chosen:
             shown = "from" if end == "src" else "to"
             raise BadRequest(f"{where} has no column for '{shown}' of {type_.name}")
-    if not mapping.is_exact:
-        unknown = [name for name in names if name not in chosen.values()]
-        if unknown:
-            raise BadRequest(
-                f"{where}: column '{unknown[0]}' is not a property of {type_.name}; "
-                "select the columns to read"
-            )
+    unknown = [name for name in names if name not in chosen.values()]
+    if unknown:
+        raise BadRequest(
+            f"{where}: column '{unknown[0]}' is not a property of {type_.name}; name the property "
+            "it holds (--column, in Python columns=…), or select the columns to read (--select, "
+            "in Python select=…)"
+        )
     return chosen
 
 
