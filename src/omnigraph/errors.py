@@ -1027,8 +1027,6 @@ class ServerError(OmniError):
     """A server that a client cannot talk to."""
 
     code = "server"
-    http_status = 502
-    wire_code = None
 
 
 class ServerUnreachable(ServerError):
