@@ -195,7 +195,7 @@ class CliDoor:
         self.run("init", str(self.root), "--schema", "-", "--json", stdin=schema)
 
     def load(self, lines: str, mode: str, branch: str = "main", base: str | None = None) -> dict:
-        extra = ("--from", base) if base else ()
+        extra = ("--yes", *(("--from", base) if base else ()))
         arguments = ("--data", "-", "--mode", mode, "--branch", branch, *self.as_actor, *extra)
         return self._on_graph("load", *arguments, stdin=lines)
 
@@ -212,7 +212,9 @@ class CliDoor:
 
     def export(self, branch: str = "main", snapshot: str | None = None) -> Lines:
         where = ("--snapshot", snapshot) if snapshot else ("--branch", branch)
-        return [json.loads(line) for line in self.run("export", *self._store, *where).splitlines()]
+        out = self.root.parent / "export.jsonl"
+        self._json("export", *where, "--out", str(out), "--force")
+        return [json.loads(line) for line in out.read_bytes().splitlines()]
 
     def snapshot(self, branch: str = "main") -> dict:
         return self._json("snapshot", "--branch", branch)
@@ -277,12 +279,7 @@ class CliDoor:
     def blob(self, cell: tuple[str, ...], start: int | None = None, length=None) -> str:
         given = [("--offset", start), ("--length", length)]
         wanted = [part for flag, value in given if value is not None for part in (flag, str(value))]
-        try:
-            return self.run("blob", "get", *cell, *self._store, *wanted).hex()
-        except json.JSONDecodeError:
-            # The bytes are the payload; without --json a failure has no document.
-            self._json("blob", "stat", *cell)
-            raise
+        return self.run("blob", "get", *cell, *self._store, *wanted).hex()
 
 
 class QuickCliDoor(CliDoor):

@@ -54,31 +54,27 @@ class ServedCopy:
         return self.server.port
 
     @classmethod
-    def take(cls, schema: str, queries: str | None = None) -> ServedCopy:
-        """The next copy; the first one of a schema starts a server."""
-        waiting = cls._waiting.setdefault(f"{schema}{queries}", [])
+    def take(cls, schema: str, copies: int = COPIES) -> ServedCopy:
+        """The next copy; the first one of a schema starts a server with so many."""
+        waiting = cls._waiting.setdefault(schema, [])
         if not waiting:
-            waiting += cls._start(schema, queries)
+            waiting += cls._start(schema, copies)
         return waiting.pop()
 
     @classmethod
-    def _start(cls, schema: str, queries: str | None) -> list[ServedCopy]:
+    def _start(cls, schema: str, copies: int) -> list[ServedCopy]:
         folder = Path(cls._open.enter_context(tempfile.TemporaryDirectory()))
         first = folder / "g0.omni"
         omnigraph.init(first, schema).close()
         stores = [first]
-        for number in range(1, COPIES):
+        for number in range(1, copies):
             stores.append(folder / f"g{number}.omni")
             shutil.copytree(first, stores[-1])
         (folder / "rules.yaml").write_text(RULES)
-        flags = ["--policy", str(folder / "rules.yaml")]
-        if queries is not None:
-            (folder / "stored.gq").write_text(queries)
-            flags += ["--queries", str(folder / "stored.gq")]
         server = cls._open.enter_context(
             serving(
                 *stores,
-                flags=tuple(flags),
+                flags=("--policy", str(folder / "rules.yaml")),
                 OMNIGRAPH_SERVER_BEARER_TOKENS_JSON=json.dumps({"act": TOKEN}),
             )
         )

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from omnigraph.errors import CompileError, ConstraintViolated, RowsRejected
+from omnigraph.errors import (
+    CompileError,
+    ConstraintViolated,
+    RowsRejected,
+    UnsupportedSchemaChange,
+)
 from omnigraph.language.source import SourceText
 
 
@@ -24,6 +29,14 @@ def naming_source(text: str | SourceText) -> Iterator[None]:
             raise
         raise CompileError(
             [replace(one, source=text.name) for one in error.diagnostics]
+        ) from error.__cause__
+    except UnsupportedSchemaChange as error:
+        if isinstance(text, str) or error.place is None:
+            raise
+        _, line, column = error.place.rsplit(":", 2)
+        place = f"{text.name}:{line}:{column}"
+        raise UnsupportedSchemaChange(
+            error.entity, error.reason, error.lint_code, place
         ) from error.__cause__
 
 

@@ -312,7 +312,7 @@ def ensure_branch(views: BranchReader, request: LoadRequest) -> bool:
     if find_ref(views.root.store, name) is not None:
         return False
     if request.base is None:
-        raise BranchNotFound(name)
+        raise BranchNotFound(name, "name another branch to create it from")
     try:
         graph_branches.create(views.read_newest(request.base).snapshot, name, request.actor_id)
     except AlreadyExists:

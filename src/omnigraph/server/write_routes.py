@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from omnigraph.errors import BadRequest, BranchNotFound
+from omnigraph.errors import BadRequest
 from omnigraph.identity import MAIN
 from omnigraph.server.access import Action
 from omnigraph.server.answers import answer_json
@@ -107,21 +107,16 @@ async def _run_load(
     call.read_condition()
     await _authorize_load(call, branch, base)
     with call.admit(size):
-        try:
-            done = await call.write(
-                lambda: call.graph.load(
-                    data,
-                    mode or "merge",
-                    branch=branch,
-                    base=base,
-                    actor=call.actor,
-                    idempotency_key=key,
-                )
+        done = await call.write(
+            lambda: call.graph.load(
+                data,
+                mode or "merge",
+                branch=branch,
+                base=base,
+                actor=call.actor,
+                idempotency_key=key,
             )
-        except BranchNotFound as missing:
-            if base is not None or missing.branch != branch:
-                raise
-            raise BranchNotFound(branch, "pass `from` to create it from another one") from None
+        )
     call.note_commit(done.commit, branch, replayed=done.is_replayed)
     document = {"uri": call.graph_url, **done.wire()} if with_uri else done.wire()
     return answer_json(document, headers=call.describe_replay(is_replayed=done.is_replayed))
