@@ -1,5 +1,6 @@
 """Settings every test shares."""
 
+import compileall
 import os
 from pathlib import Path
 
@@ -40,6 +41,12 @@ def spark():
 def tables_in_turn(monkeypatch):
     """Writes through `places` move one table after the other: a cut then means one thing."""
     monkeypatch.setenv("OMNIGRAPH_WRITE_CONCURRENCY", "1")
+
+
+def pytest_configure(config):
+    """Compile the package once: where Python writes no bytecode, each process would do it again."""
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(Path(__file__).parents[1] / "src", quiet=2)
 
 
 def pytest_addoption(parser):

@@ -15,10 +15,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from omnigraph import errors
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
+    from omnigraph import errors
     from omnigraph.client.served_graph import ServedGraph, connect
     from omnigraph.graph.blobs import Blob, BlobStat
     from omnigraph.graph.embedding import embed
@@ -112,6 +112,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "errors":
+        return import_module("omnigraph.errors")
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")

@@ -1,8 +1,8 @@
 """How a setting is declared, read from the environment and shown.
 
-A setting is a field of a dataclass in `settings.py`, declared once with its variable, default,
-type, help and the work it applies to. Reading it, the reference page, `omnigraph config settings`
-and the messages that name a variable all use that declaration.
+A setting is a field of a dataclass in `settings/`, declared once with its variable, default, type,
+help and the work it applies to. Reading it, the reference page, `omnigraph config settings` and
+the messages that name a variable all use that declaration.
 """
 
 from __future__ import annotations

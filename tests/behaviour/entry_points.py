@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode
 
 import omnigraph
 from behaviour.served_copies import TOKEN, ServedCopy
+from commands.quick_command import quick_command
 from omnigraph.cli.main import run
 from omnigraph.errors import OmniError
 
@@ -166,7 +167,7 @@ class CliDoor:
 
     def _finish(self, arguments: tuple[str, ...], stdin: str) -> tuple[int, bytes]:
         done = subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", *arguments],
+            quick_command(*arguments),
             input=stdin.encode(),
             capture_output=True,
             env=self.environment,

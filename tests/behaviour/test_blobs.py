@@ -7,7 +7,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import threading
 import tracemalloc
 from pathlib import Path
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omnigraph
+from commands.quick_command import quick_command
 from omnigraph.errors import (
     BadRequest,
     BlobIntegrity,
@@ -66,7 +66,7 @@ def graph(place: Path) -> omnigraph.Graph:
 def command(place: Path):
     def run(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", "blob", *arguments],
+            quick_command("blob", *arguments),
             capture_output=True,
             env={**os.environ, "OMNIGRAPH_HOME": str(place.parent)},
             check=False,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import omnigraph
+from commands.quick_command import quick_command
 from execution.embed.provider import running_provider
 from omnigraph.errors import EmbeddingFailed
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
@@ -75,7 +75,7 @@ def test_the_command_says_so_and_fails(place: Path, provider) -> None:
     }
     command = ["query", str(place), "-e", NEAR, "--params", '{"t": "tides"}']
     done = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", *command],
+        quick_command(*command),
         capture_output=True,
         text=True,
         env={**os.environ, **environment},

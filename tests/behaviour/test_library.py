@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -217,9 +218,6 @@ def test_a_frame_of_any_library_is_loaded(graph) -> None:
 
 
 def test_a_polars_frame_is_loaded_as_it_is(graph) -> None:
-    polars = pytest.importorskip("polars")
-    frame = polars.DataFrame(
-        {"who": polars.Series(["Ivy", "Jon"], dtype=polars.Categorical), "age": [1, None]}
-    )
+    frame = pl.DataFrame({"who": pl.Series(["Ivy", "Jon"], dtype=pl.Categorical), "age": [1, None]})
     columns = {"name": "who", "age": "age"}
     assert graph.load(frame, "append", type="Person", columns=columns).nodes == {"Person": 2}

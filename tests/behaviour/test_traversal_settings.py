@@ -6,13 +6,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import omnigraph
+from commands.quick_command import quick_command
 from omnigraph.errors import BadRequest
 from omnigraph.settings import Settings
 
@@ -116,7 +116,7 @@ def test_a_value_that_is_none_is_refused_by_name(name: str, value: str, accepted
 
 
 def test_the_command_obeys_its_environment(place: Path) -> None:
-    command = [sys.executable, "-m", "omnigraph.cli", "explain", str(place), "-e", FRIENDS]
+    command = quick_command("explain", str(place), "-e", FRIENDS)
     found = {}
     for mode in ("indexed", "csr", "never"):
         done = subprocess.run(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from commands.quick_command import quick_command
 
 
 def run_command(
@@ -13,7 +14,7 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """What the command did; never with a traceback."""
     done = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", *arguments],
+        quick_command(*arguments),
         input=stdin,
         capture_output=True,
         text=True,

@@ -2,11 +2,12 @@
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from commands.quick_command import quick_command
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ def omnigraph(tmp_path: Path):
     def run(*arguments: str, stdin: str | bytes = "", cwd: Path = tmp_path) -> Outcome:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", *arguments],
+            quick_command(*arguments),
             input=data,
             capture_output=True,
             cwd=cwd,

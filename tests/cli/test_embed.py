@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from commands.quick_command import quick_command
 from execution.embed.provider import Provider, running_provider
 
 SPEC = {"dimension": 2, "types": {"Album": {"target": "vibe", "fields": ["title"]}}}
@@ -39,7 +39,7 @@ def embed(tmp_path: Path, provider: Provider):
             **environment,
         }
         return subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", "embed", *files, *arguments],
+            quick_command("embed", *files, *arguments),
             capture_output=True,
             text=True,
             cwd=tmp_path,
@@ -74,7 +74,7 @@ def test_a_manifest_names_the_files(embed, tmp_path: Path) -> None:
         f"sources: {{raw_seed: in.jsonl}}\nembeddings: {json.dumps(SPEC)}\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", "embed", "--seed", "seed.yaml"],
+        quick_command("embed", "--seed", "seed.yaml"),
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -129,7 +129,7 @@ def test_cleaning_needs_no_provider(embed, provider, tmp_path: Path) -> None:
 
 def piped(*arguments: str, stdin: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli", "embed", *arguments],
+        quick_command("embed", *arguments),
         input=stdin,
         capture_output=True,
         text=True,

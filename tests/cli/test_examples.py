@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import click
 import pytest
 
+from commands.quick_command import write_program
 from omnigraph.cli.examples import EXAMPLES
 from omnigraph.cli.main import omnigraph
 
@@ -85,8 +85,7 @@ def test_every_example_runs(tmp_path: Path) -> None:
         (folder / name).write_text(text)
     (tmp_path / "config.yaml").write_text(CONFIG)
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m omnigraph.cli "$@"\n')
-    program.chmod(0o755)
+    write_program(program)
     environment = {
         **os.environ,
         "PATH": f"{program.parent}:{os.environ['PATH']}",

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.terminal_process import on_a_terminal, program_on_a_terminal
+from commands.quick_command import quick_command
 from omnigraph.client.credentials import (
     choose_token,
     find_server,
@@ -27,7 +28,7 @@ from omnigraph.errors import BadRequest
 def command(tmp_path: Path):
     def run(*arguments: str, stdin: str = "", **environment: str):
         return subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", *arguments],
+            quick_command(*arguments),
             input=stdin,
             capture_output=True,
             text=True,

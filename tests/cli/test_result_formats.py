@@ -7,7 +7,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from omnigraph.cli.result_formats import Answer, render_csv, render_jsonl, render_kv, render_table
+from omnigraph.cli.result_formats import (
+    QueryAnswer,
+    render_csv,
+    render_jsonl,
+    render_kv,
+    render_table,
+)
 
 DOCUMENT = {
     "query_name": "q",
@@ -17,8 +23,8 @@ DOCUMENT = {
     "graph_commit_id": "01X",
     "rows": [{"a.name": 'Ada, "the first"\nline', "n": 1}, {"a.name": None, "n": [1, 2]}],
 }
-ANSWER = Answer(DOCUMENT, DOCUMENT["columns"], DOCUMENT["rows"])
-EMPTY = Answer({**DOCUMENT, "rows": [], "row_count": 0}, DOCUMENT["columns"], [])
+ANSWER = QueryAnswer(DOCUMENT, DOCUMENT["columns"], DOCUMENT["rows"])
+EMPTY = QueryAnswer({**DOCUMENT, "rows": [], "row_count": 0}, DOCUMENT["columns"], [])
 
 
 def test_csv_reads_back_and_null_is_empty() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 import omnigraph as library
 from cli.terminal_process import on_a_terminal
+from commands.quick_command import quick_command
 
 SCHEMA = "node Artist { slug: String @key  name: String }"
 COUNT = "query q() { match { $a: Artist } return { count($a) as n } }"
@@ -38,7 +38,7 @@ def command(tmp_path: Path):
         if config is not None:
             (tmp_path / "config.yaml").write_text(config)
         done = subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", *arguments],
+            quick_command(*arguments),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +19,7 @@ from omnigraph.errors import Violation
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.types.arrow import build_entity_schema
-from omnigraph.types.canonical import encode_canonical, encode_composite_id
+from omnigraph.types.canonical import encode_canonical
 
 Row = Mapping[str, object]
 
@@ -40,7 +41,9 @@ def _cell(type_: NodeType | EdgeType, row: Row, name: str) -> object:
         return row.get(name)
     assert isinstance(type_, NodeType), "an edge is given with its id"
     parts = [encode_canonical(row[member.name], member.type) for member in type_.key]
-    return parts[0] if len(parts) == 1 else encode_composite_id(parts)
+    if len(parts) == 1:
+        return parts[0]
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)

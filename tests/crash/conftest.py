@@ -35,7 +35,6 @@ def template(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def s3_server():
-    pytest.importorskip("moto")
     with running_s3_server() as server:
         yield server
 

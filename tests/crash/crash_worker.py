@@ -1,8 +1,7 @@
 """Does jobs, each in a child that is killed, and says what became of it.
 
-Importing takes far longer than a job, so the next child is always started ahead. It is forked
-from a process that has imported what is slow and harmless, and never Lance, whose threads a fork
-would lose; the child imports the rest while it waits. One line of JSON in, one out.
+Loading the package takes far longer than a job, so it is loaded here once and used only by the
+children, and the next child is always started ahead. One line of JSON in, one out.
 """
 
 from __future__ import annotations
@@ -12,19 +11,18 @@ import os
 import sys
 import traceback
 from contextlib import suppress
-from importlib import import_module
 from socket import SHUT_WR, recv_fds, socket, socketpair
 from typing import Any
 
+from commands.preloading import load_modules
+from crash.single_operation import do
 from crash.tracer import supervise
 
-for slow in ("pyarrow.compute", "pyarrow.dataset", "omnigraph.plan.compile"):
-    import_module(slow)
-assert not {"lance", "polars"} & sys.modules.keys(), "these start threads of their own"
+load_modules()
 
 
 class Child:
-    """A process that has imported everything, or is about to, and waits for its job."""
+    """A process that waits for its job."""
 
     def __init__(self) -> None:
         self._channel, theirs = socketpair()
@@ -37,7 +35,7 @@ class Child:
 
     def start(self, job: bytes) -> None:
         self._job = json.loads(job or b"{}")
-        with suppress(BrokenPipeError):  # it could not even import; `end` tells why
+        with suppress(BrokenPipeError):  # it died; `end` tells why
             self._channel.sendall(job)
             self._channel.shutdown(SHUT_WR)
 
@@ -58,8 +56,6 @@ class Child:
 def _wait_and_work(channel: socket) -> None:
     os.close(0)
     try:
-        from crash.single_operation import do
-
         line = b"".join(iter(lambda: channel.recv(65536), b""))
         if line:
             do(json.loads(line), channel)

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 from omnigraph.storage.fence.lease import RENEWING
-from omnigraph.storage.objects.write_observer import KillAfter
+
+
+class KillAfter:
+    """Ends the process, without any clean-up, once `writes` durable writes have taken effect.
+
+    With 0 the process ends before its first one.
+    """
+
+    def __init__(self, writes: int) -> None:
+        self._left = writes
+        self._lock = threading.Lock()
+
+    def before(self, action: str, path: str) -> None:
+        with self._lock:
+            if self._left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def after(self, action: str, path: str) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Cut:

@@ -30,7 +30,7 @@ from omnigraph.plan.expressions import (
     OutputValue,
     ParameterValue,
     Ranking,
-    is_smallest_best,
+    VectorDistance,
 )
 from omnigraph.plan.nodes import (
     Aggregate,
@@ -118,7 +118,7 @@ class _Reading:
                 by += [_by_column(name) for name in self._orderable(child, tie_columns)]
                 return _ordered(_flat(self.groups(child)), by)
             case Rank(child, ranking, keys, tie_break):
-                best = SortKey(ranking, descending=not is_smallest_best(ranking))
+                best = SortKey(ranking, descending=not isinstance(ranking, VectorDistance))
                 rows = _flat(self.groups(child))
                 by = [self._by(key) for key in (best, *keys)]
                 by += self._together(ranking)

@@ -7,11 +7,12 @@ a terminal, an hour of work) is written as `console` there.
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from commands.quick_command import write_program
 
 ROOT = Path(__file__).parents[2]
 NOT_RUN = {"docs/internals/benchmarks.md"}
@@ -31,8 +32,7 @@ def shell(tmp_path: Path):
     programs = tmp_path / "bin"
     programs.mkdir()
     program = programs / "omnigraph"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m omnigraph.cli "$@"\n')
-    program.chmod(0o755)
+    write_program(program)
     folder = tmp_path / "folder"
     folder.mkdir()
     dev = folder / "dev"  # as in a checkout

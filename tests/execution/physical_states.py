@@ -23,9 +23,10 @@ from omnigraph.storage.recovery.intent import WriterKind
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
 from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.stage_table import stage_fragments
 from omnigraph.storage.write import WriteRequest, commit_write
+from storage.tables.table_fixtures import stage_indices
 
 EntityTypes = NodeType | EdgeType
 KINDS = {

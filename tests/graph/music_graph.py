@@ -78,6 +78,11 @@ def run(graph: Graph, statements: str, parameters: str = "", /, **given: object)
     return graph.mutate(f"query q({parameters}) {{ {statements} }}", **given)
 
 
+def add_artist(graph: Graph, slug: str, branch: str = "main", **given: object):
+    """The commit of a new artist."""
+    return run(graph, f'insert Artist {{slug: "{slug}", name: "N"}}', branch=branch, **given).commit
+
+
 def affected(graph: Graph, statements: str, parameters: str = "", /, **given: object):
     """How many nodes and edges the statements named."""
     result = run(graph, statements, parameters, **given)

@@ -6,21 +6,17 @@ import pytest
 
 import omnigraph
 from crash.windows import At, Stopped, stop, watched
-from graph.music_graph import contents, ids, refusal, run
+from graph.music_graph import add_artist, contents, ids, refusal, run
 from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound
-
-
-def add(graph, slug, branch="main"):
-    return run(graph, f'insert Artist {{slug: "{slug}", name: "N"}}', branch=branch).commit
 
 
 @pytest.fixture
 def dev(music):
     """A branch with a commit of its own, and one made from it with another."""
     music.create_branch("dev")
-    add(music, "d1", "dev")
+    add_artist(music, "d1", "dev")
     music.create_branch("deep", source="dev")
-    add(music, "e1", "deep")
+    add_artist(music, "e1", "deep")
     return music
 
 
@@ -32,7 +28,7 @@ def test_a_renamed_branch_keeps_its_commits_and_goes_on(dev, music_place):
     assert contents(dev, branch="team/new") == before
     assert dev.commits("team/new") == commits
     assert dev.snapshot("team/new").snapshot_id == commits[0].commit_id
-    after = add(dev, "d2", "team/new")
+    after = add_artist(dev, "d2", "team/new")
     assert after.parent_commit_id == commits[0].commit_id
     fresh = omnigraph.open(music_place)
     assert [c.commit_id for c in fresh.commits("team/new")[:2]] == [
@@ -66,8 +62,8 @@ def test_the_old_name_is_free_and_makes_another_branch(dev):
     with refusal(BranchNotFound, "dev"):
         dev.commits("dev")
     dev.create_branch("dev", source="new")
-    add(dev, "x1", "dev")
-    add(dev, "n1", "new")
+    add_artist(dev, "x1", "dev")
+    add_artist(dev, "n1", "new")
     assert "x1" not in ids(dev, "Artist", branch="new")
     assert contents(dev, branch="new") != old
     assert dev.commits("dev")[0].parent_commit_id == dev.commits("new")[1].commit_id
@@ -79,7 +75,7 @@ def test_tags_and_cleanup_follow_the_branch(dev):
     expected = contents(dev, branch="dev")
     dev.rename_branch("dev", "new")
     for n in range(3):
-        add(dev, f"n{n}", "new")
+        add_artist(dev, f"n{n}", "new")
     dev.cleanup(keep=1, confirm=True)
     assert list(dev.at("t").export()) == expected
     assert dev.at("t").commit_id == tag.commit_id
@@ -141,14 +137,14 @@ def test_an_interrupted_rename_leaves_one_branch_by_one_name_or_by_two(interrupt
     held = {tuple(c.commit_id for c in interrupted.commits(name)) for name in names}
     assert len(held) == 1
     # A write by either name is seen by the other.
-    made = add(interrupted, "w1", names[0])
+    made = add_artist(interrupted, "w1", names[0])
     assert {interrupted.commits(name)[0].commit_id for name in names} == {made.commit_id}
 
 
 def test_a_write_by_the_new_name_settles_it(interrupted):
     if "new" not in interrupted.branches():
         return
-    add(interrupted, "w1", "new")
+    add_artist(interrupted, "w1", "new")
     assert names_of_it(interrupted) == ["new"]
     assert interrupted.verify(deep=True).is_sound
 
@@ -176,9 +172,9 @@ def test_a_write_by_the_old_name_that_dies_as_well_is_settled_first(interrupted,
         return
     interrupted.close()
     with watched(At("after", "*", "*/nodes/*", stop, nth=1)), pytest.raises(Stopped):
-        add(omnigraph.open(music_place), "w1", "dev")
+        add_artist(omnigraph.open(music_place), "w1", "dev")
     graph = omnigraph.open(music_place)
-    add(graph, "w2", "new")
+    add_artist(graph, "w2", "new")
     assert names_of_it(graph) == ["new"]
     assert "w2" in ids(graph, "Artist", branch="new")
     assert graph.recovery_pending() == []

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from graph.failing_observers import Trouble, observed
-from graph.music_graph import contents, entities, ids, node, refusal, run
+from graph.music_graph import add_artist, contents, entities, ids, node, refusal, run
 from omnigraph.errors import (
     AlreadyExists,
     BadRequest,
@@ -19,10 +19,6 @@ from omnigraph.errors import (
 )
 
 
-def add(graph, slug, branch="main"):
-    return run(graph, f'insert Artist {{slug: "{slug}", name: "N"}}', branch=branch).commit
-
-
 def new_artists(graph, branch):
     return ids(graph, "Artist", branch=branch) - {"ada", "ben", "cy", "dee", "fay"}
 
@@ -30,8 +26,8 @@ def new_artists(graph, branch):
 def test_a_branch_starts_as_its_source_and_goes_its_own_way(music):
     music.create_branch("dev")
     assert contents(music, branch="dev") == contents(music)
-    add(music, "d", "dev")
-    add(music, "m")
+    add_artist(music, "d", "dev")
+    add_artist(music, "m")
     run(music, 'delete Artist where slug = "ada"', branch="dev")
     assert new_artists(music, "dev") == {"d"}
     assert new_artists(music, "main") == {"m"}
@@ -49,7 +45,7 @@ def test_creating_a_branch_makes_no_commit_and_no_version(music):
 
 def test_deleting_a_branch_makes_no_commit_and_no_version(music):
     music.create_branch("dev")
-    add(music, "d", "dev")
+    add_artist(music, "d", "dev")
     before, info = music.commits(), music.snapshot()
     music.delete_branch("dev")
     assert music.commits() == before
@@ -59,11 +55,11 @@ def test_deleting_a_branch_makes_no_commit_and_no_version(music):
 def test_only_tables_that_are_written_are_forked(music):
     music.create_branch("dev")
     assert {t.table_branch for t in music.snapshot("dev").tables} == {None}
-    add(music, "d", "dev")
+    add_artist(music, "d", "dev")
     forked = [t.table_key for t in music.snapshot("dev").tables if t.table_branch is not None]
     assert forked == ["node:Artist"]
     first = music.snapshot("dev").tables
-    add(music, "e", "dev")
+    add_artist(music, "e", "dev")
     second = music.snapshot("dev").tables
     assert [t.table_branch for t in first] == [t.table_branch for t in second]
 
@@ -73,7 +69,7 @@ def test_a_failed_write_leaves_no_fork_behind(music, music_place):
     artist = next(t for t in music.snapshot().tables if t.table_key == "node:Artist")
     forks = music_place / artist.table_path / "_refs/branches"
     expected = music.snapshot("dev").graph_commit_id
-    add(music, "d", "dev")
+    add_artist(music, "d", "dev")
     made = set(forks.iterdir())
     music.create_branch("other")
     for attempt in (
@@ -97,12 +93,12 @@ def test_rows_on_a_fork_that_was_never_shown_stay_unseen(music, music_place):
     with observed(Trouble("after", "commit", "*/nodes/*", instead=die)):
         graph = omnigraph.open(music_place)
         with pytest.raises(KeyboardInterrupt):
-            add(graph, "lost", "dev")
+            add_artist(graph, "lost", "dev")
     (intent,) = (music_place / "__recovery").glob("*.json")
     intent.unlink()
     (orphan,) = music_place.glob("nodes/*/tree/*")
     assert new_artists(music, "dev") == set()
-    add(music, "d", "dev")
+    add_artist(music, "d", "dev")
     assert new_artists(music, "dev") == {"d"}
     shown = next(t for t in music.snapshot("dev").tables if t.table_key == "node:Artist")
     assert shown.table_branch != orphan.name
@@ -111,7 +107,7 @@ def test_rows_on_a_fork_that_was_never_shown_stay_unseen(music, music_place):
 def test_names_that_look_nested_live_side_by_side(music):
     for name in ("a", "a/b", "a/b/c", "a.b", "A"):
         music.create_branch(name)
-        add(music, f"in-{name}".replace("/", "-").lower() + str(len(name)), name)
+        add_artist(music, f"in-{name}".replace("/", "-").lower() + str(len(name)), name)
     assert music.branches() == ["main", "A", "a", "a.b", "a/b", "a/b/c"]
     assert all(len(new_artists(music, name)) == 1 for name in music.branches()[1:])
     music.delete_branch("a")
@@ -149,7 +145,7 @@ def test_a_name_of_the_system_is_refused_everywhere(music, name):
     for attempt in (
         lambda: music.create_branch(name),
         lambda: music.delete_branch(name),
-        lambda: add(music, "z", name),
+        lambda: add_artist(music, "z", name),
         lambda: music.load(b"", "append", branch=name, base="main"),
     ):
         with refusal(BadRequest, "reserved"):
@@ -166,7 +162,7 @@ def test_main_is_neither_created_nor_deleted(music):
 def test_names_are_trimmed(music):
     music.create_branch("  dev ")
     assert music.branches() == ["main", "dev"]
-    add(music, "d", " dev")
+    add_artist(music, "d", " dev")
     assert new_artists(music, "dev ") == {"d"}
     with refusal(AlreadyExists, "'dev' already exists"):
         music.create_branch("dev")
@@ -174,7 +170,7 @@ def test_names_are_trimmed(music):
 
 def test_a_branch_with_branches_of_its_own_is_not_deleted(music):
     music.create_branch("dev")
-    add(music, "d", "dev")
+    add_artist(music, "d", "dev")
     music.create_branch("child", source="dev")
     with refusal(ConflictError, "is the source of child"):
         music.delete_branch("dev")
@@ -188,7 +184,7 @@ def test_deleting_what_is_not_there(music):
     for attempt in (
         lambda: music.delete_branch("dev"),
         lambda: music.create_branch("x", source="dev"),
-        lambda: add(music, "d", "dev"),
+        lambda: add_artist(music, "d", "dev"),
         lambda: music.commits("dev"),
         lambda: contents(music, branch="dev"),
     ):
@@ -198,12 +194,12 @@ def test_deleting_what_is_not_there(music):
 
 def test_a_name_used_again_is_another_branch(music):
     music.create_branch("dev")
-    old = add(music, "old", "dev")
+    old = add_artist(music, "old", "dev")
     music.delete_branch("dev")
     made_again = music.create_branch("dev")
     assert new_artists(music, "dev") == set()
     assert music.snapshot("dev").graph_commit_id == music.snapshot().graph_commit_id
-    new = add(music, "new", "dev")
+    new = add_artist(music, "new", "dev")
     assert new.parent_commit_id == music.snapshot().graph_commit_id
     assert old.incarnation != new.incarnation == made_again.incarnation
     assert new_artists(music, "dev") == {"new"}
@@ -219,16 +215,16 @@ def test_a_write_prepared_on_an_earlier_branch_of_the_name_is_refused(music, mus
     music.create_branch("dev")
     with refusal(omnigraph.errors.PreconditionFailed, "dev") as _:
         run(other, 'insert Artist {slug: "z", name: "Z"}', branch="dev", expected_head="elsewhere")
-    assert add(other, "z", "dev").parent_commit_id == view.commit_id
+    assert add_artist(other, "z", "dev").parent_commit_id == view.commit_id
     assert new_artists(music, "dev") == {"z"}
 
 
 def test_a_branch_can_start_at_an_earlier_commit(music):
-    first = add(music, "m1")
-    add(music, "m2")
+    first = add_artist(music, "m1")
+    add_artist(music, "m2")
     music.create_branch("then", commit=first.commit_id)
     assert new_artists(music, "then") == {"m1"}
-    made = add(music, "t", "then")
+    made = add_artist(music, "t", "then")
     assert made.parent_commit_id == first.commit_id
     assert new_artists(music, "main") == {"m1", "m2"}
     assert [c.commit_id for c in music.commits("then")[:2]] == [made.commit_id, first.commit_id]
@@ -236,13 +232,13 @@ def test_a_branch_can_start_at_an_earlier_commit(music):
 
 def test_a_branch_can_start_at_a_commit_of_another_branch(music):
     music.create_branch("dev")
-    first = add(music, "d1", "dev")
-    add(music, "d2", "dev")
+    first = add_artist(music, "d1", "dev")
+    add_artist(music, "d2", "dev")
     ref = music.create_branch("then", commit=first.commit_id)
     assert (ref.parent, new_artists(music, "then")) == ("dev", {"d1"})
     with refusal(ConflictError, "is the source of then"):
         music.delete_branch("dev")
-    add(music, "t", "then")
+    add_artist(music, "t", "then")
     assert new_artists(music, "then") == {"d1", "t"}
     with refusal(CommitNotFound, "nope"):
         music.create_branch("never", commit="nope")
@@ -282,11 +278,11 @@ def test_failing_to_remove_a_name_leaves_the_branch_as_it_was(music_place):
     with observed(Trouble("before", "delete", "_refs/branches/*")):
         graph = omnigraph.open(music_place)
         graph.create_branch("dev")
-        add(graph, "d", "dev")
+        add_artist(graph, "d", "dev")
         with refusal(StorageFailure, "trouble"):
             graph.delete_branch("dev")
     assert graph.branches() == ["main", "dev"]
-    add(graph, "e", "dev")
+    add_artist(graph, "e", "dev")
     assert new_artists(graph, "dev") == {"d", "e"}
     graph.delete_branch("dev")
     assert graph.branches() == ["main"]
@@ -306,7 +302,7 @@ def test_an_answer_lost_after_making_the_physical_branch_is_no_failure(music_pla
     with observed(Trouble("after", "create_branch", times=2)):
         graph = omnigraph.open(music_place)
         graph.create_branch("dev")
-        add(graph, "d", "dev")
+        add_artist(graph, "d", "dev")
     assert new_artists(graph, "dev") == {"d"}
 
 
@@ -315,12 +311,12 @@ def test_failing_to_remove_what_a_name_stood_for_is_no_failure(music_place, mome
     with observed(Trouble(moment, "delete_branch")):
         graph = omnigraph.open(music_place)
         graph.create_branch("dev")
-        add(graph, "d", "dev")
+        add_artist(graph, "d", "dev")
         graph.delete_branch("dev")
     assert graph.branches() == ["main"]
     graph.create_branch("dev")
     assert new_artists(graph, "dev") == set()
-    add(graph, "e", "dev")
+    add_artist(graph, "e", "dev")
     assert new_artists(graph, "dev") == {"e"}
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from graph.music_graph import contents, ids, node, refusal, run
+from graph.music_graph import add_artist, contents, ids, node, refusal, run
 from omnigraph.errors import BadRequest, BranchNotFound, CommitNotFound, StorageError
-
-
-def add(graph, slug, branch="main", **given):
-    return run(graph, f'insert Artist {{slug: "{slug}", name: "N"}}', branch=branch, **given).commit
 
 
 def artists(view):
@@ -18,29 +14,33 @@ def artists(view):
 
 
 def test_commits_come_newest_first_in_one_line(music):
-    added = [add(music, f"a{n}") for n in range(5)]
+    added = [add_artist(music, f"a{n}") for n in range(5)]
     commits = music.commits()
     assert [c.commit_id for c in commits[:5]] == [c.commit_id for c in reversed(added)]
     assert [c.parent_commit_id for c in commits[:-1]] == [c.commit_id for c in commits[1:]]
     genesis = commits[-1]
-    assert (genesis.parent_commit_id, genesis.actor_id, genesis.manifest_version) == (None, None, 1)
+    assert (genesis.parent_commit_id, genesis.actor_id, genesis.manifest_version) == (
+        None,
+        "loader",
+        1,
+    )
     versions = [c.manifest_version for c in commits]
     assert versions == sorted(versions, reverse=True)
     assert len(set(versions)) == len(versions)
 
 
 def test_a_commit_remembers_its_actor(music, music_place):
-    assert [c.actor_id for c in music.commits()] == ["loader", None]
-    assert add(music, "a").actor_id == "tester"
-    assert add(music, "b", actor="somebody").actor_id == "somebody"
+    assert [c.actor_id for c in music.commits()] == ["loader", "loader"]
+    assert add_artist(music, "a").actor_id == "tester"
+    assert add_artist(music, "b", actor="somebody").actor_id == "somebody"
     unnamed = omnigraph.open(music_place)
-    assert add(unnamed, "c").actor_id is None
+    assert add_artist(unnamed, "c").actor_id is None
     assert music.commit(music.commits()[1].commit_id).actor_id == "somebody"
 
 
 def test_a_commit_is_shown_from_wherever_it_was_made(music):
     music.create_branch("dev")
-    made = add(music, "z", branch="dev")
+    made = add_artist(music, "z", branch="dev")
     assert music.commit(made.commit_id) == made
     assert music.commit(f" {made.commit_id} ", "dev") == made
     assert made.branch == "dev"
@@ -51,7 +51,7 @@ def test_a_commit_is_shown_from_wherever_it_was_made(music):
 
 
 def test_the_wire_form_of_a_commit(music):
-    made = add(music, "z")
+    made = add_artist(music, "z")
     assert made.wire() == {
         "graph_commit_id": made.commit_id,
         "graph_branch": "main",
@@ -91,7 +91,7 @@ def test_the_first_commit_is_the_empty_graph(music):
 def test_a_view_does_not_move(music):
     view = music.at()
     before = list(view.export())
-    add(music, "z")
+    add_artist(music, "z")
     assert list(view.export()) == before
     assert "z" in artists(music.at())
 
@@ -110,13 +110,13 @@ def test_points_that_do_not_exist(music):
 
 
 def test_time_travel_on_branches_and_forks_of_forks(music):
-    first = add(music, "m1")
+    first = add_artist(music, "m1")
     music.create_branch("dev")
-    second = add(music, "m2")
-    d1 = add(music, "d1", "dev")
+    second = add_artist(music, "m2")
+    d1 = add_artist(music, "d1", "dev")
     music.create_branch("dev/deep", source="dev")
-    d2 = add(music, "d2", "dev")
-    e1 = add(music, "e1", "dev/deep")
+    d2 = add_artist(music, "d2", "dev")
+    e1 = add_artist(music, "e1", "dev/deep")
     base = {"ada", "ben", "cy", "dee", "fay"}
     expected = {
         first: {"m1"},
@@ -165,7 +165,7 @@ def test_a_snapshot_id_names_a_commit_or_a_version(music):
 
 def test_a_commit_of_a_deleted_branch_is_gone_and_says_so(music):
     music.create_branch("dev")
-    made = add(music, "z", "dev")
+    made = add_artist(music, "z", "dev")
     music.delete_branch("dev")
     with pytest.raises((BadRequest, CommitNotFound, StorageError)) as refused:
         music.at(commit=made.commit_id)
@@ -174,7 +174,7 @@ def test_a_commit_of_a_deleted_branch_is_gone_and_says_so(music):
 
 def test_history_is_the_same_for_a_handle_opened_later(music, music_place):
     for n in range(3):
-        add(music, f"a{n}")
+        add_artist(music, f"a{n}")
     other = omnigraph.open(music_place, read_only=True)
     assert other.commits() == music.commits()
     assert contents(other) == contents(music)

@@ -9,8 +9,8 @@ import pytest
 
 import omnigraph
 from graph.music_graph import affected, contents, edge, entities, ids, node, refusal, run
+from io_counters import read_io_counters
 from omnigraph.errors import BadRequest, CompileError, ConstraintViolated, ParameterError
-from omnigraph.storage.tables.counters import read_io_counters
 
 
 def commit_count(graph):

@@ -6,12 +6,8 @@ import datetime
 
 import pytest
 
-from graph.music_graph import contents, refusal, run
+from graph.music_graph import add_artist, contents, refusal
 from omnigraph.errors import BadRequest, CommitNotFound, NotFoundError
-
-
-def add(graph, slug, branch="main"):
-    return run(graph, f'insert Artist {{slug: "{slug}", name: "N"}}', branch=branch).commit
 
 
 def at_time(commit) -> str:
@@ -24,10 +20,10 @@ def story(music):
     """Three commits on main, each with what the graph held then, and a branch with one more."""
     held = {}
     for slug in ("a1", "a2", "a3"):
-        commit = add(music, slug)
+        commit = add_artist(music, slug)
         held[commit] = contents(music)
     music.create_branch("dev")
-    commit = add(music, "d1", "dev")
+    commit = add_artist(music, "d1", "dev")
     held[commit] = contents(music, branch="dev")
     return held
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.errors import BadRequest, RowsRejected
+from omnigraph.errors import BadRequest, CompileError, RowsRejected
 
 SCHEMA = """
 node Item {
@@ -196,3 +196,16 @@ def test_a_load_whose_rows_were_all_skipped_makes_no_commit(items):
     result = items.load([{"type": "Item", "data": {"n": 1}}], "append", on_error="skip")
     assert (result.commit, result.skipped.total) == (None, 1)
     assert items.commits() == before
+
+
+def test_schemas_and_queries_may_be_files(tmp_path):
+    schema, query = tmp_path / "s.pg", tmp_path / "q.gq"
+    schema.write_text("node Item { slug: String @key }")
+    query.write_text("query q() { match { $i: Item } return { $i.slg } }")
+    with omnigraph.init(tmp_path / "g.omni", schema, actor="maria") as graph:
+        assert graph.commits()[0].actor_id == "maria"
+        with pytest.raises(CompileError, match=r"slg") as refused:
+            graph.query(query)
+        assert str(query) in refused.value.render()
+        with pytest.raises(BadRequest, match=r"cannot read .*gone\.gq"):
+            graph.query(tmp_path / "gone.gq")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from graph.music_graph import contents, refusal, run
+from graph.music_graph import add_artist, contents, refusal
 from omnigraph.errors import (
     AlreadyExists,
     BadRequest,
@@ -21,14 +21,10 @@ from omnigraph.errors import (
 )
 
 
-def add(graph, slug, branch="main"):
-    return run(graph, f'insert Artist {{slug: "{slug}", name: "N"}}', branch=branch).commit
-
-
 def test_a_tag_shows_the_commit_it_names_whatever_follows(music, music_place):
     before = contents(music)
     tag = music.tag("v1")
-    add(music, "z")
+    add_artist(music, "z")
     assert list(music.at("v1").export()) == before
     assert list(music.at("tag:v1").export()) == before
     assert (tag.commit_id, tag.branch, tag.actor_id) == (
@@ -40,10 +36,10 @@ def test_a_tag_shows_the_commit_it_names_whatever_follows(music, music_place):
 
 
 def test_a_tag_is_made_at_any_place(music):
-    first = add(music, "a")
-    add(music, "b")
+    first = add_artist(music, "a")
+    add_artist(music, "b")
     music.create_branch("dev")
-    third = add(music, "c", "dev")
+    third = add_artist(music, "c", "dev")
     assert music.tag("by-commit", first.commit_id).commit_id == first.commit_id
     assert music.tag("by-version", str(first.manifest_version)).commit_id == first.commit_id
     assert music.tag("by-branch", "dev").commit_id == third.commit_id
@@ -62,7 +58,7 @@ def test_a_fresh_branch_is_tagged_at_the_commit_it_started_from(music):
 
 def test_a_tag_does_not_move(music):
     music.tag("v1")
-    add(music, "z")
+    add_artist(music, "z")
     with refusal(AlreadyExists, "tag 'v1' already exists"):
         music.tag("v1")
     assert music.delete_tag("v1").name == "v1"
@@ -97,12 +93,12 @@ def test_a_handle_that_only_reads_makes_and_deletes_no_tag(music, music_place):
 
 
 def test_cleanup_keeps_what_a_tag_names_and_no_longer_once_it_is_deleted(music):
-    tagged = add(music, "kept")
+    tagged = add_artist(music, "kept")
     expected = contents(music)
-    lost = add(music, "lost")
+    lost = add_artist(music, "lost")
     music.tag("v1", tagged.commit_id)
     for n in range(4):
-        add(music, f"x{n}")
+        add_artist(music, f"x{n}")
     music.cleanup(keep=1, confirm=True)
     assert list(music.at("v1").export()) == expected
     with pytest.raises(HistoricalVersionReclaimed):
@@ -114,8 +110,8 @@ def test_cleanup_keeps_what_a_tag_names_and_no_longer_once_it_is_deleted(music):
 
 
 def test_a_commit_that_is_gone_cannot_be_tagged(music):
-    first = add(music, "a")
-    add(music, "b")
+    first = add_artist(music, "a")
+    add_artist(music, "b")
     music.cleanup(keep=1, confirm=True)
     with pytest.raises(HistoricalVersionReclaimed):
         music.tag("v1", first.commit_id)
@@ -125,7 +121,7 @@ def test_a_commit_that_is_gone_cannot_be_tagged(music):
 def test_a_branch_with_tagged_commits_is_not_deleted(music):
     music.create_branch("dev")
     music.tag("start", branch="dev")  # a commit of main
-    add(music, "z", "dev")
+    add_artist(music, "z", "dev")
     music.tag("end", branch="dev")
     with refusal(ConflictError, "has commits tagged end; delete those tags first"):
         music.delete_branch("dev")

@@ -42,7 +42,7 @@ def write(place: Path, number: int, seconds: float) -> dict[str, object]:
     refused: Counter[str] = Counter()
     step = 0
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until or not step:
         statements = [
             f'update Counter set {{value: {step + 1}}} where slug = "{me}"',
             f'insert Item {{slug: "{me}-{step + 1}", owner: "{me}", number: {step + 1}}}',
@@ -97,7 +97,7 @@ def read(place: Path, number: int, seconds: float) -> dict[str, object]:
     looks = reclaimed = 0
     last: dict[str, int] = {}
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until or not looks:
         owner = f"w{looks % 2}"
         view = graph.at()
         try:

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
 
 import omnigraph
+from commands.quick_command import quick_command
 from maintenance.library_graph import SCHEMA, book, reader, reads
 from omnigraph.settings import Settings
 
@@ -58,7 +58,7 @@ def command(place):
 
     def run(verb: str, *arguments: str, **environment: str) -> Outcome:
         done = subprocess.run(
-            [sys.executable, "-m", "omnigraph.cli", verb, str(place), *arguments],
+            quick_command(verb, str(place), *arguments),
             capture_output=True,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "NO_COLOR": "1", **environment},

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from commands.quick_command import quick_command
 from maintenance.library_graph import BOOK, READER, TABLES, entry, head, native, write_a_little
 
-OMNIGRAPH = [sys.executable, "-m", "omnigraph.cli"]
 OPTIMIZE_COLUMNS = [
     "table_key",
     "fragments_removed",
@@ -62,7 +62,7 @@ def test_optimize_takes_a_branch_and_names_drift(command, library):
 def test_ensuring_nothing_of_a_server_is_asked(command):
     for verb in ("optimize", "cleanup", "repair", "verify", "maintain"):
         done = subprocess.run(
-            [*OMNIGRAPH, verb, "https://example.org/graph"],
+            quick_command(verb, "https://example.org/graph"),
             capture_output=True,
             text=True,
             check=False,
@@ -116,7 +116,7 @@ def test_cleanup_refuses_flags_that_make_no_policy(command, library, flags):
 
 def test_cleanup_elsewhere_needs_consent():
     done = subprocess.run(
-        [*OMNIGRAPH, "cleanup", "s3://bucket/graph", "--keep", "3", "--confirm"],
+        quick_command("cleanup", "s3://bucket/graph", "--keep", "3", "--confirm"),
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -168,7 +168,16 @@ def test_maintain_does_what_is_due_once(command, library):
 def test_maintain_watches_until_it_is_interrupted(place, library):
     write_a_little(library)
     process = subprocess.Popen(
-        [*OMNIGRAPH, "maintain", str(place), "--watch", "--interval", "0.05"],
+        [
+            sys.executable,
+            "-m",
+            "omnigraph.cli",
+            "maintain",
+            str(place),
+            "--watch",
+            "--interval",
+            "0.05",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -308,7 +308,7 @@ def test_work_that_stopped_at_its_publish_is_shown_by_whoever_comes_next(
     if healer == "who opens it":
         omnigraph.open(place)
         assert {key: entry(library, key).version for key in TABLES} == moved
-        assert library.commits() == commits, "what only rearranges rows is no commit"
+        assert library.commits() == commits, "maintenance is no commit"
     getattr(library, verb)()
     assert intents(place) == []
     assert [str(audit.kind) for audit in library.recovery_list()] == (
@@ -457,7 +457,7 @@ def test_an_acknowledgement_that_was_lost_is_found_out(place, library):
     assert intents(place) == []
 
 
-def test_a_write_prepared_before_the_tables_were_rearranged_does_not_fail(place, library):
+def test_a_write_prepared_before_the_tables_were_optimized_does_not_fail(place, library):
     write_a_little(library)
 
     def update():

@@ -1,4 +1,4 @@
-"""Every query gives the same answer before and after tables were rearranged."""
+"""Every query gives the same answer before and after maintenance."""
 
 from __future__ import annotations
 

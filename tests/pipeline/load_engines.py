@@ -16,7 +16,7 @@ from omnigraph.errors import (
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.graph import bulk_loading
-from omnigraph.graph.loading import LoadRequest, RunsOn
+from omnigraph.graph.loading import GraphLoadRequest, RunsOn
 from omnigraph.output_files import OutputFile
 from omnigraph.storage.tables.location import is_flat_name
 from pipeline.random_loads import normal
@@ -46,7 +46,7 @@ def load(graph, data, mode: str, engine: str, **options):
             runs_on = RunsOn(spark_conf=options.pop("spark_conf", {}))
             if "rejects" in options:
                 options["rejects"] = OutputFile(options["rejects"])
-            request = LoadRequest(
+            request = GraphLoadRequest(
                 options=LoadOptions(mode=LoadMode(mode), **options),
                 branch=branch,
                 base=base,

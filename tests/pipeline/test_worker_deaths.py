@@ -133,9 +133,9 @@ def test_a_worker_that_dies_exporting_leaves_every_row_once(
 
 
 @pytest.mark.parametrize("verb", ["optimize", "ensure_indices"])
-def test_a_worker_that_dies_rearranging_tables_is_replaced(spark, graph, fault, verb):
+def test_a_worker_that_dies_compacting_tables_is_replaced(spark, graph, fault, verb):
     graph.load(people(9, 2)[5:], "append")
-    rows, met = normal(graph.export()), fault("rearrange")
+    rows, met = normal(graph.export()), fault("compact")
     getattr(graph, verb)(engine="spark")
     assert met(), "the fault was met"
     again = omnigraph.open(graph.uri)

@@ -9,8 +9,9 @@ import sys
 
 import pyarrow as pa
 
+from crash.kill_points import KillAfter
 from omnigraph.spark_source.datasource import GraphSource
-from omnigraph.storage.objects.write_observer import KillAfter, install_observer
+from omnigraph.storage.objects.write_observer import install_observer
 
 
 def main(graph: str, writes: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,11 @@ NEVER = 1_000_000
 
 def run_epoch(graph: Path, writes: int) -> int:
     done = subprocess.run(
-        [sys.executable, WORKER, graph, str(writes)], check=False, capture_output=True, timeout=600
+        [sys.executable, WORKER, graph, str(writes)],
+        env=os.environ | {"PYTHONPATH": str(WORKER.parents[1])},
+        check=False,
+        capture_output=True,
+        timeout=600,
     )
     assert done.returncode in (0, -9), done.stderr.decode()
     return done.returncode

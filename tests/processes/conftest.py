@@ -63,6 +63,5 @@ def start_workers(idle_workers, place):
 
 @pytest.fixture(scope="session")
 def s3_server():
-    pytest.importorskip("moto")
     with running_s3_server() as server:
         yield server

@@ -1,10 +1,6 @@
-"""Paths below a graph root, and back."""
+"""Paths below a graph root."""
 
 from __future__ import annotations
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from omnigraph.identity import (
     BranchName,
@@ -16,42 +12,12 @@ from omnigraph.identity import (
 )
 from omnigraph.storage import layout
 
-identities = st.builds(
-    TableIdentity,
-    st.integers(1, 2**64 - 1).map(TypeId),
-    st.integers(1, 2**64 - 1).map(TableIncarnationId),
-)
-
 
 def test_a_table_lives_under_its_identity():
     identity = TableIdentity(TypeId(0x2A), TableIncarnationId(1))
     assert layout.make_table_path(EntityKind.EDGE, identity) == (
         "edges/000000000000002a-0000000000000001"
     )
-
-
-@given(st.sampled_from(EntityKind), identities)
-def test_a_table_path_gives_its_identity_back(kind, identity):
-    path = layout.make_table_path(kind, identity)
-    assert layout.find_table(path) == (kind, identity)
-    assert path.startswith(layout.make_tables_folder(kind) + "/")
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "nodes",
-        "nodes/",
-        "nodes/2a-1",
-        "nodes/000000000000002A-0000000000000001",
-        "nodes/0000000000000000-0000000000000001",
-        "nodes/000000000000002a-0000000000000001/data",
-        "other/000000000000002a-0000000000000001",
-        "__manifest",
-    ],
-)
-def test_no_table_has_another_path(path):
-    assert layout.find_table(path) is None
 
 
 def test_a_branch_ref_is_one_file_whatever_the_name():

@@ -16,7 +16,6 @@ from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.canonical import (
     encode_canonical,
     encode_canonical_column,
-    encode_composite_id,
     encode_composite_ids,
 )
 from omnigraph.types.problems import ValueRefused
@@ -158,7 +157,6 @@ def test_a_composite_id_is_a_compact_json_array(rows):
     columns = [pa.array(part, pa.string()) for part in zip(*rows, strict=True)]
     expected = [json.dumps(list(r), ensure_ascii=False, separators=(",", ":")) for r in rows]
     assert encode_composite_ids(columns).to_pylist() == expected
-    assert [encode_composite_id(row) for row in rows] == expected
 
 
 def test_tuples_that_would_join_to_the_same_text_have_different_ids():

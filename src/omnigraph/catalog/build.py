@@ -181,7 +181,7 @@ def _check_cardinality(decl: EdgeDecl, owner: OwnerName, findings: SchemaMistake
 
 def _make_interface_type(declared: DeclaredType) -> InterfaceType:
     return InterfaceType(
-        NO_TYPE_ID, declared.owner.name, declared.sorted_properties(), declared.constraints
+        NO_TYPE_ID, declared.owner.name, declared.sort_properties(), declared.constraints
     )
 
 
@@ -190,7 +190,7 @@ def _make_node_type(decl: NodeDecl, declared: DeclaredType) -> NodeType:
         NO_TYPE_ID,
         NO_INCARNATION,
         decl.name,
-        declared.sorted_properties(),
+        declared.sort_properties(),
         declared.constraints,
         declared.annotations,
         implements=tuple(sorted({ref.name for ref in decl.implements})),
@@ -203,7 +203,7 @@ def _make_edge_type(decl: EdgeDecl, declared: DeclaredType) -> EdgeType:
         NO_TYPE_ID,
         NO_INCARNATION,
         decl.name,
-        declared.sorted_properties(),
+        declared.sort_properties(),
         declared.constraints,
         declared.annotations,
         from_type=decl.from_type.name,

@@ -177,7 +177,7 @@ class _ClauseReader:
             self._findings.error("S156", self._needs(name, "String type", type_), name.span)
         if not isinstance(pattern, SchemaLiteral) or pattern.kind != "string":
             message = f"`@check` on {self._owner} requires property name and pattern"
-            self._findings.error("S158", message, pattern.span, hint="a pattern stands in quotes")
+            self._findings.error("S158", message, pattern.span, hint="write the pattern in quotes")
             return Constraint(ConstraintKind.CHECK, ())
         self._check_pattern(pattern)
         return Constraint(ConstraintKind.CHECK, (_name_of(name),), pattern=pattern.text)

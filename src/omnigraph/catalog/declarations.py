@@ -45,5 +45,5 @@ class DeclaredType:
     annotations: tuple[Annotation, ...] = ()
     renamed_from: str | None = None
 
-    def sorted_properties(self) -> tuple[Property, ...]:
+    def sort_properties(self) -> tuple[Property, ...]:
         return tuple(self.properties[name].property for name in sorted(self.properties))

@@ -27,7 +27,7 @@ from omnigraph.catalog.migration_steps import (
 from omnigraph.catalog.renames import SchemaType
 from omnigraph.catalog.schema_lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
 from omnigraph.catalog.shape import Json
-from omnigraph.errors import BadRequest, Diagnostic, Severity, UnsupportedSchemaChange
+from omnigraph.errors import BadRequest, Diagnostic, Severity
 from omnigraph.language.source import NOWHERE
 
 
@@ -50,11 +50,6 @@ class MigrationPlan:
     @property
     def is_empty(self) -> bool:
         return not self.steps
-
-    def require_supported(self) -> None:
-        """Raise UnsupportedSchemaChange for the first step that cannot be taken, if any."""
-        if change := self.first_unsupported:
-            raise UnsupportedSchemaChange(change.entity, change.reason, change.code)
 
     def wire(self) -> Json:
         return {

@@ -62,16 +62,16 @@ class ConstraintChanges:
         """Rules written on a property that stays or is added: first removed, then added ones."""
         for rule in self._before_on.get(property_.id, {}):
             if rule not in self.after:
-                yield self._removed(self.before[rule])
+                yield self._remove_constraint(self.before[rule])
             elif self._has_moved(rule):
                 reason = "moving property constraints into the body is not supported"
-                yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
+                yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}")
         for rule, constraint in self._after_on.get(property_.id, {}).items():
             if rule not in self.before:
                 yield AddConstraint(self.pair.kind, self.pair.after.name, constraint)
             elif self._has_moved(rule):
                 reason = "moving body rules to property constraints is not supported"
-                yield self.pair.unsupported_property(property_, f"{reason}: @{rule.kind}")
+                yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}")
 
     def of_body(self) -> Iterator[Step]:
         """Rules of the body, and those that went away together with their property."""
@@ -79,7 +79,7 @@ class ConstraintChanges:
         for rule, constraint in self.before.items():
             concerns_body = not constraint.on_property or not rule.members & kept
             if concerns_body and rule not in self.after:
-                yield self._removed(constraint)
+                yield self._remove_constraint(constraint)
         for rule, constraint in self.after.items():
             if not constraint.on_property and rule not in self.before:
                 yield AddConstraint(self.pair.kind, self.pair.after.name, constraint)
@@ -87,12 +87,10 @@ class ConstraintChanges:
     def _has_moved(self, rule: _Rule) -> bool:
         return self.before[rule].on_property != self.after[rule].on_property
 
-    def _removed(self, constraint: Constraint) -> Step:
+    def _remove_constraint(self, constraint: Constraint) -> Step:
         """A key makes the ids of its type: without it, the same node would get another."""
         if constraint.kind is ConstraintKind.KEY:
-            return self.pair.unsupported(
-                f"removing {render_constraint(constraint)} is not supported"
-            )
+            return self.pair.refuse(f"removing {render_constraint(constraint)} is not supported")
         return RemoveConstraint(self.pair.kind, self.pair.after.name, constraint)
 
 

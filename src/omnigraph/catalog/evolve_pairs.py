@@ -42,7 +42,7 @@ class SchemaSides:
         """The accepted and the desired types of one kind, each by name."""
         return _list_types(self.accepted, kind), _list_types(self.desired, kind)
 
-    def implemented(self, pair: ChangedType) -> tuple[frozenset[TypeId], frozenset[TypeId]]:
+    def list_implemented(self, pair: ChangedType) -> tuple[frozenset[TypeId], frozenset[TypeId]]:
         """The interfaces the type implements, before and after."""
         return _list_implemented(self.accepted, pair.before), _list_implemented(
             self.desired, pair.after
@@ -61,10 +61,10 @@ class ChangedType:
     def entity(self) -> str:
         return f"{self.kind}:{self.after.name}"
 
-    def unsupported(self, reason: str, code: str | None = None) -> UnsupportedChange:
+    def refuse(self, reason: str, code: str | None = None) -> UnsupportedChange:
         return UnsupportedChange(self.entity, reason, code)
 
-    def unsupported_property(
+    def refuse_property(
         self, property_: Property, reason: str, code: str | None = None
     ) -> UnsupportedChange:
         return UnsupportedChange(f"{self.entity}.{property_.name}", reason, code)

@@ -52,7 +52,7 @@ def _plan_added(
 ) -> Iterator[Step]:
     expression = sides.expression(pair, property_.name)
     if expression is not None and not is_computable(property_.type):
-        yield pair.unsupported_property(property_, NOT_COMPUTABLE)
+        yield pair.refuse_property(property_, NOT_COMPUTABLE)
     elif property_.type.nullable or property_.default is not None or expression is not None:
         yield AddProperty(
             pair.kind,
@@ -63,7 +63,7 @@ def _plan_added(
             expression,
         )
     else:
-        yield pair.unsupported_property(
+        yield pair.refuse_property(
             property_,
             f"adding required property '{property_.name}' to an existing type needs a @default "
             "or an expression",
@@ -84,14 +84,14 @@ def _plan_changed(
     yield from _plan_type_change(pair, sides, before, after)
     if _plan_embedding(before) != _plan_embedding(after):
         reason = "changing the @embed source or model of an existing property is not supported"
-        yield pair.unsupported_property(after, reason)
+        yield pair.refuse_property(after, reason)
     yield from constraints.of_property(after)
     if before.declared_directly != after.declared_directly:
         reason = "changing declaration provenance (own or from an interface) is not supported"
-        yield pair.unsupported_property(after, reason)
+        yield pair.refuse_property(after, reason)
     if _find_settled_links(pair, sides, before) != _find_settled_links(pair, sides, after):
         reason = "changing interface satisfaction links is not supported"
-        yield pair.unsupported_property(after, reason)
+        yield pair.refuse_property(after, reason)
     yield from _plan_metadata(pair, before, after)
 
 
@@ -108,7 +108,7 @@ def _plan_type_change(
     is_key = _is_in_key(pair, before)
     if expression is not None:
         if is_key or not is_computable(after.type):
-            yield pair.unsupported_property(after, NOT_COMPUTABLE)
+            yield pair.refuse_property(after, NOT_COMPUTABLE)
         else:
             yield step
     elif added:
@@ -122,7 +122,7 @@ def _plan_type_change(
         if not is_key and is_computable(after.type):
             why = f"{why}; give an expression"
         reason = f"changing property type from {before.type} to {after.type} is not supported"
-        yield pair.unsupported_property(after, f"{reason}: {why}", TYPE_CHANGE)
+        yield pair.refuse_property(after, f"{reason}: {why}", TYPE_CHANGE)
 
 
 def _is_in_key(pair: ChangedType, property_: Property) -> bool:
@@ -154,7 +154,7 @@ def _find_settled_links(
     Any other link comes or goes with an interface property or an `implements`, which has a step
     of its own.
     """
-    before, after = sides.implemented(pair)
+    before, after = sides.list_implemented(pair)
     return frozenset(
         link for link in property_.satisfies if sides.interface_of.get(link) in before & after
     )
@@ -166,7 +166,7 @@ def _plan_metadata(pair: ChangedType, before: Property, after: Property) -> Iter
             pair.kind, pair.after.name, after.name, _select_editable(after)
         )
     if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
-        yield pair.unsupported_property(after, BEYOND_PROSE)
+        yield pair.refuse_property(after, BEYOND_PROSE)
 
 
 def _select_editable(property_: Property) -> tuple[Annotation, ...]:

@@ -35,15 +35,15 @@ def _rename(pair: ChangedType) -> Iterator[Step]:
     if old == new:
         return
     if pair.kind is TypeKind.INTERFACE:
-        yield pair.unsupported(f"renaming interfaces is not supported: {old} to {new}")
+        yield pair.refuse(f"renaming interfaces is not supported: {old} to {new}")
     else:
         yield RenameType(pair.kind, old, new)
 
 
 def _plan_implements(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
-    before, after = sides.implemented(pair)
+    before, after = sides.list_implemented(pair)
     if before != after:
-        yield pair.unsupported("changing implemented interfaces is not supported")
+        yield pair.refuse("changing implemented interfaces is not supported")
 
 
 def _plan_endpoints(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
@@ -52,7 +52,7 @@ def _plan_endpoints(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
     if not isinstance(before, EdgeType) or not isinstance(after, EdgeType):
         return
     if _describe_ends(before, sides.accepted) != _describe_ends(after, sides.desired):
-        yield pair.unsupported(
+        yield pair.refuse(
             "changing edge endpoints is not supported: "
             f"{before.from_type} -> {before.to_type} to {after.from_type} -> {after.to_type}"
         )
@@ -78,4 +78,4 @@ def _plan_type_metadata(pair: ChangedType) -> Iterator[Step]:
     if select_prose(before.annotations) != select_prose(after.annotations):
         yield UpdateTypeMetadata(pair.kind, after.name, select_prose(after.annotations))
     if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
-        yield pair.unsupported(BEYOND_PROSE)
+        yield pair.refuse(BEYOND_PROSE)

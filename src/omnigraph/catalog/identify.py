@@ -94,10 +94,12 @@ def identify_next(draft: Draft, accepted: Catalog, other: Catalog | None = None)
         return Identified(_identify(draft, accepted, continuity), continuity.notes)
     counter = max(accepted.next_identity_id, other.next_identity_id)
     known = replace(accepted, next_identity_id=counter)
-    return Identified(_identify(draft, known, _joined(continuity, other)), continuity.notes)
+    return Identified(
+        _identify(draft, known, _join_continuity(continuity, other)), continuity.notes
+    )
 
 
-def _joined(continuity: Continuity, other: Catalog) -> Continuity:
+def _join_continuity(continuity: Continuity, other: Catalog) -> Continuity:
     """What continues the accepted schema and, of the rest, what is in another one."""
     types = list_types_by_owner(other)
     properties = {(*owner, p.name): p for owner, type_ in types.items() for p in type_.properties}

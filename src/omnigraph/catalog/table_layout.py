@@ -14,7 +14,6 @@ from omnigraph.catalog.catalog import (
     IndexKind,
     Property,
 )
-from omnigraph.identity import PropertyId
 from omnigraph.types.property import PropertyType
 
 ID = "id"
@@ -23,30 +22,11 @@ DST = "dst"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table; `id`, `src` and `dst` hold ids and belong to no property."""
-
-    name: str
-    type: PropertyType | None
-    nullable: bool
-    property_id: PropertyId | None
-
-
-@dataclass(frozen=True, slots=True)
 class DeclaredIndex:
     """An index the schema asks for; it is built by maintenance, not by a write."""
 
     columns: tuple[str, ...]
     kind: IndexKind
-
-
-def list_columns(type_: EntityType) -> tuple[Column, ...]:
-    """`id`, on edges `src` and `dst`, then the properties by name."""
-    system = [
-        Column(name, None, nullable=False, property_id=None) for name in _list_id_columns(type_)
-    ]
-    by_name = sorted(type_.properties, key=lambda p: p.name)
-    return (*system, *(Column(p.name, p.type, p.type.nullable, p.id) for p in by_name))
 
 
 def list_indexes(type_: EntityType) -> tuple[DeclaredIndex, ...]:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from omnigraph.cli.input_files import open_output
 from omnigraph.cli.output import encode_json
-from omnigraph.cli.result_formats import Answer, render_csv, render_jsonl, render_kv, render_table
+from omnigraph.cli.result_formats import (
+    QueryAnswer,
+    render_csv,
+    render_jsonl,
+    render_kv,
+    render_table,
+)
 from omnigraph.client.operator_config import OUTPUT_FORMATS, OperatorConfig
 
 if TYPE_CHECKING:
@@ -62,7 +68,7 @@ def render_answer(result: QueryResult, chosen: str, config: OperatorConfig) -> I
         return
     columns, rows = document["columns"], document["rows"]
     assert isinstance(columns, list) and isinstance(rows, list)  # noqa: PT018
-    answer = Answer(document, columns, rows)
+    answer = QueryAnswer(document, columns, rows)
     yield from {
         "jsonl": lambda: render_jsonl(answer),
         "csv": lambda: render_csv(answer),

@@ -26,7 +26,7 @@ def complete_store(
 
 
 def _list_names(part: Callable[[OperatorConfig], Iterable[str]]) -> Completion:
-    """Names that stand in a part of the configuration."""
+    """Names in a part of the configuration."""
 
     def complete(
         context: click.Context,  # noqa: ARG001

@@ -14,7 +14,7 @@ Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """A query's answer as its JSON document has it."""
 
     document: Mapping[str, object]
@@ -35,13 +35,13 @@ def render_cell(value: object) -> str:
     return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
-def render_jsonl(answer: Answer) -> Iterator[str]:
+def render_jsonl(answer: QueryAnswer) -> Iterator[str]:
     head = {"kind": "metadata", **{k: v for k, v in answer.document.items() if k != "rows"}}
     for one in (head, *answer.rows):
         yield json.dumps(one, ensure_ascii=False, separators=(",", ":"))
 
 
-def render_csv(answer: Answer) -> Iterator[str]:
+def render_csv(answer: QueryAnswer) -> Iterator[str]:
     """A header and one line per row; NULL is an empty field, empty text a quoted one."""
     yield ",".join(map(_quote_field, answer.columns))
     for row in answer.rows:
@@ -57,7 +57,7 @@ def _quote_field(value: object) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def render_kv(answer: Answer) -> Iterator[str]:
+def render_kv(answer: QueryAnswer) -> Iterator[str]:
     yield answer.headline
     if not answer.rows:
         yield "(no rows)"
@@ -68,7 +68,7 @@ def render_kv(answer: Answer) -> Iterator[str]:
             yield f"{column}: {render_cell(row[column])}"
 
 
-def render_table(answer: Answer, max_width: int, layout: str) -> Iterator[str]:
+def render_table(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[str]:
     """Aligned columns; a cell that is too wide ends in an ellipsis or goes on below."""
     yield answer.headline
     limit = max(max_width, MIN_COLUMN_WIDTH)

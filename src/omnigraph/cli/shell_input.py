@@ -76,7 +76,7 @@ def split_statements(lines: Iterator[str]) -> Iterator[str]:
 
 
 def list_words(catalog: Catalog) -> tuple[str, ...]:
-    """Every name of the schema that can stand in a query."""
+    """Every name of the schema that a query can use."""
     names: set[str] = set()
     for type_ in catalog.by_table_key.values():
         names.add(type_.name)

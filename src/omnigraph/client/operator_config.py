@@ -42,7 +42,7 @@ class OperatorProfile:
 class Alias:
     """The operator's own name for one query, with some of its parameters given.
 
-    The query stands in a file and runs on a store, or is one that a server keeps.
+    The query is in a file and runs on a store, or is one that a server keeps.
     """
 
     name: str

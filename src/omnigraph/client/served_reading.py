@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from msgspec import UNSET
@@ -12,7 +13,7 @@ from omnigraph.client.served_blob import ServedBlob
 from omnigraph.client.served_lines import ServedBaseline, decode_lines, export_lines
 from omnigraph.client.served_rows import ServedQueryResult
 from omnigraph.client.served_view import ServedView, open_view, refuse_engine, run_query
-from omnigraph.client.source_names import naming_source, take_text
+from omnigraph.client.source_names import naming_source
 from omnigraph.client.unserved import ServedObject, refuse_actor, require_default
 from omnigraph.client.wire_reading import (
     read_commit,
@@ -23,6 +24,7 @@ from omnigraph.client.wire_reading import (
 )
 from omnigraph.errors import BadRequest
 from omnigraph.graph.branch_names import normalize_branch
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.keyed_writes import KeptWrite
 from omnigraph.graph.results import Commit, SnapshotInfo
 from omnigraph.history.feed import CommitChanges, FeedPage
@@ -67,7 +69,7 @@ class ServedReading(ServedObject):
 
     def query(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -80,13 +82,14 @@ class ServedReading(ServedObject):
         """Run a read query on the current state of a branch; its rows are streamed."""
         refuse_engine(engine, session, spark_conf, guard)
         where = self._choose(branch)
+        text = as_source_text(query, "<query>")
         body = QueryRequest(
-            query=take_text(query),
+            query=text.text,
             name=name,
             params=None if params is None else dict(params),
             branch=where,
         )
-        with naming_source(query):
+        with naming_source(text):
             return run_query(
                 self._connection,
                 ClientRequest("query", body=body, accept=ARROW_STREAM),

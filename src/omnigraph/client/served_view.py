@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
 from omnigraph.client.served_blob import ServedBlob, read_blob
 from omnigraph.client.served_lines import decode_lines, export_lines
 from omnigraph.client.served_rows import ServedQueryResult, StreamedRows
-from omnigraph.client.source_names import naming_source, take_text
+from omnigraph.client.source_names import naming_source
 from omnigraph.client.unserved import ServedObject, require_default
 from omnigraph.client.wire_reading import read_snapshot
 from omnigraph.errors import NotServed
 from omnigraph.graph.blobs import BlobSelector
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import SnapshotInfo, render_types_html
 from omnigraph.language.source import SourceText
 from omnigraph.wire.http_names import ARROW_STREAM, COMMIT_ID, QUERY_NAME
@@ -61,7 +63,7 @@ class ServedView(ServedObject):
 
     def query(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -72,11 +74,12 @@ class ServedView(ServedObject):
     ) -> ServedQueryResult:
         """Run a read query of a text on this view."""
         refuse_engine(engine, session, spark_conf, guard)
+        text = as_source_text(query, "<query>")
         request = QueryRequest(
-            query=take_text(query), name=name, params=_as_dict(params), snapshot=self._place
+            query=text.text, name=name, params=_as_dict(params), snapshot=self._place
         )
         branch = None if self._snapshot else self._info.graph_branch
-        with naming_source(query):
+        with naming_source(text):
             return run_query(
                 self._connection,
                 ClientRequest("query", body=request, accept=ARROW_STREAM),

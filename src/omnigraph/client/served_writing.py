@@ -19,7 +19,7 @@ from omnigraph.client.keyed_requests import (
 from omnigraph.client.served_reading import ServedReading
 from omnigraph.client.served_rows import ServedQueryResult, StreamedRows
 from omnigraph.client.served_view import refuse_engine
-from omnigraph.client.source_names import naming_file, naming_source, take_text
+from omnigraph.client.source_names import naming_file, naming_source
 from omnigraph.client.unserved import refuse_actor, require_default
 from omnigraph.client.wire_reading import (
     read_branch,
@@ -57,7 +57,7 @@ class ServedWriting(ServedReading):
 
     def mutate(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -68,9 +68,9 @@ class ServedWriting(ServedReading):
     ) -> MutationResult:
         """Run a mutation of a query text as one commit, made once even if connections get lost."""
         refuse_actor(actor)
-        where = self._choose(branch)
+        where, text = self._choose(branch), as_source_text(query, "<query>")
         body = asks.MutateRequest(
-            query=take_text(query),
+            query=text.text,
             name=name,
             params=None if params is None else dict(params),
             branch=where,
@@ -79,7 +79,7 @@ class ServedWriting(ServedReading):
         if expected_head is not None:
             condition = {IF_GRAPH_COMMIT: expected_head}
             request = ClientRequest("mutate_if_graph_commit", body=body, headers=condition)
-        with naming_source(query):
+        with naming_source(text):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
         done = self._connection.decode(answer, bodies.ChangeOutput)
         return read_mutation(done, is_replayed=is_replayed(answer))
@@ -247,7 +247,7 @@ class ServedWriting(ServedReading):
 
     def plan_schema(
         self,
-        schema: str | SourceText,
+        schema: str | Path | SourceText,
         *,
         branch: str | None = None,
         allow_data_loss: bool = False,
@@ -269,7 +269,7 @@ class ServedWriting(ServedReading):
 
     def apply_schema(
         self,
-        schema: str | SourceText,
+        schema: str | Path | SourceText,
         *,
         branch: str | None = None,
         allow_data_loss: bool = False,
@@ -290,13 +290,14 @@ class ServedWriting(ServedReading):
             "expected_head": (expected_head, None),
         }
         require_default(given, "apply_schema")
+        text = as_source_text(schema, "<schema>")
         body = asks.SchemaApplyRequest(
-            schema_source=take_text(schema), allow_data_loss=allow_data_loss, dry_run=dry_run
+            schema_source=text.text, allow_data_loss=allow_data_loss, dry_run=dry_run
         )
-        with naming_source(schema):
+        with naming_source(text):
             answer = send_keyless(self._connection, ClientRequest("applySchema", body=body))
         done = self._connection.decode(answer, bodies.SchemaApplyOutput)
-        return read_schema_apply(done, as_source_text(schema, "<schema>"))
+        return read_schema_apply(done, text)
 
 
 def _as_rules(

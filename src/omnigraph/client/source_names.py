@@ -15,23 +15,17 @@ from omnigraph.errors import (
 from omnigraph.language.source import SourceText
 
 
-def take_text(text: str | SourceText) -> str:
-    return text if isinstance(text, str) else text.text
-
-
 @contextmanager
-def naming_source(text: str | SourceText) -> Iterator[None]:
+def naming_source(text: SourceText) -> Iterator[None]:
     """Give mistakes in a text the name that it has here."""
     try:
         yield
     except CompileError as error:
-        if isinstance(text, str):
-            raise
         raise CompileError(
             [replace(one, source=text.name) for one in error.diagnostics]
         ) from error.__cause__
     except UnsupportedSchemaChange as error:
-        if isinstance(text, str) or error.place is None:
+        if error.place is None:
             raise
         _, line, column = error.place.rsplit(":", 2)
         place = f"{text.name}:{line}:{column}"

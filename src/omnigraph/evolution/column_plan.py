@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import EdgeType, NodeType, Property
-from omnigraph.evolution.fillings import Computed, Constant, Converted, Filling
+from omnigraph.evolution.fillings import ComputedFilling, ConstantFilling, ConvertedFilling, Filling
 from omnigraph.execution.assignments import get_default_value
 from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.identity import PropertyId
@@ -56,12 +56,12 @@ def plan_columns(
         old = was.get(property_.id)
         filling: Filling | None
         if name in expressions:
-            filling = Computed(field_, expressions[name])
+            filling = ComputedFilling(field_, expressions[name])
         elif old is None:
-            filling = _first_values(property_, field_, after)
+            filling = _fill_first_values(property_, field_, after)
         else:
             there = stored.field(old.name)
-            filling = _converted(there, field_, adds=adds)
+            filling = _convert_column(there, field_, adds=adds)
             if filling is None:
                 columns.append(KeptColumn(field_, old.name))
                 continue
@@ -76,23 +76,23 @@ def plan_columns(
 def _is_added(property_: Property, was: Mapping[PropertyId, Property]) -> bool:
     """Whether the property takes a new column."""
     old = was.get(property_.id)
-    return old is None or _stored_kind(old) != _stored_kind(property_)
+    return old is None or _find_stored_kind(old) != _find_stored_kind(property_)
 
 
-def _stored_kind(property_: Property) -> tuple[object, ...]:
+def _find_stored_kind(property_: Property) -> tuple[object, ...]:
     """What the type of a column depends on besides whether it may be NULL."""
     type_ = property_.type
     return (type_.scalar, type_.is_list, type_.dimension)
 
 
-def _first_values(property_: Property, field_: pa.Field, type_: Entity) -> Filling | None:
+def _fill_first_values(property_: Property, field_: pa.Field, type_: Entity) -> Filling | None:
     if property_.default is None:
         return None
     value = get_default_value(property_, f"{type_.name}.{property_.name}")
-    return Constant(field_, value.as_py())
+    return ConstantFilling(field_, value.as_py())
 
 
-def _converted(there: pa.Field, wanted: pa.Field, *, adds: bool) -> Filling | None:
+def _convert_column(there: pa.Field, wanted: pa.Field, *, adds: bool) -> Filling | None:
     if there.type == wanted.type and (there.nullable == wanted.nullable or not adds):
         return None
-    return Converted(wanted, there.name)
+    return ConvertedFilling(wanted, there.name)

@@ -29,7 +29,7 @@ _COMPUTED = " "
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantFilling:
     """The same value in every row."""
 
     field: pa.Field
@@ -55,7 +55,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedFilling:
     """The values of a column as values of another type, of which none is lost."""
 
     field: pa.Field
@@ -68,12 +68,12 @@ class Converted:
     def fill(self, rows: pa.RecordBatch) -> pa.Array:
         values, wanted = rows.column(self.source), self.field.type
         if pa.types.is_list(wanted) and not pa.types.is_list(values.type):
-            return _as_lists(values, wanted)
+            return _convert_to_lists(values, wanted)
         return values.cast(wanted)
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class ComputedFilling:
     """What an expression gives for a row, which must be a value of the type."""
 
     field: pa.Field
@@ -93,28 +93,28 @@ class Computed:
             ) from error
 
 
-Filling = Constant | Converted | Computed
+Filling = ConstantFilling | ConvertedFilling | ComputedFilling
 
 
-def expressions_read(fillings: Sequence[Filling]) -> dict[str, str]:
+def collect_expressions(fillings: Sequence[Filling]) -> dict[str, str]:
     """What computing these needs of a row; nothing for constants."""
     return {name: text for filling in fillings for name, text in filling.read.items()}
 
 
-def constant_expressions(fillings: Sequence[Filling]) -> dict[str, str] | None:
+def render_constants(fillings: Sequence[Filling]) -> dict[str, str] | None:
     """The values of columns that are all constants, as expressions; None where some are not.
 
     What the substrate fills in by itself need not be made here and handed over.
     """
     texts = {
-        filling.field.name: filling.expression if isinstance(filling, Constant) else None
+        filling.field.name: filling.expression if isinstance(filling, ConstantFilling) else None
         for filling in fillings
     }
     known = {name: text for name, text in texts.items() if text is not None}
     return known if len(known) == len(texts) else None
 
 
-def filler(fillings: Sequence[Filling]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def make_filler(fillings: Sequence[Filling]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """The function that makes the new columns of a batch; another process can run it."""
     return partial(fill_columns, tuple(fillings))
 
@@ -126,7 +126,7 @@ def fill_columns(fillings: Sequence[Filling], rows: pa.RecordBatch) -> pa.Record
     return pa.record_batch(columns, schema=schema)
 
 
-def _as_lists(values: pa.Array, wanted: pa.ListType) -> pa.Array:
+def _convert_to_lists(values: pa.Array, wanted: pa.ListType) -> pa.Array:
     """Each value as the only member of a list; NULL stays NULL."""
     items = values.drop_null().cast(wanted.value_type)
     lengths = pc.is_valid(values).cast(pa.int32())

@@ -9,7 +9,7 @@ from omnigraph.storage.manifest import TableEntry
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable
-from omnigraph.storage.tables import outdated_fragments, stage_rewrite, write_groups
+from omnigraph.storage.tables import find_outdated_fragments, stage_rewrite, write_groups
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 
@@ -25,7 +25,7 @@ class ForgetColumns:
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         snapshot = view.snapshot
         owned = [e for e in snapshot.entries.values() if e.owner == snapshot.ref.incarnation]
-        found = [_rewritten(snapshot, entry, ticket) for entry in owned]
+        found = [_list_rewritten(snapshot, entry, ticket) for entry in owned]
         staged = tuple(table for table in found if table is not None)
         # A commit of its own: cleanup keeps the newest one, which must not be the one before.
         return Prepared(staged) if staged else None
@@ -34,9 +34,9 @@ class ForgetColumns:
         return True
 
 
-def _rewritten(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> StagedTable | None:
+def _list_rewritten(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> StagedTable | None:
     table = snapshot.open_entry(entry)
-    outdated = outdated_fragments(table)
+    outdated = find_outdated_fragments(table)
     if not outdated:
         return None
     written = write_groups(table, [(fragment,) for fragment in outdated])

@@ -33,7 +33,7 @@ from omnigraph.constraints.unique_keys import find_unique_violations
 from omnigraph.constraints.value_rules import find_value_violations
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.evolution.column_plan import ColumnPlan, Entity
-from omnigraph.evolution.fillings import Filling, expressions_read
+from omnigraph.evolution.fillings import Filling, collect_expressions
 from omnigraph.execution.assignments import derive_key_ids
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import ID_COLUMN, TableKey
@@ -59,7 +59,7 @@ class NewRules:
         return not any(rules) and not self.counts_edges
 
 
-def new_rules(after: Entity, steps: Sequence[Step]) -> NewRules:
+def list_new_rules(after: Entity, steps: Sequence[Step]) -> NewRules:
     """The rules that taking these steps brings, or that the values they change could break."""
     own = [step for step in steps if _is_about(step, after)]
     added = [s.constraint for s in own if isinstance(s, AddConstraint)]
@@ -100,21 +100,21 @@ def find_violations(table: Table, columns: ColumnPlan, rules: NewRules) -> Itera
     """The rows that break a rule: values first, then what rows have in common, then edges."""
     if rules.is_empty:
         return
-    yield from _wrong_values(table, columns, rules)
+    yield from _find_wrong_values(table, columns, rules)
     for constraint in rules.constraints:
         if constraint.kind in _COMPARING:
-            yield from _wrong_together(table, columns, rules.type, constraint)
+            yield from _find_wrong_together(table, columns, rules.type, constraint)
     if rules.counts_edges and isinstance(rules.type, EdgeType):
-        yield from _wrong_counts(table, rules.type)
+        yield from _find_wrong_counts(table, rules.type)
 
 
-def _wrong_values(table: Table, columns: ColumnPlan, rules: NewRules) -> Iterator[Violation]:
+def _find_wrong_values(table: Table, columns: ColumnPlan, rules: NewRules) -> Iterator[Violation]:
     single = [c for c in rules.constraints if c.kind not in _COMPARING]
     names = {name for c in single for name in c.columns} | {*rules.required, *rules.members}
     if not names:
         return
-    type_ = _reduced(rules.type, names, single)
-    for batch in _rows_after(table, columns, type_, sorted(names)):
+    type_ = _reduce_type(rules.type, names, single)
+    for batch in _read_rows_after(table, columns, type_, sorted(names)):
         change = TableChange(type_, batch, replaces_all=True)
         for name in rules.required:
             missing = pc.indices_nonzero(pc.is_null(get_column(batch, name)))
@@ -124,18 +124,18 @@ def _wrong_values(table: Table, columns: ColumnPlan, rules: NewRules) -> Iterato
         yield from find_value_violations(change)
 
 
-def _wrong_together(
+def _find_wrong_together(
     table: Table, columns: ColumnPlan, full: Entity, constraint: Constraint
 ) -> Iterator[Violation]:
-    type_ = _reduced(full, set(constraint.columns), [constraint])
-    rows = pa.concat_tables(_rows_after(table, columns, type_, constraint.columns))
+    type_ = _reduce_type(full, set(constraint.columns), [constraint])
+    rows = pa.concat_tables(_read_rows_after(table, columns, type_, constraint.columns))
     change = TableChange(type_, rows, replaces_all=True)
     if constraint.kind is ConstraintKind.KEY:
-        yield from _wrong_ids(change)
+        yield from _find_wrong_ids(change)
     yield from find_unique_violations(change, _Nobody())
 
 
-def _wrong_ids(change: TableChange) -> Iterator[Violation]:
+def _find_wrong_ids(change: TableChange) -> Iterator[Violation]:
     """Nodes whose id is not the one their key makes; edges know them by the id they have."""
     type_ = change.type
     assert isinstance(type_, NodeType), "only nodes have keys"
@@ -153,7 +153,7 @@ def _wrong_ids(change: TableChange) -> Iterator[Violation]:
         yield change.violation(ViolationKind.VALUE, message, index)
 
 
-def _wrong_counts(table: Table, edge: EdgeType) -> Iterator[Violation]:
+def _find_wrong_counts(table: Table, edge: EdgeType) -> Iterator[Violation]:
     counts = pc.value_counts(get_column(table.scan(["src"]), "src"))
     counted = pa.table([counts.field("values"), counts.field("counts")], ["source", "edges"])
     broken = counted.filter(is_broken(edge, counted.column("edges"))).sort_by("source")
@@ -170,13 +170,13 @@ class _Nobody:
         raise AssertionError(f"asked for {columns} of {table} by {by} of {len(values)} values")
 
 
-def _reduced(type_: Entity, names: set[str], constraints: Sequence[Constraint]) -> Entity:
+def _reduce_type(type_: Entity, names: set[str], constraints: Sequence[Constraint]) -> Entity:
     """The type with these properties and rules only."""
     properties = tuple(p for p in type_.properties if p.name in names)
     return replace(type_, properties=properties, constraints=tuple(constraints))
 
 
-def _rows_after(
+def _read_rows_after(
     table: Table, columns: ColumnPlan, type_: Entity, names: Sequence[str]
 ) -> Iterator[pa.Table]:
     """The rows as they will be: their ids, their ends, and these columns."""
@@ -189,16 +189,18 @@ def _rows_after(
         kept = there.get(name)
         if isinstance(kept, KeptColumn):
             read[kept.source] = quote_identifier(kept.source)
-    read |= expressions_read(list(fillings.values()))
+    read |= collect_expressions(list(fillings.values()))
     for batch in read_computed(table, read):
         values = {name: batch.column(name) for name in structural}
         for name in names:
             if name not in values:
-                values[name] = _values(batch, there.get(name), fillings.get(name), wanted, name)
+                values[name] = _read_values(
+                    batch, there.get(name), fillings.get(name), wanted, name
+                )
         yield pa.table([values[name] for name in wanted.names], schema=wanted)
 
 
-def _values(
+def _read_values(
     batch: pa.RecordBatch,
     there: object,
     filling: Filling | None,

@@ -30,9 +30,9 @@ from omnigraph.errors import (
 from omnigraph.evolution.apply_result import ChangedTable, TableEffect
 from omnigraph.evolution.column_plan import ColumnPlan, Entity, plan_columns
 from omnigraph.evolution.column_writers import ColumnWriters
-from omnigraph.evolution.fillings import constant_expressions, expressions_read, filler
+from omnigraph.evolution.fillings import collect_expressions, make_filler, render_constants
 from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
-from omnigraph.evolution.rule_scan import find_violations, new_rules
+from omnigraph.evolution.rule_scan import find_violations, list_new_rules
 from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.identity import TableIdentity
 from omnigraph.language.source import NOWHERE
@@ -141,7 +141,7 @@ class SchemaApply:
         start = view.catalog
         if self._wanted.other is None:
             start = apart_from_other_branches(start, view.snapshot.ref.incarnation)
-        self.outline = self._outlined(view, start)
+        self.outline = self._outline_from(view, start)
         return self.outline
 
     def _require_same_start(self, snapshot: Snapshot) -> None:
@@ -151,7 +151,7 @@ class SchemaApply:
         elif self._accepted != snapshot.contract:
             raise ReadSetChanged(SCHEMA, "the schema it was planned on", "another one")
 
-    def _outlined(self, view: CatalogSnapshot, start: Catalog) -> Outline:
+    def _outline_from(self, view: CatalogSnapshot, start: Catalog) -> Outline:
         wanted = self._wanted
         plan = plan_migration(
             start,
@@ -169,13 +169,15 @@ class SchemaApply:
             return None
         require_rules(view.snapshot, outline)
         made = _Made(view.snapshot, ticket)
-        with made.undone_on_failure():
+        with made.undo_on_failure():
             outline = self.outline = self._create(view, outline, made)
-            staged = tuple(self._staged(work, made) for work in outline.kept if work.is_moved)
+            staged = tuple(
+                self._stage_columns(work, made) for work in outline.kept if work.is_moved
+            )
         return Prepared(
             staged,
-            details={"schema": _recorded(outline.plan)},
-            schema=self._schema_change(outline, made),
+            details={"schema": _describe_change(outline.plan)},
+            schema=self._make_schema_change(outline, made),
             needs_sole_branch=outline.needs_sole_branch,
         )
 
@@ -196,15 +198,15 @@ class SchemaApply:
             except AlreadyExists:
                 made.undo()
                 counter = outline.plan.catalog.next_identity_id
-                outline = self._outlined(view, replace(view.catalog, next_identity_id=counter))
+                outline = self._outline_from(view, replace(view.catalog, next_identity_id=counter))
                 continue
             return outline
         raise AlreadyExists(f"no place for the tables of {view.snapshot.root.uri}")
 
-    def _staged(self, work: TableWork, made: _Made) -> StagedTable:
+    def _stage_columns(self, work: TableWork, made: _Made) -> StagedTable:
         writable = made.open(work.entry)
         table, columns = writable.table, work.columns
-        orders = _orders(table, columns) if columns.fillings else []
+        orders = _list_orders(table, columns) if columns.fillings else []
         staged = stage_columns(
             table,
             columns.columns,
@@ -214,7 +216,7 @@ class SchemaApply:
         )
         return StagedTable(writable, staged)
 
-    def _schema_change(self, outline: Outline, made: _Made) -> SchemaChange:
+    def _make_schema_change(self, outline: Outline, made: _Made) -> SchemaChange:
         catalog, text = outline.plan.catalog, self._wanted.schema.source.text
         state = encode_state(SchemaState.of(catalog, text))
         return SchemaChange(
@@ -235,7 +237,7 @@ class SchemaApply:
         )
 
 
-def _recorded(plan: MigrationPlan) -> dict[str, object]:
+def _describe_change(plan: MigrationPlan) -> dict[str, object]:
     """What the commit says about the change."""
     steps: dict[str, object] = {"steps": [step.describe() for step in plan.steps]}
     return {**steps, PURGES: True} if any(map(is_hard_drop, plan.steps)) else steps
@@ -278,7 +280,7 @@ class _Made:
         self._created, self._opened = [], []
 
     @contextmanager
-    def undone_on_failure(self) -> Iterator[None]:
+    def undo_on_failure(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
@@ -294,7 +296,7 @@ def _outline(view: CatalogSnapshot, plan: MigrationPlan) -> Outline:
     kept_ids = {t.identity for t in after}
     shown = view.snapshot.state.by_identity
     kept = [
-        _table_work(view.snapshot, before[t.identity], t, shown[t.identity], plan.steps)
+        _plan_tables(view.snapshot, before[t.identity], t, shown[t.identity], plan.steps)
         for t in after
         if t.identity in before
     ]
@@ -307,10 +309,10 @@ def _outline(view: CatalogSnapshot, plan: MigrationPlan) -> Outline:
     )
 
 
-def _table_work(
+def _plan_tables(
     snapshot: Snapshot, before: Entity, after: Entity, entry: TableEntry, steps: Sequence[Step]
 ) -> TableWork:
-    expressions = _expressions(after, steps)
+    expressions = _list_expressions(after, steps)
     if before == after and not expressions:
         return TableWork(before, after, entry, ColumnPlan(()), is_moved=False)
     stored = snapshot.open_entry(entry).schema
@@ -318,7 +320,7 @@ def _table_work(
     return TableWork(before, after, entry, columns, columns.changes(stored))
 
 
-def _expressions(type_: Entity, steps: Sequence[Step]) -> dict[str, str]:
+def _list_expressions(type_: Entity, steps: Sequence[Step]) -> dict[str, str]:
     """The expressions for properties of a type, by name."""
     return {
         step.property_name: step.expression
@@ -335,15 +337,15 @@ def require_rules(snapshot: Snapshot, outline: Outline) -> None:
     Raises:
         ConstraintViolated: with the first of them and the number of all.
     """
-    found = _broken_rules(snapshot, outline)
+    found = _find_broken_rules(snapshot, outline)
     shown = list(islice(found, REPORTED))
     if shown:
         raise ConstraintViolated(shown, len(shown) + sum(1 for _ in found))
 
 
-def _broken_rules(snapshot: Snapshot, outline: Outline) -> Iterator[Violation]:
+def _find_broken_rules(snapshot: Snapshot, outline: Outline) -> Iterator[Violation]:
     for work in outline.kept:
-        rules = new_rules(work.after, outline.plan.steps)
+        rules = list_new_rules(work.after, outline.plan.steps)
         if not rules.is_empty and work.entry.row_count:
             yield from find_violations(snapshot.open_entry(work.entry), work.columns, rules)
 
@@ -364,10 +366,10 @@ def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
     raise UnsupportedSchemaChange(change.entity, change.reason, change.code, place)
 
 
-def _orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:
-    constants = constant_expressions(columns.fillings)
-    read = expressions_read(columns.fillings) if constants is None else constants
-    compute = filler(columns.fillings) if constants is None else None
+def _list_orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:
+    constants = render_constants(columns.fillings)
+    read = collect_expressions(columns.fillings) if constants is None else constants
+    compute = make_filler(columns.fillings) if constants is None else None
     return [
         ColumnOrder(table.location, table.version, fragment, read, compute)
         for fragment in table.fragment_ids()

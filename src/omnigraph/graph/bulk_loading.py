@@ -15,7 +15,7 @@ from omnigraph.errors import ReadSetChanged
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.keyed_writes import write_once
 from omnigraph.graph.loading import (
-    LoadRequest,
+    GraphLoadRequest,
     LongInput,
     Records,
     RunsOn,
@@ -49,7 +49,7 @@ from omnigraph.writer.driver import Writer
 def bulk_load(
     writer: Writer,
     records: Records | pa.Table | object,
-    request: LoadRequest,
+    request: GraphLoadRequest,
     runs_on: RunsOn,
 ) -> LoadResult:
     """Load every row or none, through the pipeline."""
@@ -80,7 +80,7 @@ class _BulkLoad:
     root: GraphRoot
     tasks: Tasks
     records: object
-    request: LoadRequest
+    request: GraphLoadRequest
     resources: ExitStack
     kind = WriterKind.LOAD
     is_costly = True

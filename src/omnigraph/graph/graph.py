@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 def init(
     uri: str | Path,
-    schema: str | SourceText,
+    schema: str | Path | SourceText,
     *,
     force: bool = False,
     actor: str | None = None,
     settings: Settings | None = None,
 ) -> Graph:
-    """Create a graph at a path or address, with a schema given as text, and open it.
+    """Create a graph at a path or address, with a schema given as text or file, and open it.
 
     Args:
         uri: A path, a `file://` or an `s3://` address.
-        schema: The schema, in the schema language.
+        schema: The schema, in the schema language, or the path of a file of it.
         force: Replace schema files left there by an earlier, failed attempt.
         actor: Who the commits of this handle are recorded for.
         settings: The settings to use instead of the defaults; see `Settings.from_environment`.
@@ -60,7 +60,7 @@ def init(
     ['main']
     """
     root = GraphRoot.at(str(uri), settings)
-    opening.create_graph(root, as_source_text(schema, "<schema>"), force=force)
+    opening.create_graph(root, as_source_text(schema, "<schema>"), force=force, actor=actor)
     return Graph(root, actor=actor)
 
 

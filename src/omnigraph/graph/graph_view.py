@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog
+from omnigraph.errors import BadRequest
 from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
-from omnigraph.execution.read import ReadGuard
+from omnigraph.execution.read import ReadLimits
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.guard import NO_GUARD, Guard
@@ -94,30 +95,30 @@ class GraphView:
 
     def query(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        guard: ReadGuard | None = None,
+        limits: ReadLimits | None = None,
     ) -> QueryResult:
         """Run a read query of a text on this view, in this process or on `spark`.
 
-        In this process a `guard` is asked before every block of rows, and may end the query.
+        In this process `limits` are checked before every block of rows, and may end the query.
         """
         now = datetime.datetime.now(datetime.UTC)
         text = as_source_text(query, "<query>")
-        request = querying.QueryRequest(
-            text, name, params, now, engine, session, spark_conf or {}, guard
+        request = querying.GraphQueryRequest(
+            text, name, params, now, engine, session, spark_conf or {}, limits
         )
         branch = None if self._snapshot else str(self._whole.snapshot.branch)
         target = {"branch": branch, "snapshot": self._snapshot}
         with self._guard.name_hidden(self._whole, text, name):
             return querying.run_query(self._view, request, self._settings, target)
 
-    def plan(self, query: str | SourceText, name: str | None = None) -> ReadPlan:
+    def plan(self, query: str | Path | SourceText, name: str | None = None) -> ReadPlan:
         """The plan of a read query, for code that runs it itself.
 
         >>> plan = graph.at().plan("query q() { match { $p: Person } return { $p.name } }")
@@ -130,7 +131,7 @@ class GraphView:
 
     def explain(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -145,7 +146,9 @@ class GraphView:
             return "\n".join(result.profile().lines())
         return explain_text(*self._plan_to_explain(query, name))
 
-    def explain_json(self, query: str | SourceText, name: str | None = None) -> dict[str, object]:
+    def explain_json(
+        self, query: str | Path | SourceText, name: str | None = None
+    ) -> dict[str, object]:
         """The plan of a query as a JSON document.
 
         >>> all_people = "query q() { match { $p: Person } return { $p.name } }"
@@ -154,13 +157,15 @@ class GraphView:
         """
         return explain_json(*self._plan_to_explain(query, name))
 
-    def _plan_to_explain(self, query: str | SourceText, name: str | None) -> tuple[Plan, Notes]:
+    def _plan_to_explain(
+        self, query: str | Path | SourceText, name: str | None
+    ) -> tuple[Plan, Notes]:
         view, text = self._view, as_source_text(query, "<query>")
         with self._guard.name_hidden(self._whole, text, name):
             plan = compile_plan(text, view.catalog, name, querying.collect_statistics(view))
         return plan, querying.explain_traversals(view, plan, self._settings)
 
-    def lint(self, queries: str | SourceText) -> LintReport:
+    def lint(self, queries: str | Path | SourceText) -> LintReport:
         """Every query of a text checked against the schema of this view, without running any."""
         origin = {"kind": "graph", "uri": self._view.snapshot.root.uri}
         return lint_queries(as_source_text(queries, "<query>"), self.catalog, origin)
@@ -259,6 +264,13 @@ class GraphView:
         return export_files(tasks, view.snapshot, view.catalog, wanted, out, format)
 
 
-def as_source_text(text: str | SourceText, name: str) -> SourceText:
-    """The text, with a name for messages if it has none."""
-    return text if isinstance(text, SourceText) else SourceText(text, name)
+def as_source_text(text: str | Path | SourceText, name: str) -> SourceText:
+    """The text, or that of a file, with a name for messages if it has none."""
+    if isinstance(text, SourceText):
+        return text
+    if not isinstance(text, Path):
+        return SourceText(text, name)
+    try:
+        return SourceText(text.read_text("utf-8"), str(text))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"cannot read {text}: {error}") from error

@@ -238,7 +238,7 @@ class HistoryVerbs(ReadingVerbs):
 
         found = place_lookup.find_commit(self._open.views, commit, self._choose(branch))
         try:
-            views = self._seen(found.branch)
+            views = self._restrict_views(found.branch)
         except PolicyDenied:
             raise CommitNotFound(commit.strip()) from None  # they learn nothing of it
         self._require_visible(types, found.branch)
@@ -281,7 +281,7 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.history.feed import PageLimits
 
         branch = self._choose(branch)
-        views = self._seen(branch)
+        views = self._restrict_views(branch)
         self._require_visible(types, branch)
         wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes, max_commits)
@@ -304,7 +304,7 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
 
         branch = self._choose(branch)
-        views = self._seen(branch, Action.EXPORT)
+        views = self._restrict_views(branch, Action.EXPORT)
         self._require_visible(types, branch, Action.EXPORT)
         return changing.read_baseline(views, branch, changing.make_change_filter(kinds, types, ops))
 
@@ -321,7 +321,7 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing
 
         branch = self._choose(branch)
-        views = self._seen(branch)
+        views = self._restrict_views(branch)
         self._require_visible([type_name], branch)
         return changing.read_entity(views, branch, type_name, entity_id, kind)
 

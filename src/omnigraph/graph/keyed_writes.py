@@ -78,7 +78,7 @@ class KeptWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class KeyedWrite:
     """What became of a write: a commit, none, or one that was made before."""
 
     commit: Commit | None
@@ -94,7 +94,7 @@ def write_once(
     branch: str,
     actor: str | None,
     expected_head: str | None,
-) -> Written:
+) -> KeyedWrite:
     """Make a change, or find the commit that was made under its key before.
 
     Args:
@@ -111,11 +111,11 @@ def write_once(
     """
     if key is None:
         published = writer.write(change, branch=branch, actor=actor, expected_head=expected_head)
-        return Written(published.commit if published else None)
+        return KeyedWrite(published.commit if published else None)
     branches = writer.branches
     kept = _find(branches, branches.read_newest(branch).snapshot, key)
     if kept is not None:
-        return Written(kept.commit, kept)
+        return KeyedWrite(kept.commit, kept)
     keyed = _KeyedChange(branches, change, key, describe)
     try:
         published = writer.write(keyed, branch=branch, actor=actor, expected_head=expected_head)
@@ -124,10 +124,10 @@ def write_once(
         kept = _find(branches, branches.read_newest(branch).snapshot, key)
         if kept is None:
             raise
-        return Written(kept.commit, kept)
+        return KeyedWrite(kept.commit, kept)
     if keyed.kept is not None:
-        return Written(keyed.kept.commit, keyed.kept)
-    return Written(published.commit if published else None)
+        return KeyedWrite(keyed.kept.commit, keyed.kept)
+    return KeyedWrite(published.commit if published else None)
 
 
 class _KeyedChange:

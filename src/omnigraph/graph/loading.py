@@ -25,7 +25,7 @@ from omnigraph.execution.load_input import LoadMode, LoadPlan, parse_records, pl
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.stage_changes import stage_tables
 from omnigraph.graph.engines import require_engine
-from omnigraph.graph.keyed_writes import WriteKey, Written, write_once
+from omnigraph.graph.keyed_writes import KeyedWrite, WriteKey, write_once
 from omnigraph.graph.python_records import FindCatalog, encode_records, wrap_rows
 from omnigraph.graph.results import LoadResult
 from omnigraph.identity import TableKey
@@ -220,7 +220,7 @@ def is_frame(records: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadRequest:
+class GraphLoadRequest:
     """One load: how, to which branch, and for whom; the input too, where it is in one piece."""
 
     options: LoadOptions
@@ -254,7 +254,7 @@ def read_records(records: Records) -> tuple[bytes, str | None]:
     raise BadRequest(f"cannot load {type(records).__name__}")
 
 
-def load(writer: Writer, request: LoadRequest) -> LoadResult:
+def load(writer: Writer, request: GraphLoadRequest) -> LoadResult:
     """Load every record or none."""
     created = ensure_branch(writer.branches, request)
     change = _Load(request)
@@ -275,7 +275,7 @@ class _Load:
 
     kind = WriterKind.LOAD
 
-    def __init__(self, request: LoadRequest) -> None:
+    def __init__(self, request: GraphLoadRequest) -> None:
         self._request = request
         self._parsed: tuple[Catalog, ParsedLines] | None = None
         self.is_costly = len(request.data) > COSTLY_BYTES
@@ -306,7 +306,7 @@ class _Load:
         return self._request.is_repeatable
 
 
-def ensure_branch(views: BranchReader, request: LoadRequest) -> bool:
+def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     """Create the branch if it is missing and a base was given; tells whether it did."""
     name = normalize_branch(request.branch)
     if find_ref(views.root.store, name) is not None:
@@ -333,8 +333,8 @@ def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
 
 def load_result(
     loaded: Mapping[TableKey, int],
-    request: LoadRequest,
-    written: Written,
+    request: GraphLoadRequest,
+    written: KeyedWrite,
     *,
     created: bool,
 ) -> LoadResult:
@@ -362,7 +362,7 @@ class _Counts:
 
 
 def describe_load(
-    loaded: Mapping[TableKey, int], request: LoadRequest, *, created: bool
+    loaded: Mapping[TableKey, int], request: GraphLoadRequest, *, created: bool
 ) -> dict[str, object]:
     """What a load did, as it is kept with its commit."""
     counts: dict[str, dict[str, int]] = {"nodes": {}, "edges": {}}

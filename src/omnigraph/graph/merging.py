@@ -125,7 +125,7 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
         return _make_result(request, plan, change.engine, None)
     kept = find_kept(views, target, request.key)
     if kept is not None:  # before anything is done for it: its source may be gone
-        return _finish(views, request, _replayed_result(request, kept))
+        return _finish(views, request, _repeat_result(request, kept))
     carried = _carry_schema(views, writer, change, request)
     written = write_once(
         writer,
@@ -137,7 +137,7 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
         expected_head=request.expected_head if carried is None else carried,
     )
     if written.kept is not None:
-        result = _replayed_result(request, written.kept)
+        result = _repeat_result(request, written.kept)
     else:
         assert change.plan is not None, "a write that returns was prepared"
         result = _make_result(request, change.plan, change.engine, written.commit)
@@ -271,7 +271,7 @@ def _make_result(
     )
 
 
-def _replayed_result(request: MergeRequest, kept: KeptWrite) -> MergeResult:
+def _repeat_result(request: MergeRequest, kept: KeptWrite) -> MergeResult:
     """The same as the first time, from what was kept with the commit."""
     answer = {"conflicts": (), "dry_run": False, "actor_id": request.actor, **kept.answer}
     return replace(msgspec.convert(answer, MergeResult), commit=kept.commit, is_replayed=True)

@@ -138,7 +138,7 @@ class BranchVerbs:
     def _pin(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self._open.query_settings, snapshot, self._guard)
 
-    def _seen(self, branch: str, action: Action = Action.READ) -> BranchSnapshots:
+    def _restrict_views(self, branch: str, action: Action = Action.READ) -> BranchSnapshots:
         """The views of the graph as the actor may read them on behalf of a branch."""
         self._guard.allow(action, branch=branch)
         if self.policy is None:

@@ -27,11 +27,14 @@ from omnigraph.storage.root import GraphRoot
 log = logging.getLogger(__name__)
 
 
-def create_graph(root: GraphRoot, schema: SourceText, *, force: bool = False) -> None:
+def create_graph(
+    root: GraphRoot, schema: SourceText, *, force: bool = False, actor: str | None = None
+) -> None:
     """Create a graph with this schema; a schema with mistakes writes nothing."""
     domain = root.ids.next()
     catalog = identify_first(compile_schema(schema), domain, derive_first_identity(domain))
-    initialize(root, list_new_tables(catalog), make_contract(catalog, schema.text), force=force)
+    contract = make_contract(catalog, schema.text)
+    initialize(root, list_new_tables(catalog), contract, force=force, actor=actor)
 
 
 def make_contract(catalog: Catalog, source: str) -> SchemaContract:

@@ -10,8 +10,8 @@ from typing import Any
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read import (
     Embedder,
-    ReadGuard,
     ReadInput,
+    ReadLimits,
     Topology,
     TraversalMethod,
     execute,
@@ -45,7 +45,7 @@ class QuerySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryRequest:
+class GraphQueryRequest:
     source: SourceText
     name: str | None
     parameters: Mapping[str, object] | None
@@ -54,7 +54,7 @@ class QueryRequest:
     session: object | None = None
     """A Spark session of the caller's."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
-    guard: ReadGuard | None = None
+    limits: ReadLimits | None = None
 
 
 def collect_statistics(view: CatalogSnapshot) -> Statistics:
@@ -72,7 +72,7 @@ def plan_query(view: CatalogSnapshot, source: SourceText, name: str | None) -> R
 
 def run_query(
     view: CatalogSnapshot,
-    request: QueryRequest,
+    request: GraphQueryRequest,
     settings: QuerySettings,
     target: Mapping[str, str | None],
 ) -> QueryResult:
@@ -80,7 +80,7 @@ def run_query(
     plan = plan_query(view, request.source, request.name)
     declared = [(p.name, p.type) for p in plan.parameters]
     parameters = coerce_parameters(declared, request.parameters)
-    given = _make_input(settings, parameters, request.now, request.guard)
+    given = _make_input(settings, parameters, request.now, request.limits)
     require_engine(request.engine)
     if request.engine == "spark":
         from omnigraph.graph.spark_querying import query_on_spark  # noqa: PLC0415 - loads Spark
@@ -104,7 +104,7 @@ def _make_input(
     settings: QuerySettings,
     parameters: Mapping[str, object],
     now: datetime.datetime,
-    guard: ReadGuard | None = None,
+    limits: ReadLimits | None = None,
 ) -> ReadInput:
     return ReadInput(
         parameters=parameters,
@@ -114,5 +114,5 @@ def _make_input(
         indexed_max_hops=settings.traversal.indexed_max_hops,
         embed=settings.embed,
         topology=settings.topology,
-        guard=guard,
+        limits=limits,
     )

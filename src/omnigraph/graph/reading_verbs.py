@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read import ReadGuard
+from omnigraph.execution.read import ReadLimits
 from omnigraph.graph import blobs, place_lookup
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.open_graph import BranchVerbs
@@ -43,7 +44,7 @@ class ReadingVerbs(BranchVerbs):
 
     def query(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -51,13 +52,13 @@ class ReadingVerbs(BranchVerbs):
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        guard: ReadGuard | None = None,
+        limits: ReadLimits | None = None,
     ) -> QueryResult:
         """Run a read query on the current state of a branch.
 
         `engine="spark"` runs it with data frames, in the given session or the default one; its
-        result also has `to_spark()`. In this process a `guard` is asked before every block of rows,
-        and may end the query.
+        result also has `to_spark()`. In this process `limits` are checked before every block of
+        rows, and may end the query.
 
         >>> older = "query q($a: I32) { match { $p: Person  $p.age > $a } return { $p.name } }"
         >>> graph.query(older, params={"a": 30}).rows
@@ -71,12 +72,12 @@ class ReadingVerbs(BranchVerbs):
             engine=engine,
             session=session,
             spark_conf=spark_conf,
-            guard=guard,
+            limits=limits,
         )
 
     def explain(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -93,7 +94,7 @@ class ReadingVerbs(BranchVerbs):
         """
         return self.at(branch=branch).explain(query, name, params, analyze=analyze)
 
-    def lint(self, queries: str | SourceText, *, branch: str | None = None) -> LintReport:
+    def lint(self, queries: str | Path | SourceText, *, branch: str | None = None) -> LintReport:
         """Every query of a text checked against the schema of a branch, without running any.
 
         >>> graph.lint("query q() { match { $p: Persn } return { $p.name } }").status
@@ -154,7 +155,7 @@ class ReadingVerbs(BranchVerbs):
         """The commits of a branch, newest first.
 
         >>> [commit.actor_id for commit in graph.commits()]
-        ['maria', None]
+        ['maria', 'maria']
         """
         branch = self._choose(branch)
         self._guard.allow(Action.READ, branch=branch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.engines import require_engine
@@ -22,7 +23,7 @@ class SchemaVerbs(BranchVerbs):
 
     def plan_schema(
         self,
-        schema: str | SourceText,
+        schema: str | Path | SourceText,
         *,
         branch: str | None = None,
         allow_data_loss: bool = False,
@@ -46,7 +47,7 @@ class SchemaVerbs(BranchVerbs):
 
     def apply_schema(
         self,
-        schema: str | SourceText,
+        schema: str | Path | SourceText,
         *,
         branch: str | None = None,
         allow_data_loss: bool = False,

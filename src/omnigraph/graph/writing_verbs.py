@@ -26,7 +26,7 @@ class WritingVerbs(BranchVerbs):
 
     def mutate(
         self,
-        query: str | SourceText,
+        query: str | Path | SourceText,
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
@@ -143,7 +143,7 @@ class WritingVerbs(BranchVerbs):
         who = actor or self.actor
         content = given if isinstance(given, bytes) else b""
         asked = (str(options.mode), branch.strip(), base, expected_head, content)
-        request = loading.LoadRequest(
+        request = loading.GraphLoadRequest(
             options=options,
             branch=branch,
             base=base,

@@ -39,8 +39,8 @@ def find_merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Cata
     theirs, ours = source.snapshot.branch, target.snapshot.branch
     raise SchemaContractMismatch(
         f"branches '{theirs}' and '{ours}' have different schemas, and neither has all of the "
-        f"other: '{ours}' lacks {_described(target, source)}; "
-        f"'{theirs}' lacks {_described(source, target)}"
+        f"other: '{ours}' lacks {_describe_steps(target, source)}; "
+        f"'{theirs}' lacks {_describe_steps(source, target)}"
     )
 
 
@@ -51,14 +51,14 @@ def list_lacking_steps(branch: CatalogSnapshot, other: CatalogSnapshot) -> tuple
     """
     if hash_contract(branch.snapshot.state) == hash_contract(other.snapshot.state):
         return ()
-    back = _steps(other, branch)
+    back = _plan_steps(other, branch)
     if back is not None and all(is_additive(step) for step in back):
         return ()  # the branch has all of it, and more
-    forth = _steps(branch, other)
+    forth = _plan_steps(branch, other)
     return (UnsupportedChange("schema", _RENAMED),) if forth is None else forth
 
 
-def _steps(before: CatalogSnapshot, after: CatalogSnapshot) -> tuple[Step, ...] | None:
+def _plan_steps(before: CatalogSnapshot, after: CatalogSnapshot) -> tuple[Step, ...] | None:
     """The steps from the schema of one branch to that of another; None if hints do not fit."""
     text = SourceText(after.snapshot.contract.source, SCHEMA_SOURCE)
     try:
@@ -67,8 +67,8 @@ def _steps(before: CatalogSnapshot, after: CatalogSnapshot) -> tuple[Step, ...] 
         return None  # they were written for another history
 
 
-def _described(before: CatalogSnapshot, after: CatalogSnapshot) -> str:
-    steps = _steps(before, after)
+def _describe_steps(before: CatalogSnapshot, after: CatalogSnapshot) -> str:
+    steps = _plan_steps(before, after)
     return _RENAMED if steps is None else ", ".join(step.describe() for step in steps)
 
 
@@ -90,7 +90,7 @@ class ColumnWidening:
         absent = [p for p in self.type.properties if p.name not in known]
         if not absent:
             return table
-        return table.widened(self.widest, {p.name: self._first_value(p) for p in absent})
+        return table.widen(self.widest, {p.name: self._first_value(p) for p in absent})
 
     def _first_value(self, property_: Property) -> object:
         """What adding the property gives a row: its default, or NULL."""

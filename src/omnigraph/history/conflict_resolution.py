@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.stored_rows import build_logical_schema, convert_from_table_rows
-from omnigraph.history.conflict_rules import NEED_BASE, WHOLE_ROW, Rule, Rules
+from omnigraph.history.conflict_rules import NEED_BASE, WHOLE_ROW, ConflictRule, Rules
 from omnigraph.history.equality import Mask, compare_values
 from omnigraph.history.three_way import Entities, TableSides
 from omnigraph.identity import TableKey
@@ -111,7 +111,7 @@ class Resolver:
             )
         rows = [_read_rows(sides.base, base.filter(base.has("base")).base, self.type)]
         written = some.filter(given)
-        rows.append(self._with_values(sides, written))
+        rows.append(self._replace_values(sides, written))
         counts = {DECISION: len(takes)} if takes else {}
         return ResolvedConflicts(
             some.filter(from_source),
@@ -121,7 +121,7 @@ class Resolver:
             counts,
         )
 
-    def _with_values(self, sides: TableSides, some: Entities) -> pa.Table:
+    def _replace_values(self, sides: TableSides, some: Entities) -> pa.Table:
         """The target's rows, or else the source's, with the values that were decided."""
         in_target = some.has("target")
         left, gone = some.filter(in_target), some.filter(~in_target)
@@ -170,7 +170,7 @@ class Resolver:
             dict(Counter(settled.counts) + counts),
         )
 
-    def _resolve_rows(self, some: Entities, rule: Rule | None) -> ResolvedConflicts:
+    def _resolve_rows(self, some: Entities, rule: ConflictRule | None) -> ResolvedConflicts:
         none = some.filter(np.zeros(len(some), np.bool_))
         no_rows, no_ids = build_logical_schema(self.type).empty_table(), pa.array([], pa.string())
         if rule is None:
@@ -181,14 +181,14 @@ class Resolver:
         taken = some.filter(self._takes_source(rule, some.ids))
         return ResolvedConflicts(taken, no_rows, no_ids, none, counts)
 
-    def _takes_source(self, rule: Rule, ids: pa.Array, column: str | None = None) -> Mask:
+    def _takes_source(self, rule: ConflictRule, ids: pa.Array, column: str | None = None) -> Mask:
         """Where a rule that takes one side as it is takes the source."""
-        if rule is Rule.NEWEST and len(ids):
+        if rule is ConflictRule.NEWEST and len(ids):
             return self.find_newer(self.type.table_key, ids, column)
-        return np.full(len(ids), rule is Rule.THEIRS)
+        return np.full(len(ids), rule is ConflictRule.THEIRS)
 
     def _resolve_properties(
-        self, sides: TableSides, some: Entities, whole: Rule | None
+        self, sides: TableSides, some: Entities, whole: ConflictRule | None
     ) -> tuple[pa.Table, Entities, Counter[str]]:
         """Rows made of both sides, value by value; those no rule says enough about stay."""
         source = _read_rows(sides.source, some.source, self.type)
@@ -227,21 +227,21 @@ class Resolver:
 
 
 def _combine_values(
-    rule: Rule, base: pa.Array, source: pa.Array, target: pa.Array, where: str
+    rule: ConflictRule, base: pa.Array, source: pa.Array, target: pa.Array, where: str
 ) -> pa.Array:
     """What a rule makes of both values."""
     match rule:
-        case Rule.MAX:
+        case ConflictRule.MAX:
             return pc.max_element_wise(target, source)
-        case Rule.MIN:
+        case ConflictRule.MIN:
             return pc.min_element_wise(target, source)
-        case Rule.SUM:
+        case ConflictRule.SUM:
             return _sum(base, source, target, where)
-        case Rule.UNION:
+        case ConflictRule.UNION:
             return _combine_lists(_unite, base, source, target)
-        case Rule.APPEND:
+        case ConflictRule.APPEND:
             return _combine_lists(_append, base, source, target)
-        case Rule.OURS | Rule.THEIRS | Rule.NEWEST:
+        case ConflictRule.OURS | ConflictRule.THEIRS | ConflictRule.NEWEST:
             raise AssertionError(f"'{rule}' takes one side as it is")
 
 

@@ -11,7 +11,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 
 
-class Rule(StrEnum):
+class ConflictRule(StrEnum):
     """What to make of two values, or two rows, that contradict each other."""
 
     OURS = "ours"
@@ -30,11 +30,11 @@ class Rule(StrEnum):
     """The target's list, and what the source put behind the base's."""
 
 
-WHOLE_ROW = frozenset({Rule.OURS, Rule.THEIRS, Rule.NEWEST})
+WHOLE_ROW = frozenset({ConflictRule.OURS, ConflictRule.THEIRS, ConflictRule.NEWEST})
 """Rules that take what one side has as it is."""
-NEED_BASE = frozenset({Rule.SUM, Rule.APPEND})
+NEED_BASE = frozenset({ConflictRule.SUM, ConflictRule.APPEND})
 """Rules that say nothing where nobody can tell what the base was."""
-_LISTS = frozenset({Rule.UNION, Rule.APPEND})
+_LISTS = frozenset({ConflictRule.UNION, ConflictRule.APPEND})
 
 Given = str | Mapping[str, str] | Iterable[str] | None
 
@@ -43,15 +43,15 @@ Given = str | Mapping[str, str] | Iterable[str] | None
 class Rules:
     """Which rule decides: for one property, else for its type, else for everything."""
 
-    default: Rule | None = None
-    types: Mapping[str, Rule] = field(default_factory=dict)
-    properties: Mapping[str, Mapping[str, Rule]] = field(default_factory=dict)
+    default: ConflictRule | None = None
+    types: Mapping[str, ConflictRule] = field(default_factory=dict)
+    properties: Mapping[str, Mapping[str, ConflictRule]] = field(default_factory=dict)
     """By type name, then by property name."""
 
-    def for_rows(self, type_name: str) -> Rule | None:
+    def for_rows(self, type_name: str) -> ConflictRule | None:
         return self.types.get(type_name, self.default)
 
-    def for_properties(self, type_name: str) -> Mapping[str, Rule]:
+    def for_properties(self, type_name: str) -> Mapping[str, ConflictRule]:
         return self.properties.get(type_name, {})
 
     def label(self, type_name: str, property: str | None = None) -> str:
@@ -69,9 +69,9 @@ def parse_rules(given: Given, catalog: Catalog) -> Rules:
     Raises:
         BadRequest: a rule, type or property is unknown, or the rule does not fit the property.
     """
-    default: Rule | None = None
-    types: dict[str, Rule] = {}
-    properties: dict[str, dict[str, Rule]] = {}
+    default: ConflictRule | None = None
+    types: dict[str, ConflictRule] = {}
+    properties: dict[str, dict[str, ConflictRule]] = {}
     for scope, rule in _iterate_pairs(given):
         if not scope or scope == "*":
             default = _require_row_rule(rule, "everything")
@@ -86,7 +86,7 @@ def parse_rules(given: Given, catalog: Catalog) -> Rules:
     return Rules(default, types, properties)
 
 
-def _iterate_pairs(given: Given) -> Iterable[tuple[str, Rule]]:
+def _iterate_pairs(given: Given) -> Iterable[tuple[str, ConflictRule]]:
     if given is None:
         return
     if isinstance(given, Mapping):
@@ -97,15 +97,15 @@ def _iterate_pairs(given: Given) -> Iterable[tuple[str, Rule]]:
         yield (scope.strip(), _parse_rule(name)) if is_scoped else ("", _parse_rule(text))
 
 
-def _parse_rule(name: str) -> Rule:
+def _parse_rule(name: str) -> ConflictRule:
     try:
-        return Rule(name.strip())
+        return ConflictRule(name.strip())
     except ValueError as error:
-        known = ", ".join(Rule)
+        known = ", ".join(ConflictRule)
         raise BadRequest(f"no such rule '{name}'; the rules are {known}") from error
 
 
-def _require_row_rule(rule: Rule, where: str) -> Rule:
+def _require_row_rule(rule: ConflictRule, where: str) -> ConflictRule:
     if rule not in WHOLE_ROW:
         raise BadRequest(
             f"rule '{rule}' decides about one property, not about {where}; "
@@ -121,7 +121,7 @@ def _find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     raise BadRequest(f"no such type '{name}' to resolve conflicts of")
 
 
-def _check_property(type_: NodeType | EdgeType, name: str, rule: Rule) -> None:
+def _check_property(type_: NodeType | EdgeType, name: str, rule: ConflictRule) -> None:
     property_ = type_.property(name)
     if property_ is None:
         raise BadRequest(f"{type_.name} has no property '{name}' to resolve conflicts of")
@@ -129,13 +129,13 @@ def _check_property(type_: NodeType | EdgeType, name: str, rule: Rule) -> None:
         raise BadRequest(f"rule '{rule}' does not fit {type_.name}.{name}, a {property_.type}")
 
 
-def _fits(rule: Rule, type: PropertyType) -> bool:
+def _fits(rule: ConflictRule, type: PropertyType) -> bool:
     if rule in WHOLE_ROW:
         return True
     if rule in _LISTS:
         return type.is_list and not type.is_vector
     if type.is_list or type.is_vector:
         return False
-    if rule is Rule.SUM:
+    if rule is ConflictRule.SUM:
         return type.scalar in INTEGERS or type.scalar in FLOATS
     return type.scalar is not Scalar.BLOB

@@ -223,7 +223,7 @@ def _iterate_changes(
     for pair in pairs[at:]:
         beyond = None
         if position is not None and pair.type_id == position.type_id:
-            beyond = position.given_of
+            beyond = position.count_given
         for batch in compare_tables(
             pair,
             wanted,

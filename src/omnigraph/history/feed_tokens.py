@@ -62,7 +62,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
         prefix = data[:_PREFIX_BYTES].decode(errors="ignore")
         return cls(type_id, prefix, hashlib.sha256(data).hexdigest())
 
-    def given_of(self, ids: pa.Array) -> int:
+    def count_given(self, ids: pa.Array) -> int:
         """How many of these ascending ids have been given."""
         if not self.hash:
             return int(pc.sum(pc.less_equal(ids, self.id)).as_py() or 0)

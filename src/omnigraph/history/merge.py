@@ -203,7 +203,7 @@ def plan_merge(
         return MergePlan(relation, from_, into)
     schema = find_merged_schema(source, target)
     past = PastStates(into.root, commits, (from_.ref, into.ref), into.state)
-    bases = [_base(into, past, base) for base in relation.bases]
+    bases = [_choose_base(into, past, base) for base in relation.bases]
     brought = KnownState(from_.head, from_.entries, is_head=True)
     deciding = Deciding(rules, decided, run)
     changes = plan_changes(bases, brought, target, past, deciding, schema=schema)
@@ -259,7 +259,7 @@ def require_one_schema(source: Snapshot, target: Snapshot) -> None:
         )
 
 
-def _base(target: Snapshot, past: PastStates, base: CommitId) -> KnownState:
+def _choose_base(target: Snapshot, past: PastStates, base: CommitId) -> KnownState:
     if base == target.head:
         return KnownState(base, target.entries, is_head=True)
     return past.read(base)
@@ -300,7 +300,7 @@ def _plan_table(
         target.snapshot.entry(key),
     )
     states = [*bases, source]
-    *entries, theirs = (_entry(state, key, ours, schema) for state in states)
+    *entries, theirs = (_find_entry(state, key, ours, schema) for state in states)
     known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]
     target_table = into.open_entry(ours)
     if schema is None:
@@ -363,7 +363,7 @@ def _find_base(
     return virtual.choose([base.commit_id for base in bases]), virtual.states
 
 
-def _entry(
+def _find_entry(
     state: KnownState, key: TableKey, ours: TableEntry, schema: Catalog | None
 ) -> TableEntry:
     """A table of a state, which must be the very table that the target has."""

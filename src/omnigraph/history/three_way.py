@@ -142,7 +142,7 @@ def merge_table(
     if len(uncertain):
         assert find_base is not None, "who has several bases can tell between them"
         parts = _merge_uncertain(sides, uncertain, *find_base(uncertain))
-        source, target = _without(source, uncertain), _without(target, uncertain)
+        source, target = _exclude(source, uncertain), _exclude(target, uncertain)
     in_both = pc.is_in(source.ids, value_set=target.ids)
     alone = _find_changed_alone(sides, source.filter(pc.invert(in_both)), run)
     together = _pair_changes(source.filter(in_both), target)
@@ -162,7 +162,7 @@ def _find_uncertain(base: Table, others: Sequence[Table]) -> pa.Array:
     return pc.unique(pa.concat_arrays(found)) if found else _NO_KEYS.ids
 
 
-def _without(keys: ChangedKeys, ids: pa.Array) -> ChangedKeys:
+def _exclude(keys: ChangedKeys, ids: pa.Array) -> ChangedKeys:
     return keys.filter(pc.invert(pc.is_in(keys.ids, value_set=ids)))
 
 

@@ -64,7 +64,9 @@ class SourceText:
             self.text.encode()
         except UnicodeEncodeError as error:
             shown = SourceText(self.text.encode(errors="replace").decode(), self.name)
-            message = f"not UTF-8 text: U+{ord(self.text[error.start]):04X} stands alone"
+            message = (
+                f"not UTF-8 text: U+{ord(self.text[error.start]):04X} is an unpaired surrogate"
+            )
             at = Span(error.start, error.start + 1)
             raise CompileError([shown.diagnostic("P101", message, at)]) from error
 

@@ -2,7 +2,7 @@
 
 It runs the same optimize and cleanup as the commands, with one difference: it records no commit,
 so that a write which insists on a certain head does not fail for the sake of it. A write that was
-prepared on what was only rearranged since is prepared again by itself.
+prepared before it is prepared again by itself.
 """
 
 from __future__ import annotations

@@ -126,14 +126,14 @@ def _settle(
         _require_whole(root, mark)
         hold.check()
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
-        kept = marker.remaining(mark).also_keeping(_announced(root))
+        kept = marker.remaining(mark).also_keeping(_list_announced(root))
         _clean_tables(root, kept, rows, remove_versions)
     except OmniError as error:
         raise full from error
     settle_all(root, hold)
 
 
-def _announced(root: GraphRoot) -> Iterator[tuple[Place, int]]:
+def _list_announced(root: GraphRoot) -> Iterator[tuple[Place, int]]:
     """The table versions that interrupted writes start from or come to show."""
     for intent in list_pending_intents(root.store):
         for table in intent.tables:

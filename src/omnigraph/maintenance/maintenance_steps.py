@@ -1,6 +1,6 @@
 """The next thing worth doing to one table, planned and prepared outside of any window.
 
-A table is rearranged in steps of one version each: settings that delete behind our back go first,
+A table is optimized in steps of one version each: settings that delete behind our back go first,
 then vectors are indexed, then fragments are merged, then B-trees are built. In this order no step
 undoes another: merging keeps an index by row ids and ends the coverage of one by addresses.
 """

@@ -31,7 +31,7 @@ from omnigraph.storage.refs import list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, describe_indices, open_table
-from omnigraph.storage.tables.damage import lost_versions
+from omnigraph.storage.tables.damage import find_lost_versions
 from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.remove_versions import list_tree_names, list_unreferenced_files
 from omnigraph.storage.tables.table import open_newest
@@ -179,8 +179,8 @@ def _verify_table(
 def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> None:
     """The files of the manifest are what was written, and none of its versions vanished."""
     table = snapshot.manifest.table
-    files.check(table, lambda found: report.damaged(found, snapshot, MANIFEST, None))
-    for version in lost_versions(table.location):
+    files.check(table, lambda found: report.add_damaged(found, snapshot, MANIFEST, None))
+    for version in find_lost_versions(table.location):
         message = f"version {version} of the manifest was written and is gone"
         report.wrong("lost_version", message, snapshot.branch)
 
@@ -188,8 +188,8 @@ def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> No
 def _verify_files(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
     table = open_table(snapshot.location(entry), entry.version)
     key = entry.table_key
-    files.check(table, lambda found: report.damaged(found, snapshot, entry.path, key))
-    for version in lost_versions(table.location):
+    files.check(table, lambda found: report.add_damaged(found, snapshot, entry.path, key))
+    for version in find_lost_versions(table.location):
         message = f"version {version} of {table.location} was written and is gone"
         report.wrong("lost_version", message, snapshot.branch, key)
 
@@ -201,7 +201,7 @@ def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report, files: F
     if head > entry.version:
         # Settling an interrupted write may come to show it.
         path, key = entry.path, entry.table_key
-        files.check(newest, lambda found: report.damaged(found, snapshot, path, key))
+        files.check(newest, lambda found: report.add_damaged(found, snapshot, path, key))
     message = f"the graph shows version {entry.version}, the newest is {head}"
     if head < entry.version:
         report.wrong("missing_version", message, snapshot.branch, entry.table_key)

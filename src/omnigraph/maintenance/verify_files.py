@@ -45,10 +45,10 @@ class FileCheck:
                 complain(DamagedFile(part, part.name, Damage.MISSING))
             return
         for part in parts:
-            for damaged in self._damaged(part):
+            for damaged in self._find_damaged(part):
                 complain(damaged)
 
-    def _damaged(self, part: Part) -> list[DamagedFile]:
+    def _find_damaged(self, part: Part) -> list[DamagedFile]:
         known = self._found.get(part.place)
         if known is not None:
             return known

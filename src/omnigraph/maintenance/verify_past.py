@@ -67,7 +67,7 @@ def _verify_reclaimed(
 
 def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> None:
     table = snapshot.manifest.table
-    files.check(table, lambda found: report.damaged(found, snapshot, MANIFEST, None))
+    files.check(table, lambda found: report.add_damaged(found, snapshot, MANIFEST, None))
 
 
 def _verify_entry(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
@@ -79,7 +79,7 @@ def _verify_entry(snapshot: Snapshot, entry: TableEntry, report: Report, files: 
     try:
         table = open_table(snapshot.location(entry), entry.version)
         rows = table.count_rows()
-        files.check(table, lambda found: report.damaged(found, snapshot, entry.path, key))
+        files.check(table, lambda found: report.add_damaged(found, snapshot, entry.path, key))
     except OmniError as error:
         if list_versions(snapshot.manifest.location).count(snapshot.manifest_version):
             report.wrong("unreadable", error.message, branch, key)

@@ -54,7 +54,7 @@ def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
     for ref in refs:
         manifest = newest.get(ref.incarnation)
         if manifest is not None:
-            found += [("missing_fork", ref.name, m) for m in _missing_forks(root, manifest)]
+            found += [("missing_fork", ref.name, m) for m in _find_missing_forks(root, manifest)]
     found += [("tag_record", None, m) for m in TAG_RECORDS.find_damage(root.store)]
     found += [("consumer_record", None, m) for m in CONSUMER_RECORDS.find_damage(root.store)]
     found += [("lost_branch", one.name, str(one)) for one in find_lost(root, refs)]
@@ -94,20 +94,20 @@ def _against(
     problems = []
     if known.parent_branch != ref.parent_incarnation or known.parent_version != ref.fork_version:
         problems.append(
-            f"its record says it starts at version {ref.fork_version} of {_called(ref.parent)}, "
+            f"its record says it starts at version {ref.fork_version} of {_quote(ref.parent)}, "
             f"the manifest at version {known.parent_version} of {known.parent_branch or 'main'}"
         )
     # By what it is and not by its name, which may be another by now.
     if all(one.incarnation != ref.parent_incarnation for one in refs):
-        problems.append(f"it was made from {_called(ref.parent)}, of which there is no such branch")
+        problems.append(f"it was made from {_quote(ref.parent)}, of which there is no such branch")
     return problems
 
 
-def _called(name: str | None) -> str:
+def _quote(name: str | None) -> str:
     return f"'{name}'"
 
 
-def _missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str]:
+def _find_missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str]:
     """The forks of tables that a branch shows and their tables no longer know."""
     places = {(MANIFEST, manifest.location.branch)} | {
         (entry.path, entry.owner_branch) for entry in manifest.state.entries.values()

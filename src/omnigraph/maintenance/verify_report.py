@@ -26,7 +26,7 @@ class Report:
     """The table versions that other branches showed as well and that were looked at."""
     looked: set[tuple[str, str | None, int]] = field(default_factory=set)
 
-    def damaged(
+    def add_damaged(
         self, found: DamagedFile, snapshot: Snapshot, path: str, table_key: str | None
     ) -> None:
         """A file that is not as it was written, with the rows and the commits it concerns."""

@@ -1,4 +1,4 @@
-"""Writing the files that rearrange tables by tasks, each group and each segment in one of its own.
+"""Compaction and index building by tasks: each group and each segment in one of its own.
 
 Planning, the fence and the commit are the driver's, as for work in one process; what comes back
 from the tasks is the metadata of fragments and segments.
@@ -16,7 +16,7 @@ from omnigraph.pipeline.kernels.compaction_kernel import WrittenPiece, write_pie
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.storage.tables import CompactionJob, CompactionOutput, combine_outputs, is_available
 
-STAGE = "rearrange"
+STAGE = "compact"
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Sizes:
 SIZES = Sizes()
 
 RuleJob: TypeAlias = Job[RuleSpec, Any, list[RuleFindings]]
-Rule: TypeAlias = Generator[RuleJob, list[list[RuleFindings]], None]
+RuleRun: TypeAlias = Generator[RuleJob, list[list[RuleFindings]], None]
 """A rule being checked: it says which tasks it needs, and is sent what they found."""
 
 
@@ -167,7 +167,7 @@ class Checks:
 
     def _drop_by_rule(
         self,
-        rule: Callable[[dict[TableKey, Staged], Broken], Rule],
+        rule: Callable[[dict[TableKey, Staged], Broken], RuleRun],
         staged: dict[TableKey, Staged],
         broken: Broken,
     ) -> int:
@@ -187,16 +187,16 @@ class Checks:
             if not count:
                 del staged[key]
 
-    def _run_together(self, rules: list[Rule]) -> None:
+    def _run_together(self, rules: list[RuleRun]) -> None:
         jobs = [next(rule) for rule in rules]
         results = self.tasks.run_all(jobs, stage="check")
         for rule, found in zip(rules, results, strict=True):
             self._finish(rule, found)
 
-    def _run_one(self, rule: Rule) -> None:
+    def _run_one(self, rule: RuleRun) -> None:
         self._finish(rule, self.tasks.run_all([next(rule)], stage="check")[0])
 
-    def _finish(self, rule: Rule, found: list[list[RuleFindings]]) -> None:
+    def _finish(self, rule: RuleRun, found: list[list[RuleFindings]]) -> None:
         for findings in chain.from_iterable(found):
             self.rejected += findings.rejects
         with suppress(StopIteration):
@@ -206,7 +206,7 @@ class Checks:
     def _spec(self) -> RuleSpec:
         return RuleSpec(ir=self.ir, rejects=self.rejects)
 
-    def _check_values(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_values(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         ruled = [key for key in sorted(staged) if list_value_rules(self.catalog.by_table_key[key])]
         places = self._drop_places(ruled)
         tasks = [
@@ -221,7 +221,7 @@ class Checks:
                 self._note(broken, [one[rule] for one in mine if one])
             self._drop(staged, key, places, (one for ones in mine for one in ones))
 
-    def _check_unique(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_unique(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         ruled = [
             (key, place)
             for key in sorted(staged)
@@ -254,7 +254,7 @@ class Checks:
             mine = [ones for task, ones in zip(tasks, found, strict=True) if task.table_key == key]
             self._drop(staged, key, places, (one for ones in mine for one in ones))
 
-    def _check_ends(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_ends(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         edges = [edge for edge in self.catalog.edges.values() if edge.table_key in staged]
         places = self._drop_places([edge.table_key for edge in edges])
         tasks = [
@@ -282,7 +282,7 @@ class Checks:
             mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
             self._drop(staged, edge.table_key, places, chain.from_iterable(mine))
 
-    def _check_orphans(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_orphans(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         """Committed edges that stay while the nodes at their ends are replaced."""
         tasks: list[EndTask] = []
         kept = [edge for edge in self.catalog.edges.values() if edge.table_key not in staged]
@@ -310,7 +310,7 @@ class Checks:
             for end in ("src", "dst"):
                 broken.add(_read_findings(tasks, found, edge.table_key, end))
 
-    def _check_cardinality(self, staged: dict[TableKey, Staged], broken: Broken) -> Rule:
+    def _check_cardinality(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         edges = [
             edge
             for edge in self.catalog.edges.values()

@@ -80,7 +80,7 @@ def embed_texts(asking: Asking, texts: Iterable[str]) -> dict[str, list[float]]:
     """
     embedder = open_embedder(asking.settings)
     answers = _Answers(asking, embedder.model)
-    found = answers.known()
+    found = answers.read_known()
     wanted = {text: answers.key(text) for text in texts}
     missing = [text for text, key in wanted.items() if key not in found]
     pace = _Pace(asking.per_minute)
@@ -133,7 +133,7 @@ class _Answers:
         """A text as one model embeds it in one dimension."""
         return hashlib.sha256(f"{self._name}\0{text}".encode()).hexdigest()
 
-    def known(self) -> dict[str, list[float]]:
+    def read_known(self) -> dict[str, list[float]]:
         import pyarrow.fs as fs  # noqa: PLC0415 - only where something is embedded
 
         selector = fs.FileSelector(self._folder, allow_not_found=True)

@@ -205,11 +205,11 @@ def _end_orphaned_java() -> Iterator[None]:
     started: list[subprocess.Popen[bytes]] = []
     popen = gateway.Popen
 
-    def noted(*args: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
+    def start_noted(*args: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
         started.append(popen(*args, **options))
         return started[-1]
 
-    gateway.Popen = noted
+    gateway.Popen = start_noted
     try:
         yield
     except BaseException:

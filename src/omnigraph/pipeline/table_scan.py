@@ -57,7 +57,7 @@ def scan_rows(scan: TableScan, fragments: Sequence[int]) -> Iterator[pa.RecordBa
     Raises:
         BadRequest: the graph was replaced since the scan was planned, as by a copy of itself.
     """
-    if scan.table.made_at_ns() != scan.made_at_ns:
+    if scan.table.read_made_at_ns() != scan.made_at_ns:
         raise BadRequest(
             f"the graph of this frame was replaced: version {scan.table.version} of "
             f"{scan.table.location} is not the one it was made of; make the frame again"

@@ -349,7 +349,6 @@ def check_executors(session: SparkSession) -> None:
 
     def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
         import json  # noqa: PLC0415 - sent by value, and must run where nothing is installed
-        import sys  # noqa: PLC0415
         from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
 
         import pyarrow as pa  # noqa: PLC0415
@@ -414,8 +413,3 @@ def _cancel_group(session: SparkSession, group: str) -> None:
 def _make_failure(stage: str, error: Exception) -> StorageFailure:
     reason = extract_reason(error)
     return StorageFailure(StorageKind.UNKNOWN, f"{stage or 'a stage'} failed on Spark: {reason}")
-
-
-def is_spark_loaded() -> bool:
-    """Whether this process has loaded Spark."""
-    return "pyspark.sql" in sys.modules

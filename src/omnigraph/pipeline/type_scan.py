@@ -47,7 +47,7 @@ def scan_type(
         ir=encode_ir(catalog),
         table_key=key,
         table=table,
-        made_at_ns=table.made_at_ns(),
+        made_at_ns=table.read_made_at_ns(),
         columns=tuple(choose_columns(build_logical_schema(type_), columns).names),
         given=Given({}, datetime.now(UTC)),
         filters=filters,

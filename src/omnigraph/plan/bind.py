@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.language.query.query_ast import MutationBody, QueryDecl, QueryFile, ReadBody
+from omnigraph.language.query.query_ast import MutationBody, QueryDecl, ReadBody
 from omnigraph.language.source import Problems, SourceText
 from omnigraph.plan.bind_mutation import bind_mutation
 from omnigraph.plan.bind_read import bind_read
@@ -24,14 +22,6 @@ def bind_query(decl: QueryDecl, catalog: Catalog, source: SourceText) -> ReadPla
     plan = _bind(decl, catalog, problems)
     problems.raise_if_any()
     return plan
-
-
-def bind_file(file: QueryFile, catalog: Catalog, source: SourceText) -> Mapping[str, Plan]:
-    """The plans of all queries of a file by name; the mistakes of all of them come together."""
-    problems = Problems(source, STAGE)
-    plans = {decl.name: _bind(decl, catalog, problems) for decl in file.queries}
-    problems.raise_if_any()
-    return plans
 
 
 def _bind(decl: QueryDecl, catalog: Catalog, problems: Problems) -> Plan:

@@ -92,10 +92,10 @@ def bind_operand(expression: Expression, names: NameResolver) -> Operand | None:
         case FunctionCall():
             return names.function(expression)
         case AggregateCall():
-            message = f"{expression.function}() can only stand by itself in `return`"
+            message = f"{expression.function}() can only be used by itself in `return`"
             context.report("T8", message, expression.span, hint="order by the column's alias")
         case ObjectProjection():
-            message = "an object can only stand by itself in `return`"
+            message = "an object can only be used by itself in `return`"
             context.report("T7", message, expression.span)
         case _:
             assert_never(expression)

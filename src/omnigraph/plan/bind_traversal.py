@@ -222,7 +222,7 @@ def _can_loop(edges: tuple[EdgeType, ...], end: End, block: Block) -> bool:
     uneven = next((edge for edge in edges if not edge.same_ends), None)
     if uneven is not None:
         message = (
-            f"${end.name} cannot stand at both ends: "
+            f"${end.name} cannot be at both ends: "
             f"'{uneven.name}' connects {uneven.from_type} to {uneven.to_type}"
         )
         block.context.report("T5", message, end.span)

@@ -146,10 +146,6 @@ class FusedScore:
 Ranking = VectorDistance | TextScore | FusedScore
 
 
-def is_smallest_best(ranking: Ranking) -> bool:
-    return isinstance(ranking, VectorDistance)
-
-
 class TextMode(StrEnum):
     ANY_TERM = "search"
     PHRASE = "match_text"

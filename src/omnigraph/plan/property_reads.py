@@ -29,14 +29,14 @@ def list_property_reads(plan: Plan) -> frozenset[tuple[str, str]]:
         return frozenset().union(*(_reads_of(one) for one in plan.statements))
     values = list(_values_in(plan))
     types = _types_of_variables(values)
-    return frozenset(_named(values, types))
+    return frozenset(_list_named(values, types))
 
 
 def _reads_of(
     statement: InsertEntity | UpdateEntities | DeleteEntities,
 ) -> frozenset[tuple[str, str]]:
     type_name = statement.table_key.partition(":")[2]
-    return frozenset(_named(_values_in(statement), {ROW: (type_name,)}))
+    return frozenset(_list_named(_values_in(statement), {ROW: (type_name,)}))
 
 
 def _types_of_variables(values: Iterable[object]) -> dict[str, tuple[str, ...]]:
@@ -55,7 +55,7 @@ def _types_of_variables(values: Iterable[object]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _named(
+def _list_named(
     values: Iterable[object], types: dict[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str]]:
     for value in values:

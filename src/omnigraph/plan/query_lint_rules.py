@@ -118,7 +118,7 @@ def _list_updatable(node: NodeType) -> Iterator[str]:
 
 
 def _find_named_once(checked: Iterable[Checked], source: SourceText) -> Iterator[QueryLintFinding]:
-    """Names that stand in the text of a query only once: where they are introduced."""
+    """Names that occur only once in the text of a query: where they are introduced."""
     tokens = tokenize(source, Problems(source, "parse"))
     variables = [token for token in tokens if token.kind is TokenKind.VARIABLE]
     for query in checked:

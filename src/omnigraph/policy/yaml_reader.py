@@ -90,7 +90,7 @@ class YamlReader:
             if name is None:
                 continue
             if name in found:
-                self.add("B103", f"key '{name}' stands twice in {value.what}", key.span)
+                self.add("B103", f"key '{name}' appears twice in {value.what}", key.span)
             found[name] = key, Value(node, f"'{name}'")
         return found
 
@@ -136,7 +136,7 @@ class YamlReader:
             if name is None:
                 continue
             if name in found:
-                self.add("B112", f"'{name}' stands twice in {value.what}", item.span)
+                self.add("B112", f"'{name}' appears twice in {value.what}", item.span)
             found[name] = item
         return list(found.items())
 

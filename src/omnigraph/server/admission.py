@@ -55,7 +55,3 @@ class Admission:
             account.bytes -= size
             if not account.requests:
                 self._accounts.pop(name, None)
-
-    @property
-    def under_way(self) -> int:
-        return sum(account.requests for account in self._accounts.values())

@@ -22,7 +22,7 @@ from omnigraph.server import (
     stream_routes,
     write_routes,
 )
-from omnigraph.server.answers import answer_json
+from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.server.read_limits import ClientLeft
 from omnigraph.server.request_log import RequestLog, choose_request_id

@@ -19,7 +19,7 @@ from omnigraph.errors import (
     PreconditionFailed,
 )
 from omnigraph.server.access import Action
-from omnigraph.server.answers import StreamAnswer, answer_json
+from omnigraph.server.http_answers import StreamAnswer, answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.wire.http_names import ENTITY_KIND, OCTETS, SNAPSHOT_ID
 

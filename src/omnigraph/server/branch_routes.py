@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from omnigraph.errors import MergeConflicts
 from omnigraph.server.access import Action
-from omnigraph.server.answers import answer_json
+from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.server.paging import decode_page, encode_page
 from omnigraph.wire.request_bodies import BranchCreateRequest, BranchMergeRequest

@@ -13,7 +13,7 @@ from omnigraph.errors import (
     PolicyDenied,
 )
 from omnigraph.server.access import Action
-from omnigraph.server.answers import answer_json
+from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.server.paging import decode_page, encode_page
 
@@ -90,7 +90,7 @@ async def get_commit_changes(call: Call) -> Response:
 
 
 def _read_commit_id(call: Call) -> str:
-    """The id as it stands in the address; only whole ids, so nothing can be probed."""
+    """The id as written in the address; only whole ids, so nothing can be probed."""
     wanted: str = call.request.path_params["commit_id"]
     if len(wanted) != 26 or not wanted.isascii() or not wanted.isalnum():
         raise CommitNotFound(wanted[:80])

@@ -26,7 +26,7 @@ from omnigraph.graph.branch_names import normalize_branch
 from omnigraph.identity import MAIN
 from omnigraph.server.access import Action, authorize
 from omnigraph.server.hosted_graphs import HostedGraph
-from omnigraph.server.read_limits import ClientLeft, QueryGuard
+from omnigraph.server.read_limits import ClientLeft, QueryLimits
 from omnigraph.server.request_log import RequestLog
 from omnigraph.server.service import Service
 from omnigraph.types.problems import ValueRefused
@@ -291,7 +291,7 @@ class Call:
         """The result of work that reads."""
         return await self.service.threads.read(work)
 
-    async def read_guarded(self, guard: QueryGuard, work: Callable[[], T]) -> T:
+    async def read_limited(self, limits: QueryLimits, work: Callable[[], T]) -> T:
         """The result of a query, unless it takes too long or its client leaves.
 
         The answer does not wait for the engine to notice; its thread is busy until it does.
@@ -304,11 +304,11 @@ class Call:
             await asyncio.wait(either, timeout=limit_s or None, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 return running.result()
-            guard.abandon()
+            limits.abandon()
             running.add_done_callback(_ignore_outcome)
             if leaving.done():
                 raise ClientLeft
-            # The clock of the loop may be a little ahead of that of the guard.
+            # The clock of the loop may be a little ahead of that of the limits.
             raise DeadlineExceeded(limit_s)
         finally:
             leaving.cancel()

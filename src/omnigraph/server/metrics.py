@@ -36,13 +36,13 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._in_flight = _gauge("omnigraph_requests_in_flight", "Requests under way.", self)
+        self._in_flight = _make_gauge("omnigraph_requests_in_flight", "Requests under way.", self)
         self._refused = Counter(
             "omnigraph_admission_refusals",
             "Writes that were refused because their actor had too many under way.",
             registry=self.registry,
         )
-        self._streams = _gauge("omnigraph_streams", "Exports and baselines under way.", self)
+        self._streams = _make_gauge("omnigraph_streams", "Exports and baselines under way.", self)
         self._rows = Counter(
             "omnigraph_rows_returned", "Rows given to clients.", registry=self.registry
         )
@@ -55,8 +55,8 @@ class Metrics:
         self._denials = Counter(
             "omnigraph_denials", "Requests that were not allowed.", registry=self.registry
         )
-        self._graphs = _gauge("omnigraph_open_graphs", "Graphs that are served.", self, "max")
-        self._quarantined = _gauge(
+        self._graphs = _make_gauge("omnigraph_open_graphs", "Graphs that are served.", self, "max")
+        self._quarantined = _make_gauge(
             "omnigraph_quarantined_graphs", "Graphs that could not be opened.", self, "max"
         )
         self._children: dict[tuple[str, int], Counter] = {}
@@ -103,7 +103,7 @@ class Metrics:
         self._quarantined.set(len(graphs.quarantined))
 
 
-def _gauge(name: str, meaning: str, metrics: Metrics, together: str = "sum") -> Gauge:
+def _make_gauge(name: str, meaning: str, metrics: Metrics, together: str = "sum") -> Gauge:
     """A number that goes up and down; of several workers, the sum or the largest."""
     mode = "livesum" if together == "sum" else "livemax"
     return Gauge(name, meaning, registry=metrics.registry, multiprocess_mode=mode)  # type: ignore[arg-type]

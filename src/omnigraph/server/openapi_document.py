@@ -59,10 +59,10 @@ def _describe_route(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
         "operationId": f"cluster_{route.operation}" if route.is_of_graph else route.operation,
         "summary": route.summary,
         "tags": ["graph" if route.is_of_graph else "server"],
-        "parameters": [*_path_parameters(route), *map(_parameter, route.parameters)],
-        "responses": _responses(route, has_auth=has_auth),
+        "parameters": [*_describe_path(route), *map(_describe_parameter, route.parameters)],
+        "responses": _describe_responses(route, has_auth=has_auth),
     }
-    described["parameters"] += _headers(route)
+    described["parameters"] += _describe_headers(route)
     if route.request is not None:
         described["requestBody"] = {
             "required": not route.is_body_optional,
@@ -71,7 +71,7 @@ def _describe_route(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
     elif route.body_media != JSON:
         described["requestBody"] = {
             "required": True,
-            "content": {route.body_media: {"schema": _raw_schema(route.body_media)}},
+            "content": {route.body_media: {"schema": _describe_raw(route.body_media)}},
         }
     if route.successor is not None:
         described["deprecated"] = True
@@ -80,7 +80,7 @@ def _describe_route(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
     return described
 
 
-def _path_parameters(route: RouteSpec) -> list[dict[str, Any]]:
+def _describe_path(route: RouteSpec) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -92,7 +92,7 @@ def _path_parameters(route: RouteSpec) -> list[dict[str, Any]]:
     ]
 
 
-def _parameter(one: QueryParameter) -> dict[str, Any]:
+def _describe_parameter(one: QueryParameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "integer", "minimum": 1} if one.is_number else {}
     if not one.is_number:
         schema = {"type": "string", **({"enum": list(one.choices)} if one.choices else {})}
@@ -107,22 +107,28 @@ def _parameter(one: QueryParameter) -> dict[str, Any]:
     }
 
 
-def _headers(route: RouteSpec) -> list[dict[str, Any]]:
-    found = [_header(REQUEST_ID, "Names the request in the answer and in the log.")]
+def _describe_headers(route: RouteSpec) -> list[dict[str, Any]]:
+    found = [_describe_header(REQUEST_ID, "Names the request in the answer and in the log.")]
     if route.is_write:
         meaning = "Names the write: sent again, it is answered from the commit it made."
-        found.append(_header(IDEMPOTENCY_KEY, meaning, maxLength=LONGEST_KEY))
+        found.append(_describe_header(IDEMPOTENCY_KEY, meaning, maxLength=LONGEST_KEY))
     if route.is_conditional:
         meaning = "The commit the branch must be at."
-        found.append(_header(IF_GRAPH_COMMIT, meaning, is_required=True))
+        found.append(_describe_header(IF_GRAPH_COMMIT, meaning, is_required=True))
     if route.path.endswith("/blob"):
-        found += [_header("If-Match", "Only this value."), _header("If-None-Match", "Only others.")]
+        found += [
+            _describe_header("If-Match", "Only this value."),
+            _describe_header("If-None-Match", "Only others."),
+        ]
     if route.operation == "getBlob":
-        found += [_header("Range", "One range of bytes."), _header("If-Range", "Of this value.")]
+        found += [
+            _describe_header("Range", "One range of bytes."),
+            _describe_header("If-Range", "Of this value."),
+        ]
     return found
 
 
-def _header(
+def _describe_header(
     name: str, meaning: str, *, is_required: bool = False, **limits: object
 ) -> dict[str, Any]:
     schema = {"type": "string", **limits}
@@ -135,12 +141,12 @@ def _header(
     }
 
 
-def _responses(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
+def _describe_responses(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
     content = {
         media: {
             "schema": _refer(route.response)
             if media == JSON and route.response
-            else _raw_schema(media)
+            else _describe_raw(media)
         }
         for media in route.answer_media
     }
@@ -191,7 +197,7 @@ def _refer(body: type[msgspec.Struct]) -> dict[str, Any]:
     return {"$ref": _REF.format(name=body.__name__)}
 
 
-def _raw_schema(media: str) -> dict[str, Any]:
+def _describe_raw(media: str) -> dict[str, Any]:
     if media == JSON:
         return {"type": "object"}
     if media == OCTETS:

@@ -8,7 +8,7 @@ from omnigraph.errors import PolicyDenied, QueryNotFound
 from omnigraph.graph.invoking import check_request
 from omnigraph.identity import MAIN
 from omnigraph.server.access import Action
-from omnigraph.server.answers import answer_json, choose_media
+from omnigraph.server.http_answers import answer_json, choose_media
 from omnigraph.server.http_call import Call
 from omnigraph.server.read_routes import run_query
 from omnigraph.server.write_routes import run_mutation

@@ -21,7 +21,7 @@ class ClientLeft(OmniError):
         super().__init__("the client left before it was answered")
 
 
-class QueryGuard:
+class QueryLimits:
     """Given to the engine with a query, which asks it between blocks of rows.
 
     What it raises ends the query. A block that is being made is finished first: native code

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from omnigraph.errors import BadRequest
 from omnigraph.graph.graph import GraphView
 from omnigraph.server.access import Action
-from omnigraph.server.answers import StreamAnswer, answer_json, choose_media, encode_rows
+from omnigraph.server.http_answers import StreamAnswer, answer_json, choose_media, encode_rows
 from omnigraph.server.http_call import Call
-from omnigraph.server.read_limits import QueryGuard
+from omnigraph.server.read_limits import QueryLimits
 from omnigraph.wire.http_names import COMMIT_ID, JSON, NDJSON, QUERY_NAME
 from omnigraph.wire.request_bodies import QueryRequest, ReadRequest
 
@@ -69,17 +69,17 @@ async def run_query(
     settings = call.service.options.server
     if media != JSON:
         return await _stream_query(call, body, branch, media)
-    guard = QueryGuard(settings.query_timeout_s, settings.query_rows, settings.query_bytes)
+    limits = QueryLimits(settings.query_timeout_s, settings.query_rows, settings.query_bytes)
 
     def work() -> tuple[int, Response]:
         view = _open_view(call, body, branch)
-        result = view.query(body.query, body.name, body.params, guard=guard)
+        result = view.query(body.query, body.name, body.params, limits=limits)
         document = result.wire()
         if not names_commit:
             del document["graph_commit_id"]
         return len(result), answer_json(document)
 
-    rows, answer = await call.read_guarded(guard, work)
+    rows, answer = await call.read_limited(limits, work)
     call.service.metrics.count_rows(rows)
     call.log.add(rows=rows)
     return answer
@@ -87,11 +87,11 @@ async def run_query(
 
 async def _stream_query(call: Call, body: QueryRequest, branch: str | None, media: str) -> Response:
     settings = call.service.options.server
-    guard = QueryGuard(settings.query_timeout_s)
+    limits = QueryLimits(settings.query_timeout_s)
 
     def start() -> tuple[bytes, dict[str, str], Iterator[bytes]]:
         view = _open_view(call, body, branch)
-        result = view.query(body.query, body.name, body.params, guard=guard)
+        result = view.query(body.query, body.name, body.params, limits=limits)
         pieces = encode_rows(result, media, call.service.metrics.count_rows)
         first = next(pieces, b"")  # mistakes in values come before the answer begins
         headers = {QUERY_NAME: result.query_name}
@@ -99,15 +99,15 @@ async def _stream_query(call: Call, body: QueryRequest, branch: str | None, medi
             headers[COMMIT_ID] = result.commit_id
         return first, headers, pieces
 
-    first, headers, rest = await call.read_guarded(guard, start)
-    guard.lift_deadline()
+    first, headers, rest = await call.read_limited(limits, start)
+    limits.lift_deadline()
     content = "application/x-ndjson; charset=utf-8" if media == NDJSON else media
     return StreamAnswer(
         call.stream(first, rest),
         content,
         headers=headers,
         idle_s=settings.idle_s,
-        on_end=guard.abandon,
+        on_end=limits.abandon,
     )
 
 

@@ -23,7 +23,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """`HOST:PORT`; an IPv6 address stands in brackets.
+        """`HOST:PORT`; an IPv6 address is written in brackets.
 
         Raises:
             BadRequest: it is not that.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from omnigraph.server.access import Action
-from omnigraph.server.answers import answer_json
+from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.server.openapi_document import describe_api
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__

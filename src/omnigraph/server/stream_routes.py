@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from omnigraph.errors import BadRequest
 from omnigraph.server.access import Action
-from omnigraph.server.answers import StreamAnswer
+from omnigraph.server.http_answers import StreamAnswer
 from omnigraph.server.http_call import Call
 from omnigraph.server.stream_slots import CHUNK_BYTES
 from omnigraph.wire.request_bodies import ChangeBaselineRequest, ExportRequest

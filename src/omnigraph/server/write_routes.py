@@ -7,7 +7,7 @@ from starlette.responses import Response
 from omnigraph.errors import BadRequest
 from omnigraph.identity import MAIN
 from omnigraph.server.access import Action
-from omnigraph.server.answers import answer_json
+from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.wire.http_names import NDJSON
 from omnigraph.wire.request_bodies import (

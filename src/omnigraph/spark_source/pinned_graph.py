@@ -67,23 +67,23 @@ def _to_datetime(at_us: int) -> datetime:
 
 def read_pinned(pin: Pin, settings: Settings) -> tuple[Snapshot, Catalog]:
     """The state a read is about, and its schema."""
-    view = _pinned(pin, settings).view
+    view = _open_pinned(pin, settings).view
     return view.snapshot, view.catalog
 
 
-def _pinned(pin: Pin, settings: Settings) -> graphs.GraphView:
+def _open_pinned(pin: Pin, settings: Settings) -> graphs.GraphView:
     return _open(pin, settings).at(snapshot=pin.snapshot, branch=pin.branch)
 
 
 def read_query_schema(pin: Pin, query: QueryText, settings: Settings) -> pa.Schema:
     """The columns of a query's result; nothing is read but the schema."""
-    plan = _pinned(pin, settings).plan(SourceText(query.text, "<query>"), query.name)
+    plan = _open_pinned(pin, settings).plan(SourceText(query.text, "<query>"), query.name)
     return build_output_schema(plan.columns)
 
 
 def run_query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterator[pa.RecordBatch]:
     """The rows of a query's result, a batch at a time."""
-    return _pinned(pin, settings).query(query.text, query.name, query.params).batches()
+    return _open_pinned(pin, settings).query(query.text, query.name, query.params).batches()
 
 
 def commit_staged(write: StagedWrite, settings: Settings) -> str | None:

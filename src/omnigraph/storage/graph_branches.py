@@ -90,7 +90,7 @@ def delete(root: GraphRoot, name: str) -> BranchName:
     branch = normalize_deletable_branch(name)
     with root.hold() as hold:
         refs = _list_settled_refs(root, hold)
-        ref = next((r for r in refs if r.name == branch), None) or _lost(root, refs, branch)
+        ref = next((r for r in refs if r.name == branch), None) or _find_lost(root, refs, branch)
         if ref is None or ref.incarnation is None:
             raise BranchNotFound(branch)
         tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
@@ -111,7 +111,7 @@ def delete(root: GraphRoot, name: str) -> BranchName:
     return branch
 
 
-def _lost(root: GraphRoot, refs: list[BranchRef], name: BranchName) -> BranchRef | None:
+def _find_lost(root: GraphRoot, refs: list[BranchRef], name: BranchName) -> BranchRef | None:
     """A branch that has lost its record, by its id, which is all that is left to name it by."""
     ids = {one.incarnation for one in find_lost(root, refs)} if is_flat_name(name) else ()
     return BranchRef(name, name) if name in ids else None

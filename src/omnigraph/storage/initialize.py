@@ -80,8 +80,9 @@ def initialize(
     contract: SchemaContract,
     *,
     force: bool = False,
+    actor: str | None = None,
 ) -> ManifestSnapshot:
-    """Create the graph; gives its first manifest version.
+    """Create the graph, with a first commit recorded for the actor; gives its manifest version.
 
     `force` replaces what an earlier attempt left without a graph: schema files and empty tables.
 
@@ -103,7 +104,7 @@ def initialize(
     _write_schema_files(root.store, contract, force=force)
     if force:
         _drop_leftovers(root.store, tables)
-    genesis = NewCommit(CommitId(root.ids.next()), None, root.now_us())
+    genesis = NewCommit(CommitId(root.ids.next()), actor, root.now_us())
     created = _create(root, tables, contract, genesis)
     _finish(root, created)
     return created
@@ -240,7 +241,15 @@ def _create_manifest(
     pins = [SetVersion(t.identity, t.table_key, versions[t.identity], None, 0) for t in tables]
     publication = Publication(changes=(*changes, *pins), commit=genesis, contract=contract)
     state = apply_publication(ManifestState(), publication, MAIN, None, None)
-    commit = Commit(genesis.commit_id, MAIN, GENESIS_VERSION, None, None, None, genesis.created_at)
+    commit = Commit(
+        genesis.commit_id,
+        MAIN,
+        GENESIS_VERSION,
+        None,
+        None,
+        genesis.actor_id,
+        genesis.created_at,
+    )
     stamp = {STAMP_KEY: str(INTERNAL_SCHEMA_VERSION)}
     staged = stage_ledger(
         root.manifest(),

@@ -26,15 +26,11 @@ Paths are relative to the root, with `/` between parts on every platform. Names 
 
 from __future__ import annotations
 
-import re
-
 from omnigraph.identity import (
     BranchName,
     EntityKind,
     OperationId,
     TableIdentity,
-    TableIncarnationId,
-    TypeId,
 )
 from omnigraph.storage.names import decode_name, encode_name
 
@@ -65,8 +61,6 @@ LOCAL_HIDDEN_PREFIX = ".omnigraph-"
 OBJECTS_LOCK = f"{LOCAL_HIDDEN_PREFIX}objects.lock"
 
 _FOLDERS = {EntityKind.NODE: "nodes", EntityKind.EDGE: "edges"}
-_KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
-_TABLE_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})")
 _JSON = ".json"
 
 
@@ -82,18 +76,6 @@ def make_table_path(kind: EntityKind, identity: TableIdentity) -> str:
     'nodes/0000000000000001-00000000000000ff'
     """
     return f"{_FOLDERS[kind]}/{identity}"
-
-
-def find_table(path: str) -> tuple[EntityKind, TableIdentity] | None:
-    """What `make_table_path` was given to make this path, or None if it never does."""
-    folder, _, name = path.partition("/")
-    kind, parts = _KINDS.get(folder), _TABLE_NAME.fullmatch(name)
-    if kind is None or parts is None:
-        return None
-    stable, incarnation = (int(part, 16) for part in parts.groups())
-    if not (stable and incarnation):
-        return None
-    return kind, TableIdentity(TypeId(stable), TableIncarnationId(incarnation))
 
 
 def make_ref_path(branch: BranchName) -> str:

@@ -62,7 +62,7 @@ from omnigraph.storage.tables.table import is_table, open_table
 LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
 MAINTENANCE = "maintenance"
-"""What changed when tables were only rearranged. No row did: any write may be redone."""
+"""What changed when there was only maintenance. No row did: any write may be redone."""
 SCHEMA = "schema_contract"
 """What changed when the branch got another schema."""
 BRANCH_IDENTIFIER = "branch_identifier:"
@@ -81,7 +81,7 @@ class WriteRequest:
     actor_id: str | None = None
     expected_head: CommitId | None = None
     records_commit: bool = True
-    """Whether the history gets a commit for it; what only rearranges rows may do without."""
+    """Whether the history gets a commit for it; maintenance may do without."""
     adopted: tuple[SetVersion, ...] = ()
     """Versions that are there already and that the graph shall show from now on."""
     origin: str | None = None

@@ -51,7 +51,7 @@ def load_registry(*paths: str | Path) -> QueryRegistry:
 
     Raises:
         BadRequest: a file cannot be read.
-        CompileError: a text is not a query file, or a name stands twice; with every mistake.
+        CompileError: a text is not a query file, or a name appears twice; with every mistake.
     """
     return parse_registry(_read(file) for path in paths for file in _list_files(Path(path)))
 

@@ -58,11 +58,6 @@ def encode_canonical_column(array: pa.Array, type: PropertyType) -> pa.StringArr
     return array.cast(pa.string())
 
 
-def encode_composite_id(parts: Sequence[str]) -> str:
-    """The id of a composite key: a compact JSON array of canonical strings."""
-    return json.dumps(list(parts), ensure_ascii=False, separators=(",", ":"))
-
-
 def encode_composite_ids(parts: Sequence[pa.StringArray]) -> pa.StringArray:
     """The ids of a composite key, from the canonical strings of its members in id order.
 

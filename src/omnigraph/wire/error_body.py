@@ -58,18 +58,18 @@ def describe_error(error: BaseException, request_id: str) -> ErrorAnswer:
     words that do not; the log has the rest under the id of the request.
     """
     if not isinstance(error, errors.OmniError):
-        return ErrorAnswer(500, _internal("internal", "internal", request_id))
-    headers = _headers(error)
+        return ErrorAnswer(500, _make_internal_body("internal", "internal", request_id))
+    headers = _choose_headers(error)
     if isinstance(error, HIDDEN) and not isinstance(error, SHOWN):
-        body = _hidden(error, request_id)
+        body = _hide(error, request_id)
     else:
         body = {**error.wire(), "request_id": request_id}
     return ErrorAnswer(error.http_status, body, headers)
 
 
-def _hidden(error: errors.OmniError, request_id: str) -> dict[str, object]:
+def _hide(error: errors.OmniError, request_id: str) -> dict[str, object]:
     words = next((said for kind, said in _PUBLIC_WORDS.items() if isinstance(error, kind)), None)
-    body = _internal(error.code, error.wire_code, request_id)
+    body = _make_internal_body(error.code, error.wire_code, request_id)
     if words is not None:
         body["error"] = words
     if isinstance(error, errors.RecoveryRequired):
@@ -77,13 +77,13 @@ def _hidden(error: errors.OmniError, request_id: str) -> dict[str, object]:
     return body
 
 
-def _internal(kind: str, code: str | None, request_id: str) -> dict[str, object]:
+def _make_internal_body(kind: str, code: str | None, request_id: str) -> dict[str, object]:
     words = f"the server failed; its log has the reason under request {request_id}"
     body: dict[str, object] = {"error": words, "kind": kind, "request_id": request_id}
     return body if code is None else {**body, "code": code}
 
 
-def _headers(error: errors.OmniError) -> dict[str, str]:
+def _choose_headers(error: errors.OmniError) -> dict[str, str]:
     match error:
         case errors.NotAuthenticated():
             return {"WWW-Authenticate": "Bearer"}

@@ -52,7 +52,7 @@ def list_error_classes() -> Mapping[str, type[OmniError]]:
     """Every error by its code; of those that share one, the one that is raised."""
     found: dict[str, type[OmniError]] = {}
     for kind in _walk(OmniError):
-        if kind.__module__ == errors.__name__:
+        if kind.__module__.startswith(errors.__name__):
             found.setdefault(kind.code, kind)
     return {**found, errors.BadRequest.code: errors.BadRequest}
 

@@ -51,7 +51,7 @@ class Prepared:
     adopted: tuple[SetVersion, ...] = ()
     """Versions that are there already and that the branch shall show from now on."""
     records_commit: bool = True
-    """Whether the history gets a commit for it; what only rearranges rows may do without."""
+    """Whether the history gets a commit for it; maintenance may do without."""
     merged_parent: CommitId | None = None
     """The commit of another branch that the change brings in."""
     origin: str | None = None

@@ -4,10 +4,8 @@ from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog, IndexKind
 from omnigraph.catalog.identify import identify_first
 from omnigraph.catalog.table_layout import (
-    Column,
     DeclaredIndex,
     index_kinds,
-    list_columns,
     list_indexes,
 )
 from omnigraph.language.source import SourceText
@@ -23,34 +21,6 @@ def created(text: str) -> Catalog:
 def indexes(type_) -> list[tuple[str, str]]:
     assert all(len(index.columns) == 1 for index in list_indexes(type_))
     return [(index.columns[0], str(index.kind)) for index in list_indexes(type_)]
-
-
-def test_a_node_table_is_the_id_and_the_properties_by_name():
-    take = created(MUSIC).nodes["Take"]
-    assert list_columns(take) == (
-        Column("id", None, nullable=False, property_id=None),
-        Column("number", PropertyType(Scalar.U32), nullable=False, property_id=27),
-        Column("seconds", PropertyType(Scalar.F32, nullable=True), nullable=True, property_id=28),
-        Column("studio", PropertyType(Scalar.STRING), nullable=False, property_id=29),
-    )
-
-
-def test_an_edge_table_has_its_ends_after_the_id():
-    signed = created(MUSIC).edges["SignedTo"]
-    assert [c.name for c in list_columns(signed)] == ["id", "src", "dst", "advance", "since"]
-    assert [c.nullable for c in list_columns(signed)] == [False, False, False, True, True]
-    assert [c.name for c in list_columns(created(MUSIC).edges["Sampled"])] == ["id", "src", "dst"]
-
-
-def test_injected_properties_are_columns_like_any_other():
-    names = [c.name for c in list_columns(created(MUSIC).nodes["Album"])]
-    assert names == ["id", "cover", "plays", "rating", "released", "slug", "title", "vibe"]
-
-
-def test_a_column_keeps_its_property_id_when_it_is_sorted_elsewhere():
-    catalog = created("node A { zz: I32?  aa: I32? }")
-    ids = {c.name: c.property_id for c in list_columns(catalog.nodes["A"])}
-    assert ids == {"id": None, "aa": 2, "zz": 3}
 
 
 def test_every_table_wants_a_tree_on_its_ids():

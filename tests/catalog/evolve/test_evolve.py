@@ -33,7 +33,7 @@ def test_a_plan_leads_to_a_catalog_with_the_accepted_identity_domain():
         "steps": [plan.steps[0].wire()],
         "notes": [],
     }
-    plan.require_supported()
+    assert plan.first_unsupported is None
 
 
 def test_a_plan_tells_what_is_worth_knowing_before_taking_it():

@@ -117,7 +117,6 @@ def test_the_profile_has_the_shape_of_the_plan(uri):
     assert step.facts["milliseconds"] > 0
     scan = nodes_of(result.profile.root, NodeScan)[0]
     assert result.profile.of(scan).rows == len([i for i in range(PEOPLE) if i % 70 == 7])
-    assert result.profile.own_seconds(scan) == result.profile.of(scan).seconds
     assert "rows" in step.wire()
 
 

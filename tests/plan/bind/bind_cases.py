@@ -21,7 +21,11 @@ from pathlib import Path
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.identify import identify_first
+from omnigraph.errors import CompileError, Diagnostic
+from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
+from omnigraph.plan.bind import bind_query
+from omnigraph.plan.nodes import Plan
 
 FOLDER = Path(__file__).parents[2] / "cases" / "bind"
 _MISTAKE = re.compile(r"([A-Z]\d+) (\d+):(\d+) (.*)")
@@ -83,3 +87,17 @@ def _cases_of(path: Path) -> list[Case]:
         text, _, expected = rest.partition("---\n")
         cases.append(Case(path.stem, title, schema, text, expected.strip()))
     return cases
+
+
+def bind_file(source: SourceText, catalog: Catalog) -> dict[str, Plan]:
+    """The plans of all queries of a file by name, or the mistakes of all of them."""
+    plans: dict[str, Plan] = {}
+    mistakes: list[Diagnostic] = []
+    for decl in parse_query_file(source).queries:
+        try:
+            plans[decl.name] = bind_query(decl, catalog, source)
+        except CompileError as error:
+            mistakes += error.diagnostics
+    if mistakes:
+        raise CompileError(mistakes)
+    return plans

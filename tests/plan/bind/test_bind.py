@@ -11,7 +11,7 @@ from omnigraph.errors import CompileError
 from omnigraph.language.query.query_ast import Literal, LiteralKind
 from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
-from omnigraph.plan.bind import bind_file, bind_query
+from omnigraph.plan.bind import bind_query
 from omnigraph.plan.expressions import Compare, Constant, NotP, TextMatch, VectorDistance
 from omnigraph.plan.nodes import Match, Project, Rank, ReadPlan, Slice, Sort
 from omnigraph.types.property import PropertyType, Scalar
@@ -100,17 +100,6 @@ def test_a_text_condition_is_unknown_when_its_query_may_be_missing():
     assert isinstance(uncertain, NotP)
     assert isinstance(uncertain.item, TextMatch)
     assert uncertain.item.type.nullable
-
-
-def test_a_file_gives_its_plans_by_name():
-    text = """
-    query one() { match { $a: Person } return { $a } }
-    query two() { delete Person where age > 3 }
-    """
-    source = SourceText(text, "q.gq")
-    plans = bind_file(parse_query_file(source), catalog_of("library.pg"), source)
-    assert list(plans) == ["one", "two"]
-    assert [plan.name for plan in plans.values()] == ["one", "two"]
 
 
 def test_one_query_is_bound_without_the_mistakes_of_its_neighbours():

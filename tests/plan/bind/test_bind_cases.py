@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import CompileError, Severity
-from omnigraph.language.query.query_parser import parse_query_file
-from omnigraph.plan.bind import bind_file
 from omnigraph.plan.query_codes import TYPE_CODES
-from plan.bind.bind_cases import Case, catalog_of, read_cases
+from plan.bind.bind_cases import Case, bind_file, catalog_of, read_cases
 from plan.bind.plan_dump import dump
 
 CASES = read_cases()
@@ -17,7 +15,7 @@ ACCEPTED = [case for case in CASES if not case.mistakes]
 
 
 def bind(case: Case):
-    return bind_file(parse_query_file(case.source), catalog_of(case.schema), case.source)
+    return bind_file(case.source, catalog_of(case.schema))
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)

@@ -9,11 +9,10 @@ import pytest
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.identify import identify_first
-from omnigraph.language.query.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
-from omnigraph.plan.bind import bind_file
 from omnigraph.plan.query_codes import LINT_CODES, TYPE_CODES
 from omnigraph.plan.query_lint import lint_queries
+from plan.bind.bind_cases import bind_file
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "query-language.md").read_text()
 ROWS = dict(re.findall(r"^\| ([A-Z]\d+) \|(?: \w+ \|)? (.*) \|$", PAGE, re.MULTILINE))
@@ -32,7 +31,7 @@ def catalog():
 @pytest.mark.parametrize("text", blocks("gq"), ids=lambda text: text.split("(")[0].strip())
 def test_every_example_compiles_and_draws_no_advice(text, catalog):
     source = SourceText(text, "page.gq")
-    assert bind_file(parse_query_file(source), catalog, source)
+    assert bind_file(source, catalog)
     report = lint_queries(source, catalog, {"kind": "file", "path": "page.pg"})
     advice = [finding.line() for finding in report.findings if finding.code != "L206"]
     assert advice == []

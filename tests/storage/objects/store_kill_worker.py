@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
+from crash.kill_points import KillAfter
 from omnigraph.storage.objects.open_store import open_store
-from omnigraph.storage.objects.write_observer import install_kill_switch, report_write
+from omnigraph.storage.objects.write_observer import install_observer, report_write
 
-install_kill_switch()
+install_observer(KillAfter(int(sys.argv[2])))
 store = open_store(sys.argv[1])
 store.put("1", b"")
 store.put_if_absent("1", b"refused, so it does not count")

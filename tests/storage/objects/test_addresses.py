@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.settings import AwsSettings, Settings
-from omnigraph.storage.objects.address import resolve_root_identity
+from omnigraph.storage.objects.address import parse_address
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.objects.open_store import open_store
 
@@ -26,7 +26,7 @@ def test_links_and_detours_are_the_same_root_even_before_it_exists(tmp_path, mon
     (tmp_path / "link").symlink_to(tmp_path / "real")
     monkeypatch.chdir(tmp_path)
     spellings = ["real/g/h", "./real/g/h", "link/g/h", f"file://{tmp_path}/link/g/h/"]
-    assert {resolve_root_identity(uri) for uri in spellings} == {f"{tmp_path}/real/g/h"}
+    assert {parse_address(uri).identity for uri in spellings} == {f"{tmp_path}/real/g/h"}
 
 
 def test_a_relative_path_stays_the_same_root_after_a_change_of_folder(tmp_path, monkeypatch):
@@ -46,7 +46,7 @@ def test_a_relative_path_stays_the_same_root_after_a_change_of_folder(tmp_path, 
     ],
 )
 def test_s3_addresses_are_normalized(uri, root):
-    assert resolve_root_identity(uri) == root
+    assert parse_address(uri).identity == root
     assert open_store(uri).uri_of("x") == f"{root}/x"
 
 

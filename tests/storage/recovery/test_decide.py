@@ -9,8 +9,8 @@ import pytest
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
 from omnigraph.storage.recovery.intent import TableIntent
 from omnigraph.storage.recovery.recovery_decision import (
-    Decision,
     Outlook,
+    RecoveryDecision,
     TableClass,
     classify,
     decide,
@@ -90,7 +90,7 @@ def test_every_ownership_is_classified_wherever_head_and_pin_are():
             assert head == BASE + 1
 
 
-D = Decision
+D = RecoveryDecision
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from omnigraph.storage.recovery.intent import (
     list_operations,
     write_intent,
 )
-from omnigraph.storage.recovery.recovery_decision import Decision
+from omnigraph.storage.recovery.recovery_decision import RecoveryDecision
 from omnigraph.storage.recovery.resolve_intents import examine, hash_contract, settle, settle_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.root import GraphRoot
@@ -105,11 +105,11 @@ class InterruptedGraph:
         write_intent(self.root.store, intent)
         return Written(intent, staged)
 
-    def settle_all(self) -> list[Decision]:
+    def settle_all(self) -> list[RecoveryDecision]:
         with self.root.hold() as hold:
             return [settled.decision for settled in settle_all(self.root, hold)]
 
-    def again(self, written: Written) -> Decision:
+    def again(self, written: Written) -> RecoveryDecision:
         """Settle it once more, as after a crash right before its announcement was removed."""
         write_intent(self.root.store, written.intent)
         with self.root.hold() as hold:
@@ -140,23 +140,23 @@ def assert_settled_for_good(interrupted, written, decision):
 
 def test_an_announcement_without_effects_is_abandoned(interrupted):
     written = interrupted.announce(PERSON, CITY)
-    assert interrupted.settle_all() == [Decision.ABANDON]
+    assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
     assert interrupted.kinds() == [RecoveryKind.ABANDONED]
-    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
+    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(interrupted):
     written = interrupted.announce(PERSON, CITY)
     written.move(PERSON, CITY)
     assert "eve" not in interrupted.people()
-    assert interrupted.settle_all() == [Decision.ROLL_FORWARD]
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_FORWARD]
     commit = interrupted.graph.commits()[0]
     intent = written.intent
     assert (commit.commit_id, commit.actor_id) == (intent.commit_id, "victim")
     assert commit.created_at == intent.created_at
     assert "eve" in interrupted.people()
     assert interrupted.kinds() == [RecoveryKind.ROLLED_FORWARD]
-    assert_settled_for_good(interrupted, written, Decision.FINISH_PUBLISHED)
+    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
 
 
 def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_versions(interrupted):
@@ -179,7 +179,7 @@ def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_ve
     )
     write_intent(interrupted.root.store, intent)
     written.move(PERSON)
-    assert interrupted.settle_all() == [Decision.ROLL_FORWARD]
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_FORWARD]
     commit = interrupted.graph.commits()[0]
     assert commit.merged_parent_commit_id == parent
     assert commit.details == {"message": "both", "rules": ["ours"]}
@@ -192,7 +192,7 @@ def test_a_write_whose_effects_are_partly_there_is_undone(interrupted):
     before = content_of(interrupted.graph)
     written = interrupted.announce(PERSON, CITY)
     written.move(PERSON)
-    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
     commit = interrupted.graph.commits()[0]
     assert (commit.commit_id, commit.actor_id) == (
         written.intent.rollback_commit_id,
@@ -200,7 +200,7 @@ def test_a_write_whose_effects_are_partly_there_is_undone(interrupted):
     )
     assert content_of(interrupted.graph) == before
     assert interrupted.kinds() == [RecoveryKind.ROLLED_BACK]
-    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
+    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
@@ -210,10 +210,12 @@ def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
     other = interrupted.announce(PERSON, slug="fay")
     other.move(PERSON)
     with interrupted.root.hold() as hold:
-        assert settle(interrupted.root, hold, other.intent).decision is Decision.ROLL_FORWARD
-    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+        assert (
+            settle(interrupted.root, hold, other.intent).decision is RecoveryDecision.ROLL_FORWARD
+        )
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
     assert "fay" in interrupted.people()
-    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
+    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(interrupted):
@@ -223,10 +225,10 @@ def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(interru
     location = interrupted.root.location(table.path, table.branch)
     properties = {OPERATION_PROPERTY: written.intent.operation_id}
     restored = restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
-    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
     assert find_latest_version(location) == restored
     assert interrupted.snapshot().entries[PERSON].version == restored
-    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
+    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(interrupted):
@@ -240,10 +242,10 @@ def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(
     written.intent = replace(written.intent, tables=(earlier,))
     write_intent(interrupted.root.store, written.intent)
     assert examine(interrupted.root, written.intent).classes == ("misplaced",)
-    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
     assert content_of(interrupted.graph) == before
     assert "fay" in interrupted.people()
-    assert_settled_for_good(interrupted, written, Decision.FINISH_ROLLED_BACK)
+    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_forks_of_a_write_that_was_undone_are_removed(interrupted):
@@ -251,24 +253,24 @@ def test_forks_of_a_write_that_was_undone_are_removed(interrupted):
     before = content_of(interrupted.graph)
     written = interrupted.announce(PERSON, CITY, branch="dev")
     written.move(CITY)
-    assert interrupted.settle_all() == [Decision.ROLL_BACK]
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
     assert content_of(interrupted.graph) == before
     assert interrupted.kinds("dev") == [RecoveryKind.ROLLED_BACK]
     assert interrupted.kinds() == []
     assert not list(interrupted.place.glob("nodes/*/tree/*"))
-    assert interrupted.again(written) is Decision.FINISH_ROLLED_BACK
+    assert interrupted.again(written) is RecoveryDecision.FINISH_ROLLED_BACK
 
 
 def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(interrupted):
     interrupted.graph.create_branch("dev")
     written = interrupted.announce(PERSON, CITY, branch="dev")
     written.move(PERSON, CITY)
-    assert interrupted.settle_all() == [Decision.ROLL_FORWARD]
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_FORWARD]
     assert "eve" in interrupted.people("dev")
     assert "eve" not in interrupted.people()
     shown = {entry.owner_branch for entry in interrupted.snapshot("dev").entries.values()}
     assert {table.branch for table in written.intent.tables} <= shown
-    assert_settled_for_good(interrupted, written, Decision.FINISH_PUBLISHED)
+    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
 
 
 def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(interrupted):
@@ -276,9 +278,9 @@ def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(interrupted):
     written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
     (interrupted.place / "_refs/branches/dev.json").unlink()
-    assert interrupted.settle_all() == [Decision.DISCARD_BRANCH]
+    assert interrupted.settle_all() == [RecoveryDecision.DISCARD_BRANCH]
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
-    assert_settled_for_good(interrupted, written, Decision.DISCARD_BRANCH)
+    assert_settled_for_good(interrupted, written, RecoveryDecision.DISCARD_BRANCH)
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
 
 
@@ -288,7 +290,10 @@ def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(inte
     written.move(PERSON)
     (interrupted.place / "_refs/branches/dev.json").unlink()
     with interrupted.root.hold() as hold:
-        assert examine(interrupted.root, written.intent).verdict.decision is Decision.DISCARD_BRANCH
+        assert (
+            examine(interrupted.root, written.intent).verdict.decision
+            is RecoveryDecision.DISCARD_BRANCH
+        )
         assert hold.epoch
     omnigraph.open(interrupted.place).create_branch("dev")
     assert "eve" not in interrupted.people("dev")
@@ -299,11 +304,15 @@ def test_several_writes_are_settled_in_the_order_they_were_announced(interrupted
     """Each is looked at when its turn comes: what the ones before did is seen."""
     written = [interrupted.announce(PERSON, CITY) for _ in range(3)]
     written[1].move(PERSON)
-    assert interrupted.settle_all() == [Decision.ABANDON, Decision.ROLL_BACK, Decision.ABANDON]
+    assert interrupted.settle_all() == [
+        RecoveryDecision.ABANDON,
+        RecoveryDecision.ROLL_BACK,
+        RecoveryDecision.ABANDON,
+    ]
     audits = History().audits(interrupted.snapshot().manifest)
     assert [a.operation_id for a in audits] == [w.intent.operation_id for w in written]
     for one in written:
-        assert_settled_for_good(interrupted, one, Decision.FINISH_ROLLED_BACK)
+        assert_settled_for_good(interrupted, one, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
@@ -312,14 +321,14 @@ def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
     idle = interrupted.announce(PERSON, branch="dev")
     whole = interrupted.announce(PERSON, slug="fay", branch="dev")
     whole.move(PERSON)
-    assert interrupted.settle_all() == [Decision.ABANDON, Decision.ROLL_FORWARD]
+    assert interrupted.settle_all() == [RecoveryDecision.ABANDON, RecoveryDecision.ROLL_FORWARD]
     assert interrupted.kinds("dev") == [RecoveryKind.ABANDONED, RecoveryKind.ROLLED_FORWARD]
     assert interrupted.people("dev") - interrupted.people() == {"fay"}
     forks = {path.name for path in interrupted.place.glob("nodes/*/tree/*")}
     assert forks == {whole.intent.tables[0].branch}
     assert interrupted.graph.commits("dev")[0].commit_id == whole.intent.commit_id
-    assert_settled_for_good(interrupted, whole, Decision.FINISH_PUBLISHED)
-    assert_settled_for_good(interrupted, idle, Decision.FINISH_ROLLED_BACK)
+    assert_settled_for_good(interrupted, whole, RecoveryDecision.FINISH_PUBLISHED)
+    assert_settled_for_good(interrupted, idle, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(interrupted):
@@ -353,7 +362,7 @@ def test_looking_at_an_interrupted_write_changes_nothing(interrupted):
     version = interrupted.snapshot().manifest_version
     for _ in range(2):
         found = examine(interrupted.root, written.intent)
-        assert found.verdict.decision is Decision.ROLL_BACK
+        assert found.verdict.decision is RecoveryDecision.ROLL_BACK
         assert found.classes == ("complete", "no_movement")
     assert interrupted.snapshot().manifest_version == version
     assert list_operations(interrupted.root.store) == [written.intent.operation_id]

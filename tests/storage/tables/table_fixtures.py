@@ -8,10 +8,18 @@ import pyarrow as pa
 
 from omnigraph.identity import UlidSource
 from omnigraph.storage.tables.commit import CommittedVersion, commit_exact
+from omnigraph.storage.tables.indices import (
+    IndexSpec,
+    SegmentPlan,
+    build_segment,
+    describe_layout,
+    stage_segments,
+)
+from omnigraph.storage.tables.ledger import STATE_MARK
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.schemas import mark_primary_key
-from omnigraph.storage.tables.stage_table import stage_changes, stage_create
-from omnigraph.storage.tables.table import CREATED_AT, ROW_ID, UPDATED_AT, Table
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes, stage_create
+from omnigraph.storage.tables.table import ROW_ID, UPDATED_AT, Table
 
 SCHEMA = mark_primary_key(
     pa.schema(
@@ -23,6 +31,7 @@ SCHEMA = mark_primary_key(
     ),
     "id",
 )
+CREATED_AT = "_row_created_at_version"
 PROPERTIES = {"operation": "test"}
 
 ulids = UlidSource()
@@ -74,3 +83,23 @@ def row_facts(table: Table) -> dict[str, tuple[int, int, int]]:
     found = table.scan(columns).to_pydict()
     facts = zip(*(found[name] for name in columns[1:]), strict=True)
     return dict(zip(found["id"], facts, strict=True))
+
+
+def stage_indices(table: Table, specs: list[IndexSpec], **who) -> StagedTransaction | None:
+    """These indices over the whole table in one version; one of the same name is replaced."""
+    layout = describe_layout(table)
+    everywhere = tuple(layout.rows_of)
+    if not everywhere:
+        return None
+    present = {one.name: frozenset(s.uuid for s in one.segments) for one in layout.indices}
+    plans = [
+        SegmentPlan(spec, everywhere, everywhere, present.get(spec.name, frozenset()))
+        for spec in specs
+    ]
+    return stage_segments(table, [build_segment(table, plan) for plan in plans], **who)
+
+
+def read_lineage(table: Table, columns: list[str] | None = None, filter: str = "true") -> pa.Table:
+    """The lineage rows of a ledger that pass the filter."""
+    names = [name for name in table.schema.names if name != STATE_MARK]
+    return table.scan(columns or names, f"`{STATE_MARK}` IS NULL AND ({filter})")

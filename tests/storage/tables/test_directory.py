@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from io_counters import read_io_counters
 from omnigraph.storage.tables import directory as directories
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.counters import read_io_counters
 from omnigraph.storage.tables.directory import MOST_KEYS, RowDirectory
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.lance_branches import create_branch
@@ -170,7 +170,7 @@ def test_an_overwrite_is_read_anew(location, process):
     check(table, ["a", "b", "c"])
 
 
-def test_rows_rearranged_by_a_compaction_are_found_where_they_are_now(location, process):
+def test_rows_moved_by_a_compaction_are_found_where_they_are_now(location, process):
     create(location, {"a": 1})
     table = process.opens(location)
     for name in "bcd":

@@ -24,14 +24,13 @@ from omnigraph.storage.tables.indices import (
     IndexSpec,
     LanceIndexKind,
     describe_layout,
-    stage_indices,
 )
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import name_version_file
 from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create, stage_fragments
 from omnigraph.storage.tables.table import open_newest, open_table
-from storage.tables.table_fixtures import change, content, create, identity, rows
+from storage.tables.table_fixtures import change, content, create, identity, rows, stage_indices
 
 
 @contextmanager

@@ -13,14 +13,21 @@ from omnigraph.storage.tables.indices import (
     IndexSpec,
     LanceIndexKind,
     describe_indices,
-    stage_indices,
 )
 from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import open_table
-from storage.tables.table_fixtures import change, content, create, identity, row_facts, ulids
+from storage.tables.table_fixtures import (
+    change,
+    content,
+    create,
+    identity,
+    row_facts,
+    stage_indices,
+    ulids,
+)
 
 BY_ID = IndexSpec("by_id", "id", LanceIndexKind.BTREE)
 

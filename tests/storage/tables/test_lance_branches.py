@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, StorageFailure
+from omnigraph.errors import AlreadyExists, ConflictError, StorageFailure
 from omnigraph.storage.tables.history import read_history
 from omnigraph.storage.tables.lance_branches import (
     create_branch,
     delete_branch,
     drop_zombie_tree,
     list_branches,
-    read_branch_identifier,
 )
 from omnigraph.storage.tables.table import is_table, open_newest
 from storage.tables.table_fixtures import change, content, create, ulids
@@ -88,20 +87,6 @@ def test_a_parent_cannot_be_deleted_before_its_children(location):
     delete_branch(location, child)
     delete_branch(location, parent)
     assert list_branches(location) == {}
-
-
-def test_a_recreated_name_is_another_branch(location):
-    create(location, {"a": 1})
-    name = ulids.next()
-    branch = create_branch(location, name, None, 1)
-    before = read_branch_identifier(branch.location)
-    assert read_branch_identifier(change(branch, {"b": 2}).location) == before
-    delete_branch(location, name)
-    with pytest.raises(BranchNotFound):
-        read_branch_identifier(branch.location)
-    create_branch(location, name, None, 1)
-    assert read_branch_identifier(branch.location) != before
-    assert read_branch_identifier(location) == "main"
 
 
 def test_a_tree_without_a_ref_is_no_branch_and_gives_way(location):

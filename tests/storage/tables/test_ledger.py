@@ -13,14 +13,21 @@ from omnigraph.storage.tables.ledger import (
     STATE_MARK,
     compact_lineage,
     is_ledger,
-    read_lineage,
     read_state,
     stage_ledger,
     stage_manifest,
 )
 from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.table import Table, open_newest, open_table
-from storage.tables.table_fixtures import SCHEMA, change, create, identity, rows, ulids
+from storage.tables.table_fixtures import (
+    SCHEMA,
+    change,
+    create,
+    identity,
+    read_lineage,
+    rows,
+    ulids,
+)
 
 
 @pytest.fixture

@@ -12,12 +12,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lance_maintenance import compact, optimize_indices
 from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_fragments, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, open_table
-from storage.tables.table_fixtures import commit, content, create, identity, row_facts, rows, ulids
+from storage.tables.table_fixtures import (
+    commit,
+    content,
+    create,
+    identity,
+    row_facts,
+    rows,
+    stage_indices,
+    ulids,
+)
 
 IDS = st.sampled_from([f"id{number}" for number in range(12)] + ["it's", "back\\slash", "é"])
 VALUES = st.one_of(st.none(), st.integers(-3, 3))

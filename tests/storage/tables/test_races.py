@@ -9,12 +9,20 @@ import pytest
 from omnigraph.errors import RetryableCommitConflict
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.history import read_history
-from omnigraph.storage.tables.ledger import read_lineage, read_state, stage_ledger
+from omnigraph.storage.tables.ledger import read_state, stage_ledger
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes
 from omnigraph.storage.tables.table import find_latest_version, open_newest
 from storage.tables import race_workers
-from storage.tables.table_fixtures import SCHEMA, change, content, create, identity, rows
+from storage.tables.table_fixtures import (
+    SCHEMA,
+    change,
+    content,
+    create,
+    identity,
+    read_lineage,
+    rows,
+)
 
 ROUNDS = 25
 EVERYONE = range(race_workers.PROCESSES)

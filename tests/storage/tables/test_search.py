@@ -9,7 +9,7 @@ import pytest
 
 from lance_maintenance import compact
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.search import (
@@ -26,7 +26,7 @@ from omnigraph.storage.tables.search import (
 )
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ROW_ID, open_table
-from storage.tables.table_fixtures import change, create, identity, ulids
+from storage.tables.table_fixtures import change, create, identity, stage_indices, ulids
 
 COLUMNS = ["id", "value"]
 

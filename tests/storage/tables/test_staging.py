@@ -12,9 +12,9 @@ from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict, RecoveryReq
 from omnigraph.storage.tables.commit import commit_exact, find_transaction, restore
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.history import read_history
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_branches import create_branch
-from omnigraph.storage.tables.schemas import find_primary_key, mark_primary_key
+from omnigraph.storage.tables.schemas import PRIMARY_KEY, mark_primary_key
 from omnigraph.storage.tables.stage_table import (
     stage_changes,
     stage_create,
@@ -33,6 +33,7 @@ from storage.tables.table_fixtures import (
     identity,
     row_facts,
     rows,
+    stage_indices,
     ulids,
 )
 
@@ -70,7 +71,7 @@ def test_every_row_can_be_deleted_and_the_table_filled_again(location):
     again = change(empty, {"a": 5})
     assert content(again) == {"a": 5}
     assert row_facts(again)["a"][0] not in used
-    assert find_primary_key(again.schema) == "id"
+    assert again.schema.field("id").metadata[PRIMARY_KEY] == b"true"
     assert again.schema_metadata == {"stamp": "1"}
 
 

@@ -25,11 +25,19 @@ from lance_maintenance import compact
 from omnigraph.storage.tables import history
 from omnigraph.storage.tables.base_paths import open_at_home, relocate_manifest, relocate_version
 from omnigraph.storage.tables.history import read_record
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
 from storage.tables import lance_directly, race_workers
-from storage.tables.table_fixtures import change, commit, create, identity, rows, ulids
+from storage.tables.table_fixtures import (
+    change,
+    commit,
+    create,
+    identity,
+    rows,
+    stage_indices,
+    ulids,
+)
 
 
 @pytest.fixture

@@ -10,19 +10,27 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pytest
 
+from io_counters import read_io_counters
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.tables import table as table_module
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.counters import read_io_counters
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind, stage_indices
+from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.lance_session import open_shared_session
 from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.quoting import quote_identifier, quote_literal
-from omnigraph.storage.tables.schemas import find_primary_key, mark_primary_key
+from omnigraph.storage.tables.schemas import PRIMARY_KEY, mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ScanOrder, find_latest_version, is_table, open_table
-from storage.tables.table_fixtures import SCHEMA, change, content, create, identity, ulids
+from storage.tables.table_fixtures import (
+    SCHEMA,
+    change,
+    content,
+    create,
+    identity,
+    stage_indices,
+    ulids,
+)
 
 ODD = [
     "", "'", "''", "it's", "\\", "a\\'b", "'\\", '"', "`", "é", "e\u0301", "日本", "😀", "\n",
@@ -204,7 +212,7 @@ def test_schema_and_metadata_are_those_of_the_creator(location):
     table = create(location)
     assert table.schema == SCHEMA
     assert table.schema_metadata == {"stamp": "1"}
-    assert find_primary_key(table.schema) == "id"
+    assert table.schema.field("id").metadata[PRIMARY_KEY] == b"true"
     assert not table.schema.field("id").nullable
     assert table.schema.field("value").metadata == {b"property": b"7"}
     assert table.native.has_stable_row_ids

@@ -30,6 +30,7 @@ def _add_address_options(command: Command) -> Command:
 @click.option(
     "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="The schema (.pg)."
 )
+@click.option("--as", "actor", metavar="ACTOR", help="The actor the graph is created for.")
 @click.option("--force", is_flag=True, help="Replace schema files left by a failed attempt.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def init(
@@ -37,6 +38,7 @@ def init(
     store: str | None,
     uri: str | None,
     schema_path: str,
+    actor: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -52,7 +54,7 @@ def init(
     draft = compile_schema(schema)
     for warning in (*draft.warnings, *list_creation_notes(draft)):
         note(warning.render())
-    graph = create(address, schema, force=force, settings=read_settings())
+    graph = create(address, schema, force=force, actor=actor, settings=read_settings())
     if as_json:
         print_json({"uri": graph.uri, "initialized": True})
     else:

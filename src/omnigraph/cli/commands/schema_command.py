@@ -163,7 +163,7 @@ def apply(
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return
-    for line in _applied_lines(result):
+    for line in _describe_applied(result):
         click.echo(line)
     for found in result.notes:
         note(f"{found.severity} {found.code}: {found.message}")
@@ -180,7 +180,7 @@ def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _applied_lines(result: SchemaApplyResult) -> Iterator[str]:
+def _describe_applied(result: SchemaApplyResult) -> Iterator[str]:
     """The steps, then what became of each table, then what it came to."""
     for step in result.steps:
         yield f"- {step.describe()}"

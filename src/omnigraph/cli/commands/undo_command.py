@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +13,6 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import print_json
 
 if TYPE_CHECKING:
-    from omnigraph.graph.graph import Graph
     from omnigraph.graph.undoing import ApplyResult
 
 _PARENT = click.option(
@@ -27,75 +27,33 @@ _MESSAGE = click.option("--message", metavar="TEXT", help="Keep this text with t
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 
 
+_DONE = {"revert": "reverted", "cherry-pick": "cherry-picked", "restore": "restored"}
+
+
+def _add_commit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The argument and the options of what applies or undoes one commit."""
+    graph = add_graph_options(positional=True, writes=True)
+    commit = click.argument("commit_id", metavar="COMMIT")
+    for add in (_JSON, _MESSAGE, add_deciding_options, _PARENT, _BRANCH, graph, commit):
+        command = add(command)
+    return command
+
+
 @click.command(epilog=render_examples("revert"))
-@click.argument("commit_id", metavar="COMMIT")
-@add_graph_options(positional=True, writes=True)
-@_BRANCH
-@_PARENT
-@add_deciding_options
-@_MESSAGE
-@_JSON
-def revert(
-    scope: CommandTarget,
-    commit_id: str,
-    branch: str,
-    parent: int | None,
-    dry_run: bool,
-    resolve: tuple[str, ...],
-    decisions: str | None,
-    message: str | None,
-    as_json: bool,
-) -> None:
+@_add_commit_options
+def revert(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
     """Undo what COMMIT did, as a new commit; what came after it stays.
 
     Rule 'theirs' takes what was there before COMMIT, 'ours' what the branch has now.
     """
-    graph = scope.open(read_only=dry_run)
-    scope.echo("revert")
-    result = graph.revert(
-        commit_id,
-        branch=branch,
-        parent=parent,
-        dry_run=dry_run,
-        resolve=resolve,
-        decisions=decisions or (),
-        message=message,
-    )
-    _print(graph, result, "revert", as_json=as_json)
+    _run("revert", **options)
 
 
 @click.command("cherry-pick", epilog=render_examples("cherry-pick"))
-@click.argument("commit_id", metavar="COMMIT")
-@add_graph_options(positional=True, writes=True)
-@_BRANCH
-@_PARENT
-@add_deciding_options
-@_MESSAGE
-@_JSON
-def cherry_pick(
-    scope: CommandTarget,
-    commit_id: str,
-    branch: str,
-    parent: int | None,
-    dry_run: bool,
-    resolve: tuple[str, ...],
-    decisions: str | None,
-    message: str | None,
-    as_json: bool,
-) -> None:
+@_add_commit_options
+def cherry_pick(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
     """Do what COMMIT of any branch did on a branch as well, as a new commit."""
-    graph = scope.open(read_only=dry_run)
-    scope.echo("cherry-pick")
-    result = graph.cherry_pick(
-        commit_id,
-        branch=branch,
-        parent=parent,
-        dry_run=dry_run,
-        resolve=resolve,
-        decisions=decisions or (),
-        message=message,
-    )
-    _print(graph, result, "cherry-pick", as_json=as_json)
+    _run("cherry-pick", **options)
 
 
 @click.command(epilog=render_examples("restore"))
@@ -105,28 +63,32 @@ def cherry_pick(
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
 @_MESSAGE
 @_JSON
-def restore(
-    scope: CommandTarget,
-    commit_id: str,
-    branch: str,
-    dry_run: bool,
-    message: str | None,
-    as_json: bool,
-) -> None:
+def restore(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
     """Set a branch to what it was at PLACE, as a new commit; no commit is lost.
 
     PLACE is a commit or the beginning of its id, a tag, a version, a time, a snapshot or a branch.
     """
+    _run("restore", **options)
+
+
+def _run(
+    verb: str,
+    scope: CommandTarget,
+    commit_id: str,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401
+) -> None:
     graph = scope.open(read_only=dry_run)
-    scope.echo("restore")
-    result = graph.restore(commit_id, branch=branch, dry_run=dry_run, message=message)
-    _print(graph, result, "restore", as_json=as_json)
-
-
-_DONE = {"revert": "reverted", "cherry-pick": "cherry-picked", "restore": "restored"}
-
-
-def _print(graph: Graph, result: ApplyResult, verb: str, *, as_json: bool) -> None:
+    scope.echo(verb)
+    apply: dict[str, Callable[..., ApplyResult]] = {
+        "revert": graph.revert,
+        "cherry-pick": graph.cherry_pick,
+        "restore": graph.restore,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    result = apply[verb](commit_id, dry_run=dry_run, **given)
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
         return

@@ -18,8 +18,8 @@ from omnigraph.execution.read.fixed_operands import map_operands as map_operands
 from omnigraph.execution.read.fixed_operands import restrict_to_type as restrict_to_type
 from omnigraph.execution.read.forecast import forecast_traversals as forecast_traversals
 from omnigraph.execution.read.input import Embedder as Embedder
-from omnigraph.execution.read.input import ReadGuard as ReadGuard
 from omnigraph.execution.read.input import ReadInput as ReadInput
+from omnigraph.execution.read.input import ReadLimits as ReadLimits
 from omnigraph.execution.read.input import TraversalMethod as TraversalMethod
 from omnigraph.execution.read.join import find_join_condition as find_join_condition
 from omnigraph.execution.read.project import build_output_schema as build_output_schema

@@ -130,7 +130,7 @@ def _sort_for_sums(rows: Rows) -> Rows:
     keys = [
         rows.codes[name].astype(np.int64)
         if name not in rows.entities
-        else rows.entities[name].fixed_order(rows.codes[name])
+        else rows.entities[name].order_codes(rows.codes[name])
         for name in sorted(rows.codes)
     ]
     is_there = len(keys) == 1 and bool((keys[0][1:] >= keys[0][:-1]).all())

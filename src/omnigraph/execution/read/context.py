@@ -44,7 +44,7 @@ class ReadContext:
         self.catalog = catalog
         self.topology = given.topology
         self.tables = SnapshotTables(snapshot, catalog, given.topology)
-        self.profile = ExecutionProfile(plan.root, given.guard.check if given.guard else None)
+        self.profile = ExecutionProfile(plan.root, given.limits.check if given.limits else None)
         self.fused: dict[FusedScore, tuple[Codes, Doubles]] = {}
         self.searched: dict[Hashable, object] = {}
         self._nodes: dict[str, NodeNumbering] = {}
@@ -69,7 +69,7 @@ class ReadContext:
             self._edges[type_name] = found
         return found
 
-    def numbered(self, type_name: str) -> Numbered:
+    def number_type(self, type_name: str) -> Numbered:
         """All nodes of a type as entities, one and the same however often they are asked for."""
         found = self._numbered.get(type_name)
         if found is None:

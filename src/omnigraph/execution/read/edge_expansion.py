@@ -16,7 +16,7 @@ from omnigraph.execution.read.entities import Entities, Listed, Numbered, Severa
 from omnigraph.execution.read.entity_links import Links
 from omnigraph.execution.read.expansion_path import ExpansionPath
 from omnigraph.execution.read.expansion_targets import (
-    Answer,
+    NeighbourRows,
     TargetFilter,
     build_links,
     find_sources,
@@ -42,7 +42,7 @@ def look_up_edges(
     budget: LookupBudget,
     rows: Rows,
     sources: Codes,
-) -> Answer:
+) -> NeighbourRows:
     """The edges at some nodes and the nodes at their other ends."""
     ids = rows.entities[node.source].columns([ID], sources)[ID]
     budget.look_up(len(ids))
@@ -53,7 +53,7 @@ def look_up_edges(
     which = [start + part.places for start, part in zip(starts, parts, strict=False)]
     near = pa.concat_arrays([part.near for part in parts])
     far = pa.concat_arrays([part.far for part in parts])
-    budget.found(len(far))
+    budget.note_found(len(far))
     targets, found = _encode_far_ends(node, way, context, budget, rows, far)
     owners = encode_values(np.asarray(pc.index_in(near, value_set=ids).fill_null(MISSING)))
     edges = {node.edge_variable: encode_values(np.concatenate(which))}
@@ -134,7 +134,7 @@ class EdgeWalker:
         self._targets = TargetFilter(node, way, context)
         self._entities, self._incidence = _get_incidence(node, way, context)
 
-    def links(self, rows: Rows) -> Answer:
+    def links(self, rows: Rows) -> NeighbourRows:
         sources = find_sources(self._node, self._way, rows)
         entities = rows.entities[self._node.source]
         numbers = entities.numbers(sources, self._numbering, self._way.source_type)

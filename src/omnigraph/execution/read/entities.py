@@ -69,7 +69,7 @@ class OneType:
         """Which of the entities are of that type."""
         return np.full(len(codes), type_name in self.types)
 
-    def fixed_order(self, codes: Codes) -> Longs:
+    def order_codes(self, codes: Codes) -> Longs:
         """Integers in an order that is the same however the entities were found, and cheap."""
         if self.is_ordered or not self.size:
             return codes.astype(np.int64)
@@ -175,7 +175,7 @@ class Numbered(OneType):
         if self._is_numbered_by(name) or self._topology.holds(self._key(name)):
             return True
         # Rows that were fetched before count too: what is asked for again and again is kept.
-        wanted = len(codes) + self._topology.spent(self._key(name))
+        wanted = len(codes) + self._topology.find_spent(self._key(name))
         if wanted < _FEW_ROWS or wanted * _SHARE_FOR_WHOLE < self.size:
             return False
         return self._estimate(name) <= self._topology.largest_entry_bytes
@@ -252,14 +252,14 @@ class Several:
         back = pa.array(np.argsort(np.concatenate(order), kind="stable"))
         return {name: pa.concat_arrays([f[name] for f in found]).take(back) for name in names}
 
-    def fixed_order(self, codes: Codes) -> Longs:
+    def order_codes(self, codes: Codes) -> Longs:
         """Type after type in the order of their names, within each as its part says."""
         keys = np.full(len(codes), MISSING, dtype=np.int64)
         kinds, start = self.kinds(codes), 0
         for name in sorted(self.types):
             kind = self.types.index(name)
             own = np.flatnonzero((kinds == kind) & (codes >= 0))
-            inside = self.parts[kind].fixed_order(encode_values(codes[own] - self._starts[kind]))
+            inside = self.parts[kind].order_codes(encode_values(codes[own] - self._starts[kind]))
             keys[own] = start + inside
             start += int(inside.max(initial=-1)) + 1
         return keys

@@ -57,11 +57,6 @@ class ExecutionProfile:
     def step(self) -> PlanStep:
         return self._annotate(self.root, describe_node(self.root))
 
-    def own_seconds(self, node: Node) -> float:
-        """The time spent in the node itself."""
-        below = sum(self.of(child).seconds for child in list_children(node))
-        return max(0.0, self.of(node).seconds - below)
-
     def _annotate(self, node: Node, step: PlanStep) -> PlanStep:
         measure = self.of(node)
         facts = {

@@ -13,7 +13,7 @@ from omnigraph.execution.read.aggregate import aggregate_rows, find_aggregate_re
 from omnigraph.execution.read.context import ReadContext
 from omnigraph.execution.read.expand import expand
 from omnigraph.execution.read.expression_values import filter_rows
-from omnigraph.execution.read.input import ReadGuard, ReadInput
+from omnigraph.execution.read.input import ReadInput, ReadLimits
 from omnigraph.execution.read.join import find_join_condition, join
 from omnigraph.execution.read.nested_blocks import run_anti_join, run_optional_join
 from omnigraph.execution.read.node_scan import scan
@@ -66,14 +66,16 @@ def execute(plan: ReadPlan, snapshot: Snapshot, catalog: Catalog, given: ReadInp
     context = ReadContext(plan, snapshot, catalog, given)
     schema = build_output_schema(plan.columns)
     batches = _ReadRun(context, schema).output(plan.root, None)
-    if given.guard is not None:
-        batches = _admitted(batches, given.guard)
+    if given.limits is not None:
+        batches = _admit_batches(batches, given.limits)
     return ReadResult(schema, batches, context.profile)
 
 
-def _admitted(batches: Iterator[pa.RecordBatch], guard: ReadGuard) -> Iterator[pa.RecordBatch]:
+def _admit_batches(
+    batches: Iterator[pa.RecordBatch], limits: ReadLimits
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        guard.admit(batch)
+        limits.admit(batch)
         yield batch
 
 

@@ -15,7 +15,7 @@ from omnigraph.execution.read.edge_expansion import EdgeWalker, look_up_edges
 from omnigraph.execution.read.entity_links import Links, close, find_starts, follow
 from omnigraph.execution.read.expansion_path import ExpansionPath, build_expansion_path
 from omnigraph.execution.read.expansion_targets import (
-    Answer,
+    NeighbourRows,
     TargetFilter,
     build_links,
     find_sources,
@@ -131,7 +131,7 @@ def _choose_traversal(
     return _ChosenTraversal(taken, sources, choice)
 
 
-def _apply_links(node: Expand, demand: Demand, rows: Rows, found: Answer) -> Iterator[Rows]:
+def _apply_links(node: Expand, demand: Demand, rows: Rows, found: NeighbourRows) -> Iterator[Rows]:
     links, entities = found
     apply = close if node.closes else follow
     return apply(rows, node.source, links, node.target, entities, demand)
@@ -139,7 +139,7 @@ def _apply_links(node: Expand, demand: Demand, rows: Rows, found: Answer) -> Ite
 
 def _try_lookups(
     node: Expand, way: ExpansionPath, context: ReadContext, rows: Rows
-) -> Answer | None:
+) -> NeighbourRows | None:
     """What look-ups find, or None where they turn out to be the dearer way."""
     sources = find_sources(node, way, rows)
     look_up = _look_up_nodes if node.edge_variable is None else look_up_edges
@@ -157,7 +157,7 @@ def _look_up_nodes(
     budget: LookupBudget,
     rows: Rows,
     sources: Codes,
-) -> Answer:
+) -> NeighbourRows:
     ids = rows.entities[node.source].columns([ID], sources)[ID]
     found = walk_by_lookups(context, way, budget, ids)
     reached = found.reached
@@ -196,7 +196,7 @@ class _Walker:
         reach = min(float(nodes), degree ** min(hops, _DEEPEST_GUESS))
         return max(1, int(_PAIRS_AT_ONCE / reach))
 
-    def links(self, rows: Rows) -> Answer:
+    def links(self, rows: Rows) -> NeighbourRows:
         node, way = self._node, self._way
         sources = find_sources(node, way, rows)
         entities = rows.entities[node.source]

@@ -27,7 +27,7 @@ from omnigraph.plan.nodes import Expand
 _FEW_TARGETS = 1_000
 """So few targets are filtered by themselves; for more, the whole table is asked once."""
 
-Answer = tuple[Links, dict[str, Entities]]
+NeighbourRows = tuple[Links, dict[str, Entities]]
 """Links, and the entities that their targets and edges are codes of."""
 
 
@@ -74,7 +74,7 @@ def _find_numbered_targets(
         some = np.sort(codes[codes >= 0])
         passing = filter_numbers(context, type_name, node.target, filters, some)
         codes = np.where(np.isin(codes, passing), codes, MISSING).astype(np.int32)
-    return context.numbered(type_name), codes
+    return context.number_type(type_name), codes
 
 
 def build_links(sources: Codes, owners: Codes, targets: Codes, extra: dict[str, Codes]) -> Links:
@@ -92,7 +92,7 @@ class TargetFilter:
         self._node, self._way, self._context = node, way, context
         self._passing: Flags | None = None
 
-    def apply_filter(self, rows: Rows, links: Links) -> Answer:
+    def apply_filter(self, rows: Rows, links: Links) -> NeighbourRows:
         """The links whose target is the one bound already, or passes the filters."""
         node = self._node
         if node.closes:
@@ -100,7 +100,7 @@ class TargetFilter:
             return links.retarget(self._bound_codes(rows, bound)), {node.target: bound}
         if node.target_filters:
             links = links.keep(self._mask_passing(links.targets))
-        return links, {node.target: self._context.numbered(self._way.target_type)}
+        return links, {node.target: self._context.number_type(self._way.target_type)}
 
     def _bound_codes(self, rows: Rows, bound: Entities) -> Codes:
         """For every number, the code it has among the entities that are bound already."""

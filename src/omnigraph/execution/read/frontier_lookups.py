@@ -73,7 +73,7 @@ class Frontier:
         self._budget.look_up(len(wanted))
         ids = self.ids.take(pa.array(wanted))
         pairs = look_up(self._context, self._way.steps, ids)
-        self._budget.found(len(pairs.targets))
+        self._budget.note_found(len(pairs.targets))
         if hop < self._way.hops.maximum:
             pairs = self._with_nodes(pairs)
         found = self._adjacency(pairs, ids)
@@ -90,10 +90,10 @@ class Frontier:
         near = encode_values(
             np.asarray(pc.index_in(pairs.sources, value_set=ids).fill_null(MISSING))
         )
-        far = self._numbered(pairs.targets)
+        far = self._number_ids(pairs.targets)
         return build_adjacency([(near, far)], len(ids))
 
-    def _numbered(self, ids: pa.Array) -> Codes:
+    def _number_ids(self, ids: pa.Array) -> Codes:
         known = pc.is_in(ids, value_set=self.ids)
         self.ids = pa.concat_arrays([self.ids, pc.unique(ids.filter(pc.invert(known)))])
         return encode_values(np.asarray(pc.index_in(ids, value_set=self.ids)))
@@ -132,7 +132,7 @@ def _look_up_between_types(
     """One hop to another type, whose ids may look like those of the start."""
     budget.look_up(len(start))
     pairs = look_up(context, way.steps, start)
-    budget.found(len(pairs.targets))
+    budget.note_found(len(pairs.targets))
     ids = pc.unique(pairs.targets)
     near = encode_values(np.asarray(pc.index_in(pairs.sources, value_set=start).fill_null(MISSING)))
     far = encode_values(np.asarray(pc.index_in(pairs.targets, value_set=ids)))

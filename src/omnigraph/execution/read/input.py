@@ -26,7 +26,7 @@ class TraversalMethod(StrEnum):
     ADJACENCY = "adjacency"
 
 
-class ReadGuard(Protocol):
+class ReadLimits(Protocol):
     """Asked while a query runs; whatever it raises ends the query."""
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class ReadInput:
     embed: Embedder | None = None
     topology: Topology = field(default_factory=Topology)
     batch_rows: int = BATCH_ROWS
-    guard: ReadGuard | None = None
+    limits: ReadLimits | None = None
 
     def __post_init__(self) -> None:
         # A stored DateTime has milliseconds; a moment with more could not be compared with it.

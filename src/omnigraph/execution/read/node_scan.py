@@ -88,7 +88,7 @@ def _find_named_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, C
             rest = [*filters[:place], *filters[place + 1 :]]
             known = encode_values(np.unique(codes[codes >= 0]))
             found = filter_numbers(context, type_name, node.variable, rest, known)
-            return context.numbered(type_name), found
+            return context.number_type(type_name), found
     return None
 
 
@@ -106,7 +106,7 @@ def _find_numbered_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities
     ):
         return None
     codes = find_passing_numbers(context, type_name, node.variable, node.filters)
-    return context.numbered(type_name), codes
+    return context.number_type(type_name), codes
 
 
 def count_at_most(
@@ -185,7 +185,7 @@ def filter_numbers(
     context: ReadContext, type_name: str, variable: str, filters: Sequence[Predicate], codes: Codes
 ) -> Codes:
     """Those of some ascending numbers that pass, found by looking at these nodes alone."""
-    return _filter_passing(context, variable, context.numbered(type_name), filters, codes)
+    return _filter_passing(context, variable, context.number_type(type_name), filters, codes)
 
 
 def find_passing_edges(

@@ -74,15 +74,15 @@ class Candidates:
     def are_all(self) -> bool:
         return len(self.row_ids) == self.reader.row_count
 
-    def found(self, hits: Hits) -> tuple[Integers, Doubles]:
+    def locate(self, hits: Hits) -> tuple[Integers, Doubles]:
         """Where the candidates stand that were found, and what was found for each."""
         if self.rows is not None:
             return self.rows.find(hits.row_ids), hits.values
         places = find_places_among(hits.row_ids, self.row_ids)
         known = np.flatnonzero(places >= 0)
-        return self.asked(places[known]), hits.values[known]
+        return self.map_places(places[known]), hits.values[known]
 
-    def asked(self, places: Integers) -> Integers:
+    def map_places(self, places: Integers) -> Integers:
         return places if self.at is None else self.at[places]
 
 
@@ -129,7 +129,7 @@ def match_texts(
             rows = _find_matching(context, condition, some.reader, text.find_matching_rows)
             found = np.empty(0, np.int64) if rows is None else rows
             matching = np.flatnonzero(find_places_among(some.row_ids, found) >= 0)
-            matches[some.asked(matching)] = True
+            matches[some.map_places(matching)] = True
     return pa.array(matches)
 
 
@@ -181,7 +181,7 @@ def score_values(
     values = np.zeros(len(codes))
     missing = np.ones(len(codes), dtype=np.bool_)
     for some in make_candidates(entities, codes):
-        places, found = some.found(_find_hits(context, operand, some, keep=None))
+        places, found = some.locate(_find_hits(context, operand, some, keep=None))
         values[places] = found
         missing[places] = False
     return pa.array(values, pa.float64(), mask=missing)
@@ -215,7 +215,7 @@ def _rank(
     places: list[Integers] = [np.empty(0, np.int64)]
     values: list[Doubles] = [np.empty(0, np.float64)]
     for some in candidates:
-        where, found = some.found(_find_hits(context, operand, some, keep))
+        where, found = some.locate(_find_hits(context, operand, some, keep))
         places.append(where)
         values.append(found)
     own, value = codes[np.concatenate(places)], np.concatenate(values)

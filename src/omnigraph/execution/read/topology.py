@@ -73,12 +73,12 @@ class Topology:
         """The table at this version, opened once."""
         return self._tables.value((location, version), partial(open_table, location, version))
 
-    def spent(self, key: Key) -> float:
+    def find_spent(self, key: Key) -> float:
         """What was spent so far for want of an entry, in the unit of the caller."""
         return self._spent.find(key) or 0.0
 
     def spend(self, key: Key, cost: float) -> None:
-        self._spent.keep(key, self.spent(key) + cost)
+        self._spent.keep(key, self.find_spent(key) + cost)
 
     def clear(self) -> None:
         for cache in (self._entries, self._tables, self._spent):

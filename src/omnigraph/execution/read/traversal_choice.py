@@ -146,7 +146,7 @@ def is_numbering_worthwhile(context: ReadContext, type_name: str, nodes: int) ->
     cost = _PER_LOOKUP + _PER_FETCHED_NODE * nodes
     # Numbers bring no properties: one more search has those.
     price = _PER_TABLE_READ + _PER_NUMBERED_NODE * reader.row_count + _PER_LOOKUP
-    if topology.spent(make_node_key(reader)) + cost >= price:
+    if topology.find_spent(make_node_key(reader)) + cost >= price:
         return True
     topology.spend(make_node_key(reader), cost)
     return False
@@ -175,7 +175,7 @@ def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) ->
     if not build:
         return Choice(TraversalMethod.ADJACENCY, "the adjacency is in memory")
     walk = estimate_walk_cost(context, way, frontier)
-    spent = _EXPECTED_AGAIN * context.topology.spent(context.adjacency_key(way.steps))
+    spent = _EXPECTED_AGAIN * context.topology.find_spent(context.adjacency_key(way.steps))
     history = f" and {spent:.1f} ms for earlier ones" if spent else ""
     costs = f"look-ups cost about {walk:.1f} ms{history}, building the adjacency {build:.1f} ms"
     return Choice(
@@ -208,7 +208,7 @@ class LookupBudget:
         """Pay for looking up the edges at this many nodes, or raise `LookupsTooExpensive`."""
         self._pay(estimate_search_cost(self._context, self._way.steps, keys))
 
-    def found(self, edges: int) -> None:
+    def note_found(self, edges: int) -> None:
         """Pay for the edges that a look-up has found: those of a hub are many."""
         self._note(_PER_FOUND_EDGE * edges)
 

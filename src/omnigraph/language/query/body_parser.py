@@ -67,7 +67,7 @@ def _is_misspelled_match(cursor: Cursor) -> bool:
 
 
 def _refuse_mixture(cursor: Cursor) -> None:
-    message = f"a query reads or writes, not both: `{cursor.token.value}` cannot stand here"
+    message = f"a query reads or writes, not both: `{cursor.token.value}` is not allowed here"
     cursor.report("P117", message, cursor.token.span, hint="split it into two queries")
 
 

@@ -137,8 +137,8 @@ def _check_new(cursor: Cursor, name: Token, lines: dict[str, int]) -> None:
 _MISPLACED = {
     "match": "a query has one `match`",
     "return": "a query has one `return`, after its `match`",
-    "order": "`order` stands between `return` and `limit`",
-    "limit": "`limit` stands before `offset`",
+    "order": "`order` comes between `return` and `limit`",
+    "limit": "`limit` comes before `offset`",
     "offset": "a query has one `offset`",
 }
 

@@ -18,7 +18,7 @@ QUERY_SYNTAX_CODES: Mapping[str, str] = {
     "P121": "A function has too few or too many arguments.",
     "P122": "A function takes another form of argument.",
     "P123": "The dimension of a vector is out of range.",
-    "P124": "A list stands inside a list.",
+    "P124": "A list inside a list.",
     "P125": "`distinct` belongs only into `count` and `collect`.",
     "P126": "A block, or a list of columns, keys, properties, assignments or edges, is too long.",
 }

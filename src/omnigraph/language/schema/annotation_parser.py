@@ -73,7 +73,7 @@ def _parse_annotation_name(cursor: Cursor) -> str:
 
 def _refuse_misplaced_card(cursor: Cursor, start: int) -> None:
     span = cursor.previous.span._replace(start=start)
-    cursor.report("P139", "`@card` stands in an edge header, after the target type", span)
+    cursor.report("P139", "`@card` belongs in an edge header, after the target type", span)
     while cursor.token.kind is TokenKind.INTEGER or cursor.token.value in ("(", "..", "*"):
         cursor.advance()
     cursor.accept_symbol(")")
@@ -89,7 +89,7 @@ def _parse_first_argument(cursor: Cursor) -> AnnotationArgument | None:
         )
         return None
     if _is_at_keyword(cursor):
-        message = "the first value of an annotation stands without a name"
+        message = "the first value of an annotation has no name"
         cursor.report("P144", message, cursor.token.span)
         _parse_keyword(cursor)
         return None
@@ -104,7 +104,7 @@ def _parse_more_arguments(cursor: Cursor, keywords: list[tuple[str, SchemaLitera
     _parse_value(cursor)
     cursor.report(
         "P144",
-        "only the first value of an annotation stands without a name",
+        "only the first value of an annotation has no name",
         start.to(cursor.previous.span),
         hint="write `name=value`",
     )

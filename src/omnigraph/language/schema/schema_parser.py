@@ -150,7 +150,7 @@ class _SchemaParser:
         if self.cursor.accept_word("implements"):
             implements = self._parse_implements()
         for annotation in self._parse_header_annotations():
-            message = "annotations stand before `implements`"
+            message = "annotations come before `implements`"
             self.cursor.report("P146", message, annotation.span)
         body = self._parse_body()
         return NodeDecl(name.name, annotations, implements, body, self._span_since(word), name.span)
@@ -201,7 +201,7 @@ class _SchemaParser:
             clause = parse_constraint(self.cursor)
             self.cursor.report(
                 "P140",
-                f"`@{clause.kind}(…)` stands in the body of the type",
+                f"`@{clause.kind}(…)` belongs in the body of the type",
                 clause.span,
                 hint=f"`{{ @{clause.kind}(…) }}`",
             )
@@ -255,7 +255,7 @@ class _SchemaParser:
         hint = None
         if annotation.name in CONSTRAINT_WORDS:
             hint = f"as a constraint it names its properties: `@{annotation.name}(…)`"
-        message = f"`@{annotation.name}` stands here without a property before it"
+        message = f"`@{annotation.name}` must follow a property"
         self.cursor.report("P142", message, annotation.span, hint=hint)
 
     def _parse_property(self) -> PropertyDecl:

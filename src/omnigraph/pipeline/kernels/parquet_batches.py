@@ -47,12 +47,12 @@ class ParquetRows:
         file = pq.ParquetFile(self._stream, metadata=self._metadata, read_dictionary=texts)
         given = 0
         for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=list(columns)):
-            size = sum(_expanded_bytes(column) for column in batch.columns)
+            size = sum(_count_expanded_bytes(column) for column in batch.columns)
             given += size
             require_allowed(given, self._split.file, self._limits)
             rows = max(1, batch.num_rows * _BYTES_AT_ONCE // max(size, _BYTES_AT_ONCE))
             for start in range(0, batch.num_rows, rows):
-                yield _written_out(batch.slice(start, rows))
+                yield _decode_dictionaries(batch.slice(start, rows))
 
     def _require_declared(self, groups: Sequence[int], columns: set[str]) -> None:
         """Refuse by what the file says of itself, before anything is decompressed."""
@@ -79,7 +79,7 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _expanded_bytes(column: pa.Array) -> int:
+def _count_expanded_bytes(column: pa.Array) -> int:
     """How many bytes the values take once each is written out."""
     if not pa.types.is_dictionary(column.type) or not _is_text(column.type.value_type):
         return int(column.nbytes)
@@ -87,7 +87,7 @@ def _expanded_bytes(column: pa.Array) -> int:
     return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
 
 
-def _written_out(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _decode_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         for column in batch.columns

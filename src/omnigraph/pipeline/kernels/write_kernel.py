@@ -93,7 +93,7 @@ def write_rows(ir: str, task: WriteTask) -> Written:
         stored = convert_to_table_rows(rows, type_)
         fragments += write_fragments(task.target, stored, carried_row_ids=row_ids)
         counter.rows += rows.num_rows
-    batches = source.added()
+    batches = source.iterate_added()
     first = next(batches, None)
     if first is not None:
         counted = counter.count(first, batches)
@@ -142,7 +142,7 @@ class _Source:
         if runs.bytes:
             yield runs.take()
 
-    def added(self) -> Iterator[pa.RecordBatch]:
+    def iterate_added(self) -> Iterator[pa.RecordBatch]:
         """The rows that replace none."""
         needs_address = self.replaced is not None or len(self.gone) > 0
         for staged in self._rows(with_address=needs_address):

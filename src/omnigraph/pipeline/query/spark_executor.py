@@ -67,7 +67,9 @@ def run_plan(
     """
     allow_missing_pandas()
     return (
-        _SparkRun(SparkTables(session, snapshot, catalog, given), given).output(plan.root).named()
+        _SparkRun(SparkTables(session, snapshot, catalog, given), given)
+        .output(plan.root)
+        .name_columns()
     )
 
 

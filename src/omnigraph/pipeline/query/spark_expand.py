@@ -97,7 +97,7 @@ def _build_links(
     walk = _Walk(tables, pairs, node.minimum, maximum, is_backward=node.asked_from_target)
     is_source = child.column(node.source, TYPE) == F.lit(source_type)
     starts = child.data.where(is_source).select(child.column(node.source, ID)).distinct()
-    reached = walk.reached(starts)
+    reached = walk.walk(starts)
     return _count_pairs(tables, node, walk.ends(child.most), reached, F.col(walk.hops))
 
 
@@ -142,7 +142,7 @@ class _Walk:
         """The columns of what is reached; at most every node from every start."""
         return NodePairs(self._pairs, self.start, self.node, starts * self._most)
 
-    def reached(self, starts: DataFrame) -> DataFrame:
+    def walk(self, starts: DataFrame) -> DataFrame:
         """(start, node, hops) for everything in reach."""
         begin = F.col(starts.columns[0])
         level = starts.select(begin.alias(self.start), begin.alias(self.node)).localCheckpoint()

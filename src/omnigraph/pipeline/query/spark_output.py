@@ -40,7 +40,7 @@ class Results:
     def kind(self, place: int) -> pa.DataType:
         return get_output_type(self.columns[place].type)
 
-    def named(self) -> DataFrame:
+    def name_columns(self) -> DataFrame:
         """The result as a caller sees it."""
         shown = [
             F.col(_build_output(place)).cast(from_arrow_type(to_spark_type(self.kind(place))))

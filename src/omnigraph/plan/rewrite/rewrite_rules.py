@@ -13,9 +13,9 @@ from omnigraph.plan.rewrite.prune_columns import prune_columns
 from omnigraph.plan.rewrite.push_filters import push_filters
 from omnigraph.plan.statistics import Estimator, Statistics
 
-Rule = Callable[[Node, Estimator], Node]
+RewriteRule = Callable[[Node, Estimator], Node]
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[RewriteRule, ...] = (
     push_filters,  # before ordering: what a variable keeps decides where to start
     order_clauses,  # patterns become scans and expansions here
     fuse_rankings,

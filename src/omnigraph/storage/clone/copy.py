@@ -195,14 +195,14 @@ class _Copying:
     def _copy_file(self, path: str) -> tuple[str, int]:
         size = crc = 0
 
-        def counted() -> Iterable[bytes]:
+        def count_chunks() -> Iterable[bytes]:
             nonlocal size, crc
             for chunk in self._source.store.chunks(path):
                 size, crc = size + len(chunk), zlib.crc32(chunk, crc)
                 yield chunk
             self._checksums.take(path, size, crc)
 
-        self._target.store.put_chunks(path, counted())
+        self._target.store.put_chunks(path, count_chunks())
         return path, size
 
     def _copy_versions(self, plan: Plan, pool: ThreadPoolExecutor) -> None:

@@ -41,9 +41,6 @@ class RowKind(StrEnum):
     RECOVERY_AUDIT = "recovery_audit"
 
 
-LINEAGE_KINDS = frozenset({RowKind.GRAPH_COMMIT, RowKind.RECOVERY_AUDIT})
-"""Rows that are only ever added; every other kind is state and is replaced as a whole."""
-
 SCHEMA_CONTRACT_ID = "schema:current"
 
 

@@ -21,7 +21,7 @@ from omnigraph.storage.manifest.manifest_rows import COLUMNS, Row, RowKind
 from omnigraph.storage.manifest.stamp import require_stamp
 from omnigraph.storage.manifest.state import ManifestState, decode_state
 from omnigraph.storage.tables.checksums import LOG
-from omnigraph.storage.tables.damage import lost_after
+from omnigraph.storage.tables.damage import find_lost_after
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.ledger import MARK, LedgerState, read_state
 from omnigraph.storage.tables.location import Generation, TableLocation
@@ -133,7 +133,7 @@ def _require_columns(table: Table) -> None:
 
 def _require_newest(table: Table) -> None:
     """Raise if a newer version was there and is gone: what it published must not be forgotten."""
-    lost = lost_after(table.location, table.version)
+    lost = find_lost_after(table.location, table.version)
     if lost is not None:
         raise ManifestCorrupt(
             f"version {lost} of {table.location} was written and is gone, and with it what it "

@@ -45,11 +45,6 @@ def resolve_local_identity(path: Path) -> str:
     return os.path.realpath(path)
 
 
-def resolve_root_identity(uri: str) -> str:
-    """One text for every spelling of the same root, to key locks within a process."""
-    return parse_address(uri).identity
-
-
 def parse_address(uri: str) -> Address:
     """Where a graph root lies.
 

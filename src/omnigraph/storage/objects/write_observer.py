@@ -1,24 +1,18 @@
-"""Counting what is asked of a store, and stopping a process at an exact write.
+"""Counting what is asked of a store, and reporting every durable write to an observer.
 
-Crash tests end the process after its n-th durable write, for every n. Writes happen behind two
-doors, here and in the Lance tables, so both report to one observer of the process. Nobody
-observes unless a test asks for it; `open_store` then counts the stores it opens.
+Writes happen behind two doors, here and in the Lance tables, so both report to one observer of the
+process. Nobody observes unless a test asks for it; `open_store` then counts the stores it opens.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from omnigraph.errors import BadRequest
 from omnigraph.storage.objects.store import ObjectStore, StoreKind, Versioned
-
-KILL_AFTER_VARIABLE = "OMNIGRAPH_TEST_KILL_AFTER"
 
 
 class DurableWriteObserver(Protocol):
@@ -27,32 +21,6 @@ class DurableWriteObserver(Protocol):
     def before(self, action: str, path: str) -> None: ...
 
     def after(self, action: str, path: str) -> None: ...
-
-
-def _kill_this_process() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-class KillAfter:
-    """Ends the process, without any clean-up, once `writes` durable writes have taken effect.
-
-    With 0 the process ends before its first one.
-    """
-
-    def __init__(self, writes: int, end: Callable[[], None] = _kill_this_process) -> None:
-        self._left, self._end = writes, end
-        self._lock = threading.Lock()
-
-    def before(self, action: str, path: str) -> None:  # noqa: ARG002 - the observer's shape
-        with self._lock:
-            if self._left <= 0:
-                self._end()
-
-    def after(self, action: str, path: str) -> None:  # noqa: ARG002 - the observer's shape
-        with self._lock:
-            self._left -= 1
-            if self._left <= 0:
-                self._end()
 
 
 _observer: DurableWriteObserver | None = None
@@ -67,19 +35,6 @@ def install_observer(chosen: DurableWriteObserver | None) -> None:
     """Tell `chosen` of every durable write of the stores opened from now on."""
     global _observer
     _observer = chosen
-
-
-def install_kill_switch(environment: Mapping[str, str] | None = None) -> None:
-    """End this process after as many durable writes as the environment says, if it says so.
-
-    Only test programs call this; nothing else reads the variable.
-    """
-    text = (os.environ if environment is None else environment).get(KILL_AFTER_VARIABLE)
-    if text is None:
-        return
-    if not text.isdigit():
-        raise BadRequest(f"{KILL_AFTER_VARIABLE} must be a number of writes")
-    install_observer(KillAfter(int(text)))
 
 
 @contextmanager

@@ -86,7 +86,7 @@ class Intent:
     own_head: CommitId | None
     contract_hash: str
     records_commit: bool = True
-    """Whether publishing it adds a commit; what only rearranges rows need not."""
+    """Whether publishing it adds a commit; maintenance need not."""
     origin: str | None = None
     """What the writer calls the change, for the commit."""
     merged_parent_commit_id: CommitId | None = None

@@ -32,7 +32,7 @@ class TableClass(StrEnum):
     """The graph shows a version the table does not have."""
 
 
-class Decision(StrEnum):
+class RecoveryDecision(StrEnum):
     FINISH_PUBLISHED = "finish_published"
     """The commit is visible: only the intent is left to remove."""
     FINISH_ROLLED_BACK = "finish_rolled_back"
@@ -61,7 +61,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    decision: Decision
+    decision: RecoveryDecision
     reason: str
 
 
@@ -96,22 +96,24 @@ def decide(classes: Sequence[TableClass], outlook: Outlook) -> Verdict:
     """The one decision for the whole intent; the first rule that applies wins."""
     seen = set(classes)
     if outlook.is_published and outlook.is_rolled_back:
-        return Verdict(Decision.REFUSE, "both its commit and its rollback are visible")
+        return Verdict(RecoveryDecision.REFUSE, "both its commit and its rollback are visible")
     if outlook.is_branch_lost:
-        return Verdict(Decision.REFUSE, "the record of its branch is lost; verify says which")
+        return Verdict(
+            RecoveryDecision.REFUSE, "the record of its branch is lost; verify says which"
+        )
     if not outlook.is_branch_alive:
-        return Verdict(Decision.DISCARD_BRANCH, "its branch is gone")
+        return Verdict(RecoveryDecision.DISCARD_BRANCH, "its branch is gone")
     if outlook.is_published:
-        return Verdict(Decision.FINISH_PUBLISHED, "its commit is visible")
+        return Verdict(RecoveryDecision.FINISH_PUBLISHED, "its commit is visible")
     if outlook.is_rolled_back:
-        return Verdict(Decision.FINISH_ROLLED_BACK, "its rollback is recorded")
+        return Verdict(RecoveryDecision.FINISH_ROLLED_BACK, "its rollback is recorded")
     for broken in (TableClass.INVARIANT_BROKEN, TableClass.UNVERIFIABLE, TableClass.BURIED):
         if broken in seen:
-            return Verdict(Decision.REFUSE, f"a table is {broken}")
+            return Verdict(RecoveryDecision.REFUSE, f"a table is {broken}")
     if not seen & _OURS:
-        return Verdict(Decision.ABANDON, "it had no effect")
+        return Verdict(RecoveryDecision.ABANDON, "it had no effect")
     if seen == {TableClass.COMPLETE} and outlook.is_authority_unchanged:
-        return Verdict(Decision.ROLL_FORWARD, "every effect is in place")
+        return Verdict(RecoveryDecision.ROLL_FORWARD, "every effect is in place")
     if not outlook.is_authority_unchanged:
-        return Verdict(Decision.ROLL_BACK, "the branch moved on without it")
-    return Verdict(Decision.ROLL_BACK, "only a part of its effects is there")
+        return Verdict(RecoveryDecision.ROLL_BACK, "the branch moved on without it")
+    return Verdict(RecoveryDecision.ROLL_BACK, "only a part of its effects is there")

@@ -42,8 +42,8 @@ from omnigraph.storage.recovery.intent import (
     list_pending_intents,
 )
 from omnigraph.storage.recovery.recovery_decision import (
-    Decision,
     Outlook,
+    RecoveryDecision,
     TableClass,
     Verdict,
     classify,
@@ -78,13 +78,13 @@ class SettledIntent:
     """How one pending write ended."""
 
     operation_id: OperationId
-    decision: Decision
+    decision: RecoveryDecision
     commit_id: CommitId | None
 
     @property
     def is_published(self) -> bool:
         """Whether the graph shows what the write set out to do."""
-        return self.decision in (Decision.ROLL_FORWARD, Decision.FINISH_PUBLISHED)
+        return self.decision in (RecoveryDecision.ROLL_FORWARD, RecoveryDecision.FINISH_PUBLISHED)
 
 
 def hash_contract(state: ManifestState) -> str:
@@ -182,20 +182,20 @@ def settle(root: GraphRoot, hold: Hold, intent: Intent) -> SettledIntent:
     decision = found.verdict.decision
     commit_id: CommitId | None = None
     match decision:
-        case Decision.REFUSE:
+        case RecoveryDecision.REFUSE:
             raise RecoveryRequired(intent.operation_id, found.verdict.reason)
-        case Decision.FINISH_PUBLISHED:
+        case RecoveryDecision.FINISH_PUBLISHED:
             commit_id = intent.commit_id if intent.records_commit else None
-        case Decision.FINISH_ROLLED_BACK:
+        case RecoveryDecision.FINISH_ROLLED_BACK:
             _drop_unshown(root, hold, intent)
-        case Decision.DISCARD_BRANCH:
+        case RecoveryDecision.DISCARD_BRANCH:
             _discard(root, hold, intent)
-        case Decision.ABANDON:
+        case RecoveryDecision.ABANDON:
             _make_record(root, hold, found, RecoveryKind.ABANDONED)
             _drop_unshown(root, hold, intent)
-        case Decision.ROLL_FORWARD:
+        case RecoveryDecision.ROLL_FORWARD:
             commit_id = _roll_forward(root, hold, found)
-        case Decision.ROLL_BACK:
+        case RecoveryDecision.ROLL_BACK:
             commit_id = _roll_back(root, hold, found)
         case _:
             assert_never(decision)

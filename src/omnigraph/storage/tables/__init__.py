@@ -14,7 +14,7 @@ from omnigraph.storage.tables.alter import FilledColumn as FilledColumn
 from omnigraph.storage.tables.alter import KeptColumn as KeptColumn
 from omnigraph.storage.tables.alter import WrittenColumns as WrittenColumns
 from omnigraph.storage.tables.alter import carry_out as carry_out
-from omnigraph.storage.tables.alter import outdated_fragments as outdated_fragments
+from omnigraph.storage.tables.alter import find_outdated_fragments as find_outdated_fragments
 from omnigraph.storage.tables.alter import read_computed as read_computed
 from omnigraph.storage.tables.alter import stage_columns as stage_columns
 from omnigraph.storage.tables.blob_columns import is_blob as is_blob

@@ -122,7 +122,7 @@ def write_columns(
         if compute is None:
             values = {f"{COMPUTED}{name}": expression for name, expression in read.items()}
         else:
-            values = _open_reader(_computed(table, fragment_id, read, compute))
+            values = _open_reader(_compute_batches(table, fragment_id, read, compute))
         with report_native_write("write_fragments", table.location):
             written, schema = fragment.merge_columns(values)
     added = FragmentMetadata(0, written.files[before:], written.physical_rows)
@@ -142,7 +142,7 @@ def _open_reader(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
 
 
-def _computed(
+def _compute_batches(
     table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute
 ) -> Iterator[pa.RecordBatch]:
     batches = read_computed(table, read, [fragment_id]) if read else _nothing(table, fragment_id)
@@ -197,7 +197,7 @@ def stage_columns(
     cease to be, only where no column is added: the substrate does either in one version.
     """
     filled = list(written)
-    schema = _numbered(table, columns, filled)
+    schema = _number_columns(table, columns, filled)
     operation: LanceOperation.BaseOperation
     if all(isinstance(column, KeptColumn) for column in columns):
         operation = LanceOperation.Project(schema)
@@ -214,7 +214,7 @@ def _relevant(fragments: list[FragmentMetadata], schema: LanceSchema) -> list[Fr
     return fragments
 
 
-def outdated_fragments(table: Table) -> list[int]:
+def find_outdated_fragments(table: Table) -> list[int]:
     """The fragments with a file that holds values of a column the table no longer has."""
     known = set(table.columns.all_ids)
     with translate_errors(f"listing the fragments of {table!r}"):
@@ -240,15 +240,15 @@ def _fragments(table: Table, written: Sequence[WrittenColumns]) -> list[Fragment
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def _numbered(
+def _number_columns(
     table: Table, columns: Sequence[Column], written: Sequence[WrittenColumns]
 ) -> LanceSchema:
     """The columns with the numbers data files know them by, and fresh ones for those without."""
     given = {name: id for one in written for name, id in one.ids.items()}
-    fresh = max(_used_numbers(table, written), default=-1) + 1
+    fresh = max(_list_numbers(table, written), default=-1) + 1
     numbers: list[int] = []
     for column in columns:
-        number = _known_number(table, column, given)
+        number = _find_number(table, column, given)
         if number is None:
             number, fresh = fresh, fresh + _width(column.field)
         numbers.append(number)
@@ -262,7 +262,7 @@ def _parts_of(schema: LanceSchema) -> tuple[str, list[bytes]]:
     return str(metadata), parts
 
 
-def _known_number(table: Table, column: Column, given: Mapping[str, int]) -> int | None:
+def _find_number(table: Table, column: Column, given: Mapping[str, int]) -> int | None:
     match column:
         case KeptColumn(source=source):
             return table.columns.ids[source]
@@ -272,7 +272,7 @@ def _known_number(table: Table, column: Column, given: Mapping[str, int]) -> int
             return None
 
 
-def _used_numbers(table: Table, written: Sequence[WrittenColumns]) -> set[int]:
+def _list_numbers(table: Table, written: Sequence[WrittenColumns]) -> set[int]:
     """Every number a column has or had: files keep the values of dropped columns for a while."""
     used = set(table.columns.all_ids)
     for fragment in _fragments(table, written):

@@ -1,4 +1,4 @@
-"""Orders for files that will rearrange a table, and what was delivered for them.
+"""Orders for the files of a compaction, and what was delivered for them.
 
 An order is plain data. Whoever carries it out, a thread here or a task in another machine, opens
 the version it names by itself, reads it and writes fresh files; nothing becomes visible by that,

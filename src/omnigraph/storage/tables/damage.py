@@ -82,7 +82,7 @@ def find_damaged(
 
     Without a checksum a file can only be missing.
     """
-    noted = part.noted(logs.of(part.folder))
+    noted = part.list_checksums(logs.of(part.folder))
     if not noted:
         is_there = os.path.lexists(part.place)
         return [] if is_there else [DamagedFile(part, part.name, Damage.MISSING)], False
@@ -133,27 +133,27 @@ def _is_read(one: DamagedFile) -> bool:
 # --- versions that vanished -----------------------------------------------------------------------
 
 
-def lost_versions(location: TableLocation) -> list[int]:
+def find_lost_versions(location: TableLocation) -> list[int]:
     """Versions that were noted, that nobody removed, and whose file is gone; rising."""
     folder = location.local_folder
     if folder is None:
         return []
-    lost = _lost(folder, read_log(folder))
+    lost = _list_lost(folder, read_log(folder))
     # Looked at twice: cleanup may have removed one between the log and its file.
-    return [v for v in lost if v in _lost(folder, read_log(folder))] if lost else []
+    return [v for v in lost if v in _list_lost(folder, read_log(folder))] if lost else []
 
 
-def lost_after(location: TableLocation, version: int) -> int | None:
+def find_lost_after(location: TableLocation, version: int) -> int | None:
     """The first version after this one that was there and is gone; None if none is known.
 
     A look at the end of the log: it is asked whenever a branch is read.
     """
     folder = location.local_folder
-    lost = [] if folder is None else _lost(folder, read_last_lines(folder))
+    lost = [] if folder is None else _list_lost(folder, read_last_lines(folder))
     return next((one for one in lost if one > version), None)
 
 
-def _lost(folder: str, log: ChecksumLog) -> list[int]:
+def _list_lost(folder: str, log: ChecksumLog) -> list[int]:
     versions = {one.version for one in log.files.values() if one.version is not None}
     return sorted(v for v in versions if not os.path.lexists(f"{folder}/{name_version_file(v)}"))
 

@@ -204,15 +204,17 @@ def read_rows_at_addresses(
         wanted = addresses.slice(start, batch_rows)
         if not len(wanted):
             none = table.scan(names, limit=0, blob_bytes=blob_bytes)
-            yield _widened(table, none, columns, blob_bytes=blob_bytes)
+            yield _widen_rows(table, none, columns, blob_bytes=blob_bytes)
             return
         found = table.scan(names, _render_addresses(wanted), blob_bytes=blob_bytes)
         places = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
         assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
-        yield _widened(table, found.take(places), columns, blob_bytes=blob_bytes)
+        yield _widen_rows(table, found.take(places), columns, blob_bytes=blob_bytes)
 
 
-def _widened(table: Table, rows: pa.Table, columns: Sequence[str], *, blob_bytes: bool) -> pa.Table:
+def _widen_rows(
+    table: Table, rows: pa.Table, columns: Sequence[str], *, blob_bytes: bool
+) -> pa.Table:
     """The rows with just these columns; those the table does not have are made up."""
     if table.widening is not None:
         absent = [name for name in columns if name in table.widening.values]

@@ -179,7 +179,9 @@ def build_segment(table: Table, plan: SegmentPlan) -> BuiltSegment:
         report_native_write("write_indices", table.location),
     ):
         built = _build(table, plan.spec, plan.fragment_ids)
-    _require_whole(table, [built])
+    sizes = {str(built.uuid): sum(file.size_bytes for file in built.files or ())}
+    require_complete_indices(table.location, sizes)
+    note_indices(table.location, sizes)
     files = {id: files for id, files in _list_data_files(table).items() if id in plan.fragment_ids}
     return BuiltSegment(built, plan.replaced, files)
 
@@ -211,37 +213,6 @@ def _list_data_files(table: Table) -> dict[int, tuple[str, ...]]:
     with translate_errors(f"listing the files of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
     return {f.id: tuple(str(file.path) for file in f.files) for f in fragments}
-
-
-def stage_indices(
-    table: Table,
-    specs: Sequence[IndexSpec],
-    *,
-    uuid: str,
-    properties: Mapping[str, str],
-) -> StagedTransaction | None:
-    """Build these indices over the whole table, all in one version; None if there are no rows.
-
-    An index of the same name is replaced.
-    """
-    if not specs or not table.fragments():
-        return None
-    names = {spec.name for spec in specs}
-    assert len(names) == len(specs), "two indices of one name"
-    with translate_errors(f"building indices of {table!r}"):
-        with report_native_write("write_indices", table.location):
-            everywhere = [fragment.id for fragment in table.fragments()]
-            built = [_build(table, spec, everywhere) for spec in specs]
-        replaced = [old for old in _list_segments(table) if old.name in names]
-    _require_whole(table, built)
-    operation = LanceOperation.CreateIndex(built, replaced)
-    return stage_operation(table, operation, uuid=uuid, properties=properties)
-
-
-def _require_whole(table: Table, built: Sequence[Index]) -> None:
-    sizes = {str(one.uuid): sum(file.size_bytes for file in one.files or ()) for one in built}
-    require_complete_indices(table.location, sizes)
-    note_indices(table.location, sizes)
 
 
 def _build(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -> Index:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lance import LanceDataset
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, ConflictError, StorageFailure
+from omnigraph.errors import AlreadyExists, ConflictError, StorageFailure
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.lance_errors import is_not_found, translate, translate_errors
@@ -21,7 +21,6 @@ from omnigraph.storage.tables.location import TableLocation, require_flat_name
 from omnigraph.storage.tables.parts import note_branch
 from omnigraph.storage.tables.table import Table, find_latest_version, open_newest, open_table
 
-MAIN_IDENTIFIER = "main"
 _LOOKS = 5
 
 
@@ -32,8 +31,6 @@ class LanceBranch:
     name: str
     parent_branch: str | None
     parent_version: int
-    identifier: str
-    """Differs between two branches that had the same name one after the other."""
 
 
 def create_branch(
@@ -67,7 +64,6 @@ def list_branches(location: TableLocation) -> Mapping[str, LanceBranch]:
             name=name,
             parent_branch=record["parent_branch"],
             parent_version=int(record["parent_version"]),
-            identifier="/".join(f"{at}:{mark}" for at, mark in record["branch_identifier"]),
         )
         for name, record in found.items()
     }
@@ -106,16 +102,6 @@ def delete_branch(location: TableLocation, name: str) -> None:
                 _refuse_parent(location, name)
                 raise translate(error, f"deleting branch {name} of {location.uri}") from error
     drop_zombie_tree(location, name)
-
-
-def read_branch_identifier(location: TableLocation) -> str:
-    """What this branch is, whatever it is called: a re-created name gives another answer."""
-    if location.branch is None:
-        return MAIN_IDENTIFIER
-    branch = list_branches(location).get(location.branch)
-    if branch is None:
-        raise BranchNotFound(location.branch)
-    return branch.identifier
 
 
 def drop_zombie_tree(location: TableLocation, name: str) -> bool:

@@ -14,7 +14,7 @@ lineage files leave out. Within it the values of the mark tell the rows apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,7 +25,6 @@ from omnigraph.errors import AlreadyExists, ManifestCorrupt
 from omnigraph.storage.tables.commit import CommittedVersion, commit_exact
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.quoting import quote_identifier
 from omnigraph.storage.tables.stage_table import (
     StagedTransaction,
     make_strict_update,
@@ -104,20 +103,6 @@ def compute_recent(
     if base.recent.num_rows + lineage.num_rows > recent_lineage:
         return lineage.slice(0, 0)
     return pa.concat_tables([base.recent, lineage])
-
-
-def read_lineage(
-    table: Table,
-    columns: Sequence[str] | None = None,
-    filter: str | None = None,
-) -> pa.Table:
-    """The lineage rows that pass `filter`, in no particular order."""
-    only_lineage = f"{quote_identifier(STATE_MARK)} IS NULL"
-    names = [name for name in table.schema.names if name != STATE_MARK]
-    return table.scan(
-        names if columns is None else columns,
-        only_lineage if filter is None else f"{only_lineage} AND ({filter})",
-    )
 
 
 def stage_manifest(

@@ -57,13 +57,13 @@ class Part:
             case PartKind.DELETIONS:
                 return f"which rows of fragment {self.fragments[0]} are deleted"
             case PartKind.INDEX:
-                return f"an index of the {self.rows} rows of fragments {_listed(self.fragments)}"
+                return f"an index of the {self.rows} rows of fragments {_join_ids(self.fragments)}"
             case PartKind.VERSION:
                 return f"what version {self.version} with its {self.rows} rows is made of"
             case PartKind.BRANCH:
                 return "where a branch of the table starts"
 
-    def noted(self, log: ChecksumLog) -> list[Checksum]:
+    def list_checksums(self, log: ChecksumLog) -> list[Checksum]:
         """The checksums of its files; empty if there are none."""
         if self.kind is PartKind.VERSION:
             return log.about(self.version)
@@ -201,7 +201,7 @@ def _base_folder(location: TableLocation, path: str) -> str:
     return _folder(location.on_branch(branch))
 
 
-def _listed(fragments: tuple[int, ...]) -> str:
+def _join_ids(fragments: tuple[int, ...]) -> str:
     shown = ", ".join(str(id) for id in fragments[:_SHOWN_FRAGMENTS])
     more = len(fragments) - _SHOWN_FRAGMENTS
     return f"{shown} and {more} more" if more > 0 else shown

@@ -66,12 +66,14 @@ def list_staged_files(staged: StagedTransaction) -> Iterator[str]:
             for group in groups:
                 yield from _list_own_files(group.new_fragments)
         case LanceOperation.Merge(fragments=changed):
-            yield from _added_files(staged, changed)
+            yield from _list_added_files(staged, changed)
         case _:
             return  # settings and indexes: an index that is gone is built again
 
 
-def _added_files(staged: StagedTransaction, fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
+def _list_added_files(
+    staged: StagedTransaction, fragments: Iterable[FragmentMetadata]
+) -> Iterator[str]:
     """The files of these fragments that the base does not have."""
     assert staged.base is not None, "columns are added to a table that is there"
     with translate_errors(f"listing the files of {staged.base!r}"):

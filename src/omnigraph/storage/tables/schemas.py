@@ -23,14 +23,6 @@ def mark_primary_key(schema: pa.Schema, field: str) -> pa.Schema:
     return schema.set(index, marked)
 
 
-def find_primary_key(schema: pa.Schema) -> str | None:
-    """The field marked as the key."""
-    for field in schema:
-        if (field.metadata or {}).get(PRIMARY_KEY) == b"true":
-            return str(field.name)
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The columns of a table: read once, and shared by all versions that change only rows."""

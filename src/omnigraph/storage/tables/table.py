@@ -31,7 +31,6 @@ from omnigraph.storage.tables.schemas import Columns, read_columns
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
-CREATED_AT = "_row_created_at_version"
 UPDATED_AT = "_row_last_updated_at_version"
 
 KEYS_PER_LIST = 5_000
@@ -131,7 +130,7 @@ class Table:
         with self._translate_read_errors("reading the schema"):
             return dict(self.native.schema_metadata)
 
-    def widened(self, like: Table, values: Mapping[str, object]) -> Table:
+    def widen(self, like: Table, values: Mapping[str, object]) -> Table:
         """The same version, for `rows_at` with columns of another table that it does not have.
 
         Each of them has one value in every row.
@@ -179,7 +178,7 @@ class Table:
                 self._newest_fragment = None if fragment is None else fragment.metadata
         return self._newest_fragment
 
-    def made_at_ns(self) -> int:
+    def read_made_at_ns(self) -> int:
         """When this version was made, as it says itself, in nanoseconds since 1970.
 
         Where another table was put in the place of this one, its version of this number has
@@ -445,7 +444,7 @@ def open_table(location: TableLocation, version: int) -> Table:
             StorageKind.PERMANENT,
             f"the file of version {version} of {location} says that it is version {native.version}",
         )
-    return _opened(location, native)
+    return _make_table(location, native)
 
 
 def open_newest(location: TableLocation) -> Table:
@@ -463,7 +462,7 @@ def open_newest(location: TableLocation) -> Table:
     except BaseException as error:
         _raise_panic(error, location)
         raise
-    return _opened(location, native)
+    return _make_table(location, native)
 
 
 def _raise_panic(error: BaseException, location: TableLocation) -> None:
@@ -473,7 +472,7 @@ def _raise_panic(error: BaseException, location: TableLocation) -> None:
         raise failure from error
 
 
-def _opened(location: TableLocation, opened: lance.LanceDataset) -> Table:
+def _make_table(location: TableLocation, opened: lance.LanceDataset) -> Table:
     native = open_at_home(location, opened)
     if location.is_verified:
         with translate_errors(f"comparing the files of {location} with their checksums"):

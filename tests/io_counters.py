@@ -1,4 +1,4 @@
-"""How much the process has read from storage, for benchmarks."""
+"""How much this process has read from tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import lance
 
 @dataclass(frozen=True, slots=True)
 class IoCounters:
-    """Reads of this process so far. Listings of local folders and writes are not counted."""
+    """Reads so far. Listings of local folders and writes are not counted."""
 
     reads: int
     bytes_read: int

@@ -1,0 +1,23 @@
+"""Every setting: its environment variable, default, type, meaning and the work it applies to.
+
+Nothing below the edge looks at the environment: a command, a server or a Spark driver builds one
+`Settings` with `Settings.from_environment(os.environ)` and hands it down. `SETTINGS` lists the
+declarations; the reference page and `omnigraph config settings` are written from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph.environment import Setting, list_settings
+from omnigraph.settings.choices import *
+from omnigraph.settings.command_line_settings import CommandLineSettings as CommandLineSettings
+from omnigraph.settings.graph_settings import Settings as Settings
+from omnigraph.settings.server_settings import ServerSettings as ServerSettings
+from omnigraph.settings.setting_groups import *
+
+SETTINGS: tuple[Setting[Any], ...] = (
+    *list_settings(Settings),
+    *list_settings(CommandLineSettings),
+    *list_settings(ServerSettings),
+)

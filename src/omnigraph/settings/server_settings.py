@@ -1,0 +1,192 @@
+"""The settings that only the server reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.environment import (
+    FLAG,
+    MEBIBYTES,
+    TEXT,
+    SettingGroup,
+    count,
+    declare_setting,
+    one_of_words,
+    parse_seconds,
+)
+from omnigraph.settings.choices import LogFormat, LogLevel
+
+_SERVER = "server"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings(SettingGroup):
+    """What only `omnigraph serve` reads."""
+
+    bind: str = declare_setting(
+        "OMNIGRAPH_BIND",
+        "127.0.0.1:8080",
+        TEXT,
+        "Where the server listens, as `HOST:PORT`; port `0` lets the system choose.",
+        applies=_SERVER,
+    )
+    is_unauthenticated: bool = declare_setting(
+        "OMNIGRAPH_UNAUTHENTICATED",
+        False,
+        FLAG,
+        "Serve without tokens and without a policy: anybody who reaches the port may do anything.",
+        applies=_SERVER,
+    )
+    requires_all_graphs: bool = declare_setting(
+        "OMNIGRAPH_REQUIRE_ALL_GRAPHS",
+        False,
+        FLAG,
+        "Do not start unless every graph can be served.",
+        applies=_SERVER,
+    )
+    grace_s: float = declare_setting(
+        "OMNIGRAPH_SHUTDOWN_GRACE_SECONDS",
+        25.0,
+        parse_seconds(),
+        "How long requests under way may take to finish when the server is told to stop.",
+        applies=_SERVER,
+    )
+    token: str | None = declare_setting(
+        "OMNIGRAPH_SERVER_BEARER_TOKEN",
+        None,
+        TEXT,
+        "A token, of the actor `default`; added to those of the file or the JSON text.",
+        applies=_SERVER,
+        is_secret=True,
+    )
+    tokens_json: str | None = declare_setting(
+        "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON",
+        None,
+        TEXT,
+        'Tokens by actor, as JSON: `{"maria": "…"}`.',
+        applies=_SERVER,
+        is_secret=True,
+    )
+    tokens_file: str | None = declare_setting(
+        "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE",
+        None,
+        TEXT,
+        "A file of the same; it is used instead of the JSON text, and read again on SIGHUP.",
+        applies=_SERVER,
+    )
+    tokens_aws_secret: str | None = declare_setting(
+        "OMNIGRAPH_SERVER_BEARER_TOKENS_AWS_SECRET",
+        None,
+        TEXT,
+        "Refused: this release cannot read tokens from AWS Secrets Manager.",
+        applies=_SERVER,
+    )
+    inflight_per_actor: int = declare_setting(
+        "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX",
+        16,
+        count(least=1),
+        "How many writes of one actor a worker carries out or keeps waiting at once.",
+        applies=_SERVER,
+        is_lenient=True,
+    )
+    bytes_per_actor: int = declare_setting(
+        "OMNIGRAPH_PER_ACTOR_BYTES_MAX",
+        4 << 30,
+        count(least=1),
+        "How many bytes the bodies of those writes may have together.",
+        applies=_SERVER,
+        is_lenient=True,
+    )
+    read_threads: int = declare_setting(
+        "OMNIGRAPH_SERVER_READ_THREADS",
+        8,
+        count(least=1),
+        "How many reads a worker carries out at once; further ones wait.",
+        applies=_SERVER,
+    )
+    write_threads: int = declare_setting(
+        "OMNIGRAPH_SERVER_WRITE_THREADS",
+        8,
+        count(least=1),
+        "How many writes a worker prepares at once; further ones wait.",
+        applies=_SERVER,
+    )
+    streams: int = declare_setting(
+        "OMNIGRAPH_SERVER_STREAMS",
+        8,
+        count(least=1),
+        "How many exports and baselines a worker sends at once; further ones are refused.",
+        applies=_SERVER,
+    )
+    query_timeout_s: float = declare_setting(
+        "OMNIGRAPH_QUERY_TIMEOUT",
+        60.0,
+        parse_seconds(),
+        "How long a query may take until its first rows; `0` sets no limit.",
+        applies=_SERVER,
+    )
+    query_rows: int = declare_setting(
+        "OMNIGRAPH_QUERY_MAX_ROWS",
+        1_000_000,
+        count(),
+        "How many rows an answer in one JSON document may have; `0` sets no limit. Streams have "
+        "none.",
+        applies=_SERVER,
+    )
+    query_bytes: int = declare_setting(
+        "OMNIGRAPH_QUERY_RESULT_MIB",
+        1 << 28,
+        MEBIBYTES,
+        "How much memory the rows of such an answer may take; `0` sets no limit.",
+        applies=_SERVER,
+    )
+    load_bytes: int = declare_setting(
+        "OMNIGRAPH_SERVER_LOAD_MIB",
+        32 << 20,
+        MEBIBYTES,
+        "How large the body of a load, or a blob that is written, may be.",
+        applies=_SERVER,
+    )
+    idle_s: float = declare_setting(
+        "OMNIGRAPH_SERVER_IDLE_SECONDS",
+        60.0,
+        parse_seconds(least=1),
+        "How long a client may let the server wait for the rest of a body, or for room to send "
+        "more.",
+        applies=_SERVER,
+    )
+    metrics_bind: str | None = declare_setting(
+        "OMNIGRAPH_METRICS_BIND",
+        None,
+        TEXT,
+        "Where metrics can be read, as `HOST:PORT`; they are not served otherwise.",
+        applies=_SERVER,
+    )
+    audit_file: str | None = declare_setting(
+        "OMNIGRAPH_AUDIT_FILE",
+        None,
+        TEXT,
+        "A file to which one line of JSON is added for each write and each denial.",
+        applies=_SERVER,
+    )
+    log_level: LogLevel = declare_setting(
+        "OMNIGRAPH_LOG",
+        LogLevel.INFO,
+        one_of_words(LogLevel),
+        "What the server writes to its log, on stderr.",
+        applies=_SERVER,
+    )
+    log_format: LogFormat = declare_setting(
+        "OMNIGRAPH_LOG_FORMAT",
+        LogFormat.TEXT,
+        one_of_words(LogFormat),
+        "How the log is written: for people, or as a line of JSON for each event.",
+        applies=_SERVER,
+    )
+    source_version: str | None = declare_setting(
+        "OMNIGRAPH_SOURCE_VERSION",
+        None,
+        TEXT,
+        "The build, as `/healthz` shows it.",
+        applies=_SERVER,
+    )
