@@ -154,7 +154,7 @@ STORY = {
 }
 """What is done, in this order."""
 
-DOORS = {
+DOORS: dict[str, type] = {
     "sdk": SdkDoor,
     "cli": QuickCliDoor,
     "client": ClientDoor,

@@ -77,10 +77,10 @@ class ServedReading(ServedObject):
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        guard: object | None = None,
+        limits: object | None = None,
     ) -> ServedQueryResult:
         """Run a read query on the current state of a branch; its rows are streamed."""
-        refuse_engine(engine, session, spark_conf, guard)
+        refuse_engine(engine, session, spark_conf, limits)
         where = self._choose(branch)
         text = as_source_text(query, "<query>")
         body = QueryRequest(

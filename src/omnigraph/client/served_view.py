@@ -70,10 +70,10 @@ class ServedView(ServedObject):
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        guard: object | None = None,
+        limits: object | None = None,
     ) -> ServedQueryResult:
         """Run a read query of a text on this view."""
-        refuse_engine(engine, session, spark_conf, guard)
+        refuse_engine(engine, session, spark_conf, limits)
         text = as_source_text(query, "<query>")
         request = QueryRequest(
             query=text.text, name=name, params=_as_dict(params), snapshot=self._place
@@ -143,14 +143,14 @@ def refuse_engine(
     engine: str,
     session: object | None,
     spark_conf: Mapping[str, str] | None,
-    guard: object | None = None,
+    limits: object | None = None,
 ) -> None:
     """A server runs everything in its own process."""
     given = {
         "engine": (engine, "local"),
         "session": (session, None),
         "spark_conf": (spark_conf or None, None),
-        "guard": (guard, None),
+        "limits": (limits, None),
     }
     require_default(given, "a verb")
 
