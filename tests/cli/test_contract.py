@@ -45,7 +45,11 @@ ON_GRAPHS = [
 ON_GRAPHS_THERE_ARE = [path for path in ON_GRAPHS if path != ("init",)]
 SERVED = [
     *((verb,) for verb in ("query", "mutate", "load", "ingest", "snapshot", "export")),
-    *(("branch", verb) for verb in ("create", "list", "merge", "delete")),
+    *((verb,) for verb in ("revert", "cherry-pick", "restore")),
+    *(("branch", verb) for verb in ("create", "list", "merge", "rename", "delete")),
+    *(("tag", verb) for verb in ("create", "list", "delete")),
+    *(("consumer", verb) for verb in ("set", "list", "delete")),
+    ("entity", "history"),
     *(("commit", verb) for verb in ("list", "show", "changes")),
     *(("changes", verb) for verb in ("poll", "baseline")),
     *(("blob", verb) for verb in ("get", "stat")),

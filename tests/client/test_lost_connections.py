@@ -135,12 +135,22 @@ def test_a_write_that_nobody_can_be_asked_about_is_unknown(running) -> None:
     assert sum(request.startswith(b"POST") for request in proxy.requests) == 1
 
 
+def test_branches_are_made_and_deleted_once(running, graph) -> None:
+    name = uuid4().hex
+    with losing(running, "answer") as (unreliable, _):
+        assert unreliable.create_branch(name).is_replayed
+    assert name in graph.branches()
+    with losing(running, "answer") as (unreliable, _):
+        assert unreliable.delete_branch(name).is_replayed
+    assert name not in graph.branches()
+
+
 def test_a_change_without_a_key_is_never_sent_again(running, graph) -> None:
     name = uuid4().hex
     with losing(running, "answer") as (unreliable, proxy), pytest.raises(OutcomeUnknown):
-        unreliable.create_branch(name)
+        unreliable.tag(name)
     assert len(proxy.requests) == 1
-    graph.delete_branch(name)
+    assert name in [tag.name for tag in graph.tags()]
 
 
 def test_rows_that_end_too_early_are_never_taken_for_all(running) -> None:

@@ -100,7 +100,7 @@ def test_the_environment_and_the_defaults_may_name_it_too(command, tmp_path: Pat
         (("query", "add", "--profile", "people"), 1, "run it with `mutate`"),
         (("query", "nothing", "--profile", "people"), 1, "query 'nothing' not found"),
         (("branch", "delete", "x", "--profile", "people", "--json"), 1, "needs --yes"),
-        (("tag", "list", "--server", "lab"), 2, "needs the storage of the graph"),
+        (("explain", "-e", ALL, "--server", "lab"), 2, "needs the storage of the graph"),
         (("optimize", "--profile", "people"), 2, "needs the storage of the graph"),
         (
             ("query", "--profile", "people", "-e", ALL, "--engine", "spark"),

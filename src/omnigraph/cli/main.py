@@ -108,12 +108,11 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph in storage or behind a server: query, load, mutate, export, blob *,
-           snapshot, branch create, branch list, branch merge, branch delete, commit *,
-           changes *, schema show, schema apply
+           snapshot, branch *, tag *, commit *, revert, cherry-pick, restore, changes *,
+           consumer *, entity *, schema show, schema apply
   served   need a server: graphs list
-  direct   reach a graph in storage, or files alone: init, clone, shell, branch rename, tag *,
-           revert, cherry-pick, restore, diff, consumer *, entity *, optimize, cleanup, repair,
-           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
+  direct   reach a graph in storage, or files alone: init, clone, shell, diff, optimize, cleanup,
+           repair, verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
            serve
   control  say what may be done with graphs: policy *, queries *
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,

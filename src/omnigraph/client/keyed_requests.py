@@ -18,11 +18,10 @@ from omnigraph.client.http_connection import (
     ServerConnection,
 )
 from omnigraph.errors import (
-    BranchNotFound,
+    OmniError,
     OutcomeUnknown,
     ServerError,
     UnexpectedAnswer,
-    WriteNotFound,
 )
 from omnigraph.wire.http_names import IDEMPOTENCY_KEY, REPLAYED
 
@@ -77,10 +76,10 @@ def _has_answered(connection: ServerConnection, key: str, branch: str) -> bool:
         time.sleep(pause)
         try:
             connection.ask(request)
-        except (WriteNotFound, BranchNotFound):
-            answered = True
         except ServerError:
             continue
+        except OmniError:
+            answered = True  # not made yet, or not to be told: it is made once all the same
         else:
             return True
     return answered

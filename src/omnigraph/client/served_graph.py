@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from msgspec import UNSET
 
 from omnigraph.client.credentials import choose_token
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
-from omnigraph.client.keyed_requests import send_keyless
+from omnigraph.client.keyed_requests import is_replayed, make_key, send_keyless, send_write
 from omnigraph.client.operator_config import find_config_folder, read_config
-from omnigraph.client.served_writing import ServedWriting
+from omnigraph.client.served_schema import ServedSchema
 from omnigraph.client.server_address import ServerAddress, parse_graph_address
+from omnigraph.client.wire_reading import read_consumer, read_made_branch, read_tag
 from omnigraph.graph.branch_names import normalize_branch
-from omnigraph.graph.results import DeletedBranch, render_types_html
+from omnigraph.graph.results import (
+    Consumer,
+    DeletedBranch,
+    MadeBranch,
+    Tag,
+    render_types_html,
+)
 from omnigraph.identity import MAIN
 from omnigraph.wire import response_bodies as bodies
+from omnigraph.wire.request_bodies import BranchRenameRequest
+
+PageT = TypeVar("PageT", bodies.BranchListOutput, bodies.TagListOutput, bodies.ConsumerListOutput)
 
 
 def connect(
@@ -65,7 +76,7 @@ def list_graphs(address: ServerAddress, token: str | None = None) -> bodies.Grap
         connection.close()
 
 
-class ServedGraph(ServedWriting):
+class ServedGraph(ServedSchema):
     """A graph behind a server, on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. What only works on storage raises `NotServed`.
@@ -99,30 +110,64 @@ class ServedGraph(ServedWriting):
 
     def branches(self) -> list[str]:
         """The names of all branches, `main` first."""
-        found: list[str] = []
-        token: tuple[tuple[str, str], ...] = ()
-        while True:
-            body = self._connection.ask_for(
-                ClientRequest("listBranches", parameters=token), bodies.BranchListOutput
-            )
-            found += body.branches
-            if body.next_page_token is UNSET:
-                return sorted(found, key=lambda name: (name != MAIN, name))
-            token = (("page_token", body.next_page_token),)
+        pages = self._read_pages("listBranches", bodies.BranchListOutput)
+        names = [name for page in pages for name in page.branches]
+        return sorted(names, key=lambda name: (name != MAIN, name))
 
-    def delete_branch(self, name: str) -> DeletedBranch:
+    def delete_branch(self, name: str, *, idempotency_key: str | None = None) -> DeletedBranch:
         """Delete a branch; its commits can no longer be reached by its name."""
         request = ClientRequest("deleteBranch", path={"branch": normalize_branch(name)})
-        answer = send_keyless(self._connection, request)
+        answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
         gone = self._connection.decode(answer, bodies.BranchDeleteOutput)
-        return DeletedBranch(gone.name, gone.actor_id)
+        return DeletedBranch(gone.name, gone.actor_id, is_replayed(answer))
+
+    def rename_branch(
+        self, name: str, new_name: str, *, idempotency_key: str | None = None
+    ) -> MadeBranch:
+        """Rename a branch; it stays the same branch, with its commits and its feed."""
+        body = BranchRenameRequest(name=name, new_name=new_name)
+        request = ClientRequest("renameBranch", body=body)
+        answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
+        made = self._connection.decode(answer, bodies.BranchRenameOutput)
+        return read_made_branch(made, is_replayed=is_replayed(answer))
+
+    def tags(self) -> list[Tag]:
+        """List all tags by name."""
+        pages = self._read_pages("listTags", bodies.TagListOutput)
+        return [read_tag(one) for page in pages for one in page.tags]
+
+    def delete_tag(self, name: str) -> Tag:
+        """Delete a tag; its commit is kept as long as anything else needs it."""
+        request = ClientRequest("deleteTag", path={"tag": name.strip()})
+        answer = send_keyless(self._connection, request)
+        return read_tag(self._connection.decode(answer, bodies.TagOutput))
+
+    def consumers(self) -> list[Consumer]:
+        """List all consumers of the change feeds by name."""
+        pages = self._read_pages("listConsumers", bodies.ConsumerListOutput)
+        return [read_consumer(one) for page in pages for one in page.consumers]
+
+    def delete_consumer(self, name: str) -> Consumer:
+        """Delete a consumer; cleanup may then remove what only it protected."""
+        request = ClientRequest("deleteConsumer", path={"consumer": name.strip()})
+        answer = send_keyless(self._connection, request)
+        return read_consumer(self._connection.decode(answer, bodies.ConsumerOutput))
+
+    def _read_pages(self, operation: str, kind: type[PageT]) -> Iterator[PageT]:
+        token: tuple[tuple[str, str], ...] = ()
+        while True:
+            page = self._connection.ask_for(ClientRequest(operation, parameters=token), kind)
+            yield page
+            if page.next_page_token is UNSET:
+                return
+            token = (("page_token", page.next_page_token),)
 
     def branch(self, name: str) -> ServedBranch:
         """The same verbs, bound to one branch."""
         return ServedBranch(self, name)
 
 
-class ServedBranch(ServedWriting):
+class ServedBranch(ServedSchema):
     """One branch of a served graph, by name."""
 
     def __init__(self, graph: ServedGraph, name: str) -> None:
@@ -143,3 +188,9 @@ class ServedBranch(ServedWriting):
     def delete(self) -> DeletedBranch:
         """Delete this branch."""
         return self.graph.delete_branch(self.name)
+
+    def rename(self, new_name: str) -> MadeBranch:
+        """Rename this branch; this object uses the new name from now on."""
+        made = self.graph.rename_branch(self.name, new_name)
+        self._default_branch = str(made.name)
+        return made

@@ -31,7 +31,12 @@ from omnigraph.history.feed import CommitChanges, FeedPage
 from omnigraph.language.source import SourceText
 from omnigraph.wire import response_bodies as bodies
 from omnigraph.wire.http_names import ARROW_STREAM
-from omnigraph.wire.request_bodies import ChangeBaselineRequest, ExportRequest, QueryRequest
+from omnigraph.wire.request_bodies import (
+    ChangeBaselineRequest,
+    ExplainRequest,
+    ExportRequest,
+    QueryRequest,
+)
 
 _COMMIT_ID_CHARACTERS = 26
 _STARTS = ("now", "beginning")
@@ -64,8 +69,8 @@ class ServedReading(ServedObject):
     @property
     def schema(self) -> str:
         """The accepted schema, as it was written."""
-        body = self._connection.ask_for(ClientRequest("getSchema"), bodies.SchemaOutput)
-        return body.schema_source
+        request = ClientRequest("getSchema", parameters=(("branch", self._choose(None)),))
+        return self._connection.ask_for(request, bodies.SchemaOutput).schema_source
 
     def query(
         self,
@@ -95,6 +100,28 @@ class ServedReading(ServedObject):
                 ClientRequest("query", body=body, accept=ARROW_STREAM),
                 {"branch": where, "snapshot": None},
             )
+
+    def explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query; with `analyze` also what every operator did and took."""
+        text = as_source_text(query, "<query>")
+        body = ExplainRequest(
+            query=text.text,
+            name=name,
+            params=None if params is None else dict(params),
+            branch=self._choose(branch),
+            analyze=analyze,
+        )
+        with naming_source(text):
+            request = ClientRequest("explain", body=body)
+            return self._connection.ask_for(request, bodies.ExplainOutput).text
 
     def read_blob(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from msgspec import UNSET
+
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
 from omnigraph.client.served_blob import ServedBlob, read_blob
 from omnigraph.client.served_lines import decode_lines, export_lines
@@ -12,14 +14,13 @@ from omnigraph.client.served_rows import ServedQueryResult, StreamedRows
 from omnigraph.client.source_names import naming_source
 from omnigraph.client.unserved import ServedObject, require_default
 from omnigraph.client.wire_reading import read_snapshot
-from omnigraph.errors import NotServed
 from omnigraph.graph.blobs import BlobSelector
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import SnapshotInfo, render_types_html
 from omnigraph.language.source import SourceText
 from omnigraph.wire.http_names import ARROW_STREAM, COMMIT_ID, QUERY_NAME
-from omnigraph.wire.request_bodies import ExportRequest, QueryRequest
-from omnigraph.wire.response_bodies import SnapshotOutput
+from omnigraph.wire.request_bodies import ExplainRequest, ExportRequest, QueryRequest
+from omnigraph.wire.response_bodies import ExplainOutput, SchemaOutput, SnapshotOutput
 
 
 class ServedView(ServedObject):
@@ -50,7 +51,46 @@ class ServedView(ServedObject):
     @property
     def schema(self) -> str:
         """The schema the rows of this view follow, as it was written."""
-        raise NotServed("'schema' of a view", "`schema` of the graph is the newest one")
+        request = ClientRequest("getSchema", parameters=(("snapshot", self._place),))
+        return self._connection.ask_for(request, SchemaOutput).schema_source
+
+    def explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query as text; with `analyze` it is run, and the plan shows what it did."""
+        return self._explain(query, name, params, analyze=analyze).text
+
+    def explain_json(
+        self, query: str | Path | SourceText, name: str | None = None
+    ) -> dict[str, object]:
+        """The plan of a query as a JSON document."""
+        plan = self._explain(query, name, None, analyze=False).plan
+        return {} if plan is UNSET else plan
+
+    def _explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None,
+        params: Mapping[str, object] | None,
+        *,
+        analyze: bool,
+    ) -> ExplainOutput:
+        text = as_source_text(query, "<query>")
+        body = ExplainRequest(
+            query=text.text,
+            name=name,
+            params=_as_dict(params),
+            snapshot=self._place,
+            analyze=analyze,
+        )
+        with naming_source(text):
+            request = ClientRequest("explain", body=body)
+            return self._connection.ask_for(request, ExplainOutput)
 
     @property
     def commit_id(self) -> str | None:
@@ -118,9 +158,9 @@ def open_view(
     snapshot: str | None = None,
 ) -> ServedView:
     """The state that is meant, as it is now."""
-    wanted = {"branch": branch} if snapshot is None else {}
-    given = {**wanted, "at": place, "snapshot": snapshot}
-    parameters = tuple((name, value) for name, value in given.items() if value is not None)
+    named = place if snapshot is None else f"snapshot:{snapshot}"
+    at = () if named is None else (("at", named),)
+    parameters = (("branch", branch), *at)
     body = connection.ask_for(ClientRequest("getSnapshot", parameters=parameters), SnapshotOutput)
     info = read_snapshot(body)
     if snapshot is not None:

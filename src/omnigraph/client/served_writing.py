@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from omnigraph.client.http_connection import ClientRequest
 from omnigraph.client.keyed_requests import (
     is_replayed,
     make_key,
-    send_keyless,
     send_once,
     send_write,
 )
@@ -22,15 +19,12 @@ from omnigraph.client.served_view import refuse_engine
 from omnigraph.client.source_names import naming_file, naming_source
 from omnigraph.client.unserved import refuse_actor, require_default
 from omnigraph.client.wire_reading import (
-    read_branch,
     read_load,
-    read_merge,
     read_mutation,
-    read_schema_apply,
 )
-from omnigraph.errors import BadRequest, NotServed
+from omnigraph.errors import NotServed
 from omnigraph.graph.graph_view import as_source_text
-from omnigraph.graph.results import BranchRef, LoadResult, MutationResult
+from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.wire import request_bodies as asks
@@ -45,10 +39,7 @@ from omnigraph.wire.http_names import (
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.catalog.evolve import MigrationPlan
-    from omnigraph.evolution.apply_result import SchemaApplyResult
     from omnigraph.graph.loading import Input
-    from omnigraph.graph.merging import MergeResult
     from omnigraph.output_files import OutputFile
 
 
@@ -111,9 +102,7 @@ class ServedWriting(ServedReading):
         refuse_actor(actor)
         refuse_engine(engine, session, spark_conf)
         given = {
-            "expected_head": (expected_head, None),
             "format": (None if format == "jsonl" else format, None),
-            "partial": (partial, False),
             "on_error": (on_error, "fail"),
             "rejects": (rejects, None),
         }
@@ -129,7 +118,9 @@ class ServedWriting(ServedReading):
             )
         data, file = lines
         start = () if base is None else (("from", base),)
-        parameters = (("branch", where), ("mode", str(mode)), *start)
+        head = () if expected_head is None else (("expected_head", expected_head),)
+        kept = (("partial", "true"),) if partial else ()
+        parameters = (("branch", where), ("mode", str(mode)), *start, *head, *kept)
         request = ClientRequest("loadNdjson", parameters=parameters, data=data)
         with naming_file(file):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
@@ -146,6 +137,7 @@ class ServedWriting(ServedReading):
         expect_mutation: bool | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> ServedQueryResult | MutationResult:
         """Run a stored query, a read or a mutation."""
         refuse_actor(actor)
@@ -168,7 +160,7 @@ class ServedWriting(ServedReading):
             self._connection,
             lambda keyed: self._read_invoked(keyed, where, snapshot),
             request,
-            make_key(None),
+            make_key(idempotency_key),
             where or self._choose(None),
         )
 
@@ -188,127 +180,6 @@ class ServedWriting(ServedReading):
         done = self._connection.decode(answer, bodies.ChangeOutput)
         return read_mutation(done, is_replayed=is_replayed(answer))
 
-    # --- branches -------------------------------------------------------------------------------
-
-    def create_branch(
-        self,
-        name: str,
-        *,
-        source: str | None = None,
-        commit: str | None = None,
-        actor: str | None = None,
-    ) -> BranchRef:
-        """Create a branch from another one. Copies nothing."""
-        refuse_actor(actor)
-        require_default({"commit": (commit, None)}, "create_branch")
-        body = asks.BranchCreateRequest(name=name, source=self._choose(source))
-        answer = send_keyless(self._connection, ClientRequest("createBranch", body=body))
-        return read_branch(self._connection.decode(answer, bodies.BranchCreateOutput))
-
-    def merge(
-        self,
-        source: str,
-        into: str | None = None,
-        *,
-        dry_run: bool = False,
-        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
-        decisions: str | Path | Sequence[Mapping[str, object]] = (),
-        delete_branch: bool = False,
-        expected_head: str | None = None,
-        actor: str | None = None,
-        message: str | None = None,
-        engine: str = "local",
-        session: object | None = None,
-        spark_conf: Mapping[str, str] | None = None,
-        idempotency_key: str | None = None,
-    ) -> MergeResult:
-        """Merge a branch into another one, as one commit or not at all."""
-        from omnigraph.graph.merging import load_decisions  # noqa: PLC0415 - only for this
-
-        refuse_actor(actor)
-        refuse_engine(engine, session, spark_conf)
-        require_default({"expected_head": (expected_head, None)}, "merge")
-        target = self._choose(into)
-        body = asks.BranchMergeRequest(
-            source=source,
-            target=target,
-            dry_run=dry_run,
-            resolve=_as_rules(resolve),
-            decisions=[dict(one) for one in load_decisions(decisions)] or None,
-            delete_branch=delete_branch,
-            message=message,
-        )
-        request = ClientRequest("mergeBranches", body=body)
-        answer = send_write(self._connection, request, make_key(idempotency_key), target)
-        done = self._connection.decode(answer, bodies.BranchMergeOutput)
-        return read_merge(done, is_replayed=is_replayed(answer))
-
-    # --- the schema -----------------------------------------------------------------------------
-
-    def plan_schema(
-        self,
-        schema: str | Path | SourceText,
-        *,
-        branch: str | None = None,
-        allow_data_loss: bool = False,
-        expressions: Mapping[str, str] | None = None,
-    ) -> MigrationPlan:
-        """The steps from the accepted schema to another one, planned here; changes nothing."""
-        from omnigraph.catalog.build import compile_schema  # noqa: PLC0415 - only for this
-        from omnigraph.catalog.evolve import plan_migration  # noqa: PLC0415
-
-        require_default({"branch": (self._choose(branch), "main")}, "plan_schema")
-        desired = compile_schema(as_source_text(schema, "<schema>"))
-        return plan_migration(
-            self._read_catalog(), desired, allow_data_loss=allow_data_loss, expressions=expressions
-        )
-
     def _read_catalog(self) -> Catalog:
         """The accepted schema, compiled here: names and types are those of the server."""
         return compile_catalog(SourceText(self.schema, "<schema>"))
-
-    def apply_schema(
-        self,
-        schema: str | Path | SourceText,
-        *,
-        branch: str | None = None,
-        allow_data_loss: bool = False,
-        expressions: Mapping[str, str] | None = None,
-        expected_head: str | None = None,
-        actor: str | None = None,
-        dry_run: bool = False,
-        engine: str = "local",
-        session: object | None = None,
-        spark_conf: Mapping[str, str] | None = None,
-    ) -> SchemaApplyResult:
-        """Give `main` another schema as one commit, or leave everything as it is."""
-        refuse_actor(actor)
-        refuse_engine(engine, session, spark_conf)
-        given = {
-            "branch": (self._choose(branch), "main"),
-            "expressions": (expressions or None, None),
-            "expected_head": (expected_head, None),
-        }
-        require_default(given, "apply_schema")
-        text = as_source_text(schema, "<schema>")
-        body = asks.SchemaApplyRequest(
-            schema_source=text.text, allow_data_loss=allow_data_loss, dry_run=dry_run
-        )
-        with naming_source(text):
-            answer = send_keyless(self._connection, ClientRequest("applySchema", body=body))
-        done = self._connection.decode(answer, bodies.SchemaApplyOutput)
-        return read_schema_apply(done, text)
-
-
-def _as_rules(
-    resolve: str | Mapping[str, str] | Sequence[str] | None,
-) -> str | list[str] | dict[str, str] | None:
-    if resolve is None or isinstance(resolve, str):
-        return resolve
-    rules: list[str] | dict[str, str] = (
-        dict(resolve) if isinstance(resolve, Mapping) else list(resolve)
-    )
-    try:
-        return msgspec.convert(rules, list[str] | dict[str, str]) or None
-    except msgspec.ValidationError:
-        raise BadRequest("resolve is a rule, a list of rules, or rules by type") from None

@@ -7,9 +7,9 @@ left as it is by default: the incarnation of a branch, the digest of a keyed wri
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from omnigraph.catalog.evolve import MigrationPlan
 from omnigraph.catalog.step_reading import read_step
@@ -17,14 +17,19 @@ from omnigraph.evolution.apply_result import ChangedTable, SchemaApplyResult, Ta
 from omnigraph.graph.keyed_writes import KeptWrite
 from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.results import (
-    BranchRef,
     Commit,
+    Consumer,
     LoadResult,
+    MadeBranch,
     MutationResult,
+    SkippedRows,
     SnapshotInfo,
     TableInfo,
+    Tag,
 )
+from omnigraph.graph.undoing import ApplyOutcome, ApplyResult
 from omnigraph.history.entity_changes import Op
+from omnigraph.history.entity_history import EntityHistory, EntityVersion
 from omnigraph.history.feed import CommitBlock, CommitChanges, FeedPage
 from omnigraph.history.images import Endpoints, EntityChange, Image
 from omnigraph.history.merge import TableCounts
@@ -33,8 +38,14 @@ from omnigraph.identity import BranchName, CommitId, EntityKind, TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.wire import response_bodies as bodies
-from omnigraph.wire.error_classes import join_type_key, read_conflict, read_diagnostic
+from omnigraph.wire.error_classes import (
+    join_type_key,
+    read_conflict,
+    read_diagnostic,
+    read_problem,
+)
 
+T = TypeVar("T")
 Body = Mapping[str, Any]
 
 
@@ -83,8 +94,24 @@ def read_load(body: bodies.GraphBatchLoadOutput, *, is_replayed: bool) -> LoadRe
         edges={one.name: one.entities_loaded for one in body.edges},
         actor_id=body.actor_id,
         commit=_read_made(body.commit),
+        spark_app_id=_or_none(body.spark_app_id),
+        stages=() if body.stages is UNSET else tuple(body.stages),
+        rows=_or_none(body.rows),
+        bytes=_or_none(body.bytes),
+        seconds=_or_none(body.seconds),
+        skipped=_read_skipped(body.skipped),
         is_replayed=is_replayed,
     )
+
+
+def _or_none(value: T | UnsetType) -> T | None:
+    return None if isinstance(value, UnsetType) else value
+
+
+def _read_skipped(body: Body | UnsetType) -> SkippedRows:
+    if isinstance(body, UnsetType):
+        return SkippedRows()
+    return SkippedRows(body["total"], tuple(read_problem(one) for one in body["rows"]))
 
 
 def read_snapshot(body: bodies.SnapshotOutput) -> SnapshotInfo:
@@ -108,9 +135,58 @@ def read_snapshot(body: bodies.SnapshotOutput) -> SnapshotInfo:
     )
 
 
-def read_branch(body: bodies.BranchCreateOutput) -> BranchRef:
+def read_made_branch(body: bodies.BranchCreateOutput, *, is_replayed: bool) -> MadeBranch:
     parent = None if body.source is None else BranchName(body.source)
-    return BranchRef(BranchName(body.name), "", parent, actor_id=body.actor_id)
+    return MadeBranch(
+        BranchName(body.name), "", parent, actor_id=body.actor_id, is_replayed=is_replayed
+    )
+
+
+def read_apply(body: bodies.ApplyCommitOutput, *, is_replayed: bool) -> ApplyResult:
+    return ApplyResult(
+        branch=body.branch,
+        outcome=ApplyOutcome(body.outcome),
+        applied_commit_id=body.applied_commit_id,
+        tables=read_table_counts(body.tables),
+        conflicts=tuple(read_conflict(one) for one in body.conflicts),
+        resolved=body.resolved,
+        actor_id=body.actor_id,
+        dry_run=body.dry_run,
+        commit=_read_made(body.commit),
+        is_replayed=is_replayed,
+    )
+
+
+def read_tag(body: bodies.TagOutput) -> Tag:
+    """A tag; where its commit is stored is the server's affair."""
+    return Tag(
+        name=body.name,
+        commit_id=CommitId(body.graph_commit_id),
+        branch=body.graph_branch,
+        incarnation=None,
+        manifest_version=0,
+        created_at=body.created_at,
+        actor_id=body.actor_id,
+    )
+
+
+def read_consumer(body: bodies.ConsumerOutput) -> Consumer:
+    return Consumer(
+        name=body.name,
+        branch=body.graph_branch,
+        incarnation=None,
+        commit_id=CommitId(body.graph_commit_id),
+        expires_at=body.expires_at,
+        updated_at=body.updated_at,
+    )
+
+
+def read_entity_history(body: bodies.EntityHistoryOutput) -> EntityHistory:
+    versions = tuple(
+        EntityVersion(_read_cause(one.cause), one.op, _read_image(one.image))
+        for one in body.versions
+    )
+    return EntityHistory(EntityKind(body.kind), body.type_name, body.id, versions, body.complete)
 
 
 def read_merge(body: bodies.BranchMergeOutput, *, is_replayed: bool) -> MergeResult:
@@ -146,10 +222,18 @@ def read_table_counts(tables: Iterable[Body]) -> tuple[TableCounts, ...]:
     )
 
 
-def read_schema_apply(body: bodies.SchemaApplyOutput, schema: SourceText) -> SchemaApplyResult:
-    """What an apply did; the catalog is that of the schema that was sent."""
+def read_schema_plan(
+    body: bodies.SchemaPlanOutput | bodies.SchemaApplyOutput, schema: SourceText
+) -> MigrationPlan:
+    """The steps to a schema; the catalog is that of the text that was sent."""
     notes = () if body.notes is UNSET else tuple(read_diagnostic(one) for one in body.notes)
     steps = tuple(read_step(one) for one in body.steps)
+    return MigrationPlan(steps, compile_catalog(schema), notes)
+
+
+def read_schema_apply(
+    body: bodies.SchemaApplyOutput, schema: SourceText, *, is_replayed: bool
+) -> SchemaApplyResult:
     tables = tuple(
         ChangedTable(
             TableKey(join_type_key(one)),
@@ -162,17 +246,18 @@ def read_schema_apply(body: bodies.SchemaApplyOutput, schema: SourceText) -> Sch
     )
     return SchemaApplyResult(
         branch=body.branch,
-        plan=MigrationPlan(steps, compile_catalog(schema), notes),
+        plan=read_schema_plan(body, schema),
         tables=tables,
         dry_run=body.dry_run,
         manifest_version=body.graph_manifest_version,
         actor_id=body.actor_id,
         commit=_read_made(body.commit),
+        is_replayed=is_replayed,
     )
 
 
 def read_kept_write(body: bodies.WriteOutput) -> KeptWrite:
-    return KeptWrite(body.key, body.operation, "", body.answer, read_commit(body.commit))
+    return KeptWrite(body.key, body.operation, "", body.answer, _read_made(body.commit))
 
 
 # --- changes ------------------------------------------------------------------------------------

@@ -140,10 +140,11 @@ class IdempotencyKeyReused(ConflictError):
 
     code = "idempotency_key_reused"
 
-    def __init__(self, key: str, commit_id: str) -> None:
+    def __init__(self, key: str, commit_id: str | None = None) -> None:
+        made = "" if commit_id is None else f", which made commit {commit_id}"
         super().__init__(
-            f"the idempotency key '{key}' belongs to another request, which made commit "
-            f"{commit_id}; use a new key for a new request"
+            f"the idempotency key '{key}' belongs to another request{made}; use a new key for a "
+            "new request"
         )
         self.key, self.commit_id = key, commit_id
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from omnigraph.catalog.build import compile_schema
-from omnigraph.evolution.apply_result import SchemaApplyResult
+from omnigraph.evolution.apply_result import ChangedTable, KeptPlan, SchemaApplyResult
 from omnigraph.evolution.column_writers import ColumnWriters, Threads
 from omnigraph.evolution.schema_apply import SchemaApply, Wanted, require_rules
+from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, find_kept, write_once
 from omnigraph.graph.opening import rewrite_mirror
 from omnigraph.graph.purging import purge_dropped
 from omnigraph.identity import MAIN
@@ -30,6 +33,7 @@ class SchemaRequest:
     expected_head: str | None = None
     dry_run: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
+    key: WriteKey | None = None
 
 
 def apply_schema(
@@ -47,19 +51,56 @@ def apply_schema(
     root = writer.branches.root
     wanted = Wanted(compile_schema(request.schema), request.allow_data_loss, request.expressions)
     change = SchemaApply(wanted, writers or Threads(root.settings.maintenance_concurrency))
-    commit: Commit | None = None
     if request.dry_run:
         view = writer.branches.read_newest(request.branch)
         require_rules(view.snapshot, change.outline_on(view))
-    else:
-        published = writer.write(
-            change,
-            branch=request.branch,
-            actor=request.actor,
-            expected_head=request.expected_head,
-        )
-        commit = published.commit if published else None
-    return _result(writer, request, change, commit)
+        return _result(writer, request, change, None)
+    written = write_once(
+        writer,
+        change,
+        lambda: _describe(change),
+        request.key,
+        branch=request.branch,
+        actor=request.actor,
+        expected_head=request.expected_head,
+    )
+    if written.kept is not None:
+        return _replayed_result(request, written.kept)
+    return _result(writer, request, change, written.commit)
+
+
+def find_applied(writer: Writer, request: SchemaRequest) -> SchemaApplyResult | None:
+    """What the same request came to before, under its key; None if it was not made yet."""
+    kept = find_kept(writer.branches, request.branch, request.key)
+    return None if kept is None else _replayed_result(request, kept)
+
+
+def _describe(change: SchemaApply) -> dict[str, object]:
+    """What an apply does, as it is kept with its commit."""
+    assert change.outline is not None, "what is written was planned"
+    plan = change.outline.plan
+    return {
+        "steps": [{"body": step.wire(), "text": step.describe()} for step in plan.steps],
+        "notes": plan.wire()["notes"],
+        "tables": [msgspec.to_builtins(table) for table in change.outline.tables],
+    }
+
+
+def _replayed_result(request: SchemaRequest, kept: KeptWrite) -> SchemaApplyResult:
+    """The same as the first time, from what was kept with the commit."""
+    assert kept.commit is not None, "another schema is a commit"
+    answer = dict(kept.answer)
+    tables = msgspec.convert(answer.pop("tables"), tuple[ChangedTable, ...])
+    return SchemaApplyResult(
+        branch=normalize_branch(request.branch),
+        plan=msgspec.convert(answer, KeptPlan),
+        tables=tables,
+        dry_run=False,
+        manifest_version=kept.commit.manifest_version,
+        actor_id=request.actor,
+        commit=kept.commit,
+        is_replayed=True,
+    )
 
 
 def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:

@@ -58,6 +58,7 @@ class SchemaVerbs(BranchVerbs):
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
     ) -> SchemaApplyResult:
         """Give a branch another schema as one commit, or leave everything as it is.
 
@@ -75,6 +76,7 @@ class SchemaVerbs(BranchVerbs):
             engine: Where values of columns are written: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the change: it is made once, however often it is asked for.
 
         >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
         >>> done = graph.apply_schema(wanted)
@@ -82,21 +84,29 @@ class SchemaVerbs(BranchVerbs):
         [('add property Person.nick: String?', True)]
         """
         from omnigraph.graph import evolving
+        from omnigraph.graph.keyed_writes import WriteKey
 
         if not dry_run:
             self._open.require_writable()
         branch, source = self._choose(branch), as_source_text(schema, "<schema>")
         self._guard.allow(Action.SCHEMA_APPLY, target_branch=branch, actor=actor)
-        self._check_queries(source, branch)
+        who = actor or self.actor
+        asked = (source.text, branch.strip(), allow_data_loss, expected_head, expressions)
         request = evolving.SchemaRequest(
             source,
             branch,
-            actor or self.actor,
+            who,
             allow_data_loss,
             expected_head,
             dry_run,
             expressions or {},
+            WriteKey.of(idempotency_key, "apply_schema", who, *asked),
         )
+        if not dry_run:
+            done = evolving.find_applied(self._open.writer, request)
+            if done is not None:  # before it is checked: the schema may have moved on since
+                return done
+        self._check_queries(source, branch)
         writers = self._column_writers(engine, session, spark_conf)
         return evolving.apply_schema(self._open.writer, request, writers)
 

@@ -10,9 +10,10 @@ All three are merges of states that are there already. Only which states these a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import msgspec
 import pyarrow as pa
 
 from omnigraph.errors import (
@@ -23,6 +24,7 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.keyed_writes import KeptWrite, KeyedWrite, WriteKey, find_kept, write_once
 from omnigraph.graph.merging import read_decisions
 from omnigraph.graph.place_lookup import find_commit, find_place
 from omnigraph.history.conflict_rules import Given, parse_rules
@@ -70,6 +72,7 @@ class ApplyRequest:
     expected_head: str | None = None
     dry_run: bool = False
     message: str | None = None
+    key: WriteKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class ApplyResult:
     dry_run: bool
     commit: Commit | None = None
     """The new commit."""
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def conflict_table(self) -> pa.Table:
@@ -123,6 +128,12 @@ _CHERRY_PICK = _Verb(
     WriterKind.CHERRY_PICK, "cherry-picking", "cherry_pick", ApplyOutcome.CHERRY_PICKED
 )
 _RESTORE = _Verb(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTORED)
+
+
+def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
+    """What the same request came to before, under its key; None if it was not made yet."""
+    kept = None if request.dry_run else find_kept(views, request.branch, request.key)
+    return None if kept is None else _replayed_result(request, kept)
 
 
 def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
@@ -256,6 +267,15 @@ class CommitChange:
         staged = stage_merge(plan, view.snapshot, ticket)
         return Prepared(staged, plan.adopted, details=self._details(plan))
 
+    def describe(self) -> dict[str, object]:
+        """What it does, as it is kept with its commit."""
+        return {
+            "outcome": str(self.verb.outcome),
+            "applied_commit_id": self.applied,
+            "tables": [msgspec.to_builtins(one) for one in self.plan.counts],
+            "resolved": dict(self.plan.resolved),
+        }
+
     def _details(self, plan: StatePlan) -> dict[str, object]:
         recorded: dict[str, object] = {"commit_id": self.applied}
         if self._base is not None:
@@ -278,16 +298,21 @@ def _make_head_state(view: CatalogSnapshot) -> KnownState:
 
 
 def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
-    request, published = change.request, None
+    request, written = change.request, KeyedWrite(None)
     if request.dry_run:
         plan = change.views.with_newest(request.branch, change.plan_on)
     else:
-        published = writer.write(
+        written = write_once(
+            writer,
             change,
+            change.describe,
+            request.key,
             branch=request.branch,
             actor=request.actor,
             expected_head=request.expected_head,
         )
+        if written.kept is not None:
+            return _replayed_result(request, written.kept)
         plan = change.plan
     is_unchanged = plan.is_empty and not plan.conflicts
     return ApplyResult(
@@ -299,5 +324,13 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
         resolved=plan.resolved,
         actor_id=request.actor,
         dry_run=request.dry_run,
-        commit=published.commit if published else None,
+        commit=written.commit,
     )
+
+
+def _replayed_result(request: ApplyRequest, kept: KeptWrite) -> ApplyResult:
+    """The same as the first time, from what was kept with the commit."""
+    branch = normalize_branch(request.branch)
+    known = {"branch": branch, "conflicts": (), "dry_run": False, "actor_id": request.actor}
+    result = msgspec.convert({**known, **kept.answer}, ApplyResult)
+    return replace(result, commit=kept.commit, is_replayed=True)

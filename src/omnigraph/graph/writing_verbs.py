@@ -141,23 +141,29 @@ class WritingVerbs(BranchVerbs):
             records, options, lambda: views.read_newest(schema_of).catalog
         )
         who = actor or self.actor
-        content = given if isinstance(given, bytes) else b""
-        asked = (str(options.mode), branch.strip(), base, expected_head, content)
+        uses_pipeline = loading.needs_pipeline(given, engine, options)
+        data, file = (b"", None) if uses_pipeline else loading.read_records(given)
         request = loading.GraphLoadRequest(
             options=options,
             branch=branch,
             base=base,
             actor_id=who,
             expected_head=expected_head,
-            key=WriteKey.of(idempotency_key, "load", who, *asked),
+            data=data,
+            file=file,
         )
-        if loading.needs_pipeline(given, engine, options):
-            from omnigraph.graph import bulk_loading
+        if idempotency_key is not None:
+            from omnigraph.graph.input_identity import identify_input
 
-            runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
-            return bulk_loading.bulk_load(self._open.writer, given, request, runs_on)
-        data, file = loading.read_records(given)
-        return loading.load(self._open.writer, replace(request, data=data, file=file))
+            content = identify_input(given, self.settings.aws) if uses_pipeline else data
+            asked = (*_list_asked(request), content)
+            request = replace(request, key=WriteKey.of(idempotency_key, "load", who, *asked))
+        if not uses_pipeline:
+            return loading.load(self._open.writer, request)
+        from omnigraph.graph import bulk_loading
+
+        runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
+        return bulk_loading.bulk_load(self._open.writer, given, request, runs_on)
 
     def embed(
         self,
@@ -210,6 +216,15 @@ class WritingVerbs(BranchVerbs):
             spark_conf=spark_conf or {},
         )
         return graph_embedding.embed_graph(self._open.writer, request)
+
+
+def _list_asked(request: loading.GraphLoadRequest) -> tuple[object, ...]:
+    """All that makes two loads of the same input different, beside who asks."""
+    options = request.options
+    how = (str(options.mode), options.format, options.partial, options.on_error)
+    what = (options.type, dict(options.columns), options.select)
+    where = (request.branch.strip(), request.base, request.expected_head)
+    return (*how, *what, *where)
 
 
 def _parse_mode(mode: LoadMode | str) -> LoadMode:

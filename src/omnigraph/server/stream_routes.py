@@ -7,22 +7,18 @@ from collections.abc import Callable, Iterator
 import msgspec
 from starlette.responses import Response
 
-from omnigraph.errors import BadRequest
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import StreamAnswer
 from omnigraph.server.http_call import Call
 from omnigraph.server.stream_slots import CHUNK_BYTES
+from omnigraph.wire.http_names import LINES
 from omnigraph.wire.request_bodies import ChangeBaselineRequest, ExportRequest
-
-_LINES = "application/x-ndjson; charset=utf-8"
 
 
 async def export(call: Call) -> Response:
     """Every record, edges before nodes, of a branch as it is or of a snapshot."""
     body, _ = await call.read_body(ExportRequest)
-    if body.branch is not None and body.snapshot is not None:
-        raise BadRequest("give a branch or a snapshot, not both")
-    branch = None if body.snapshot is not None else call.read_branch(body.branch)
+    branch = call.read_branch_unless(body.branch, body.snapshot)
     if branch is not None:
         call.authorize(Action.EXPORT, branch)
 
@@ -73,7 +69,7 @@ async def _send_lines(call: Call, start: Callable[[], Iterator[bytes]]) -> Respo
         end()
         raise
     idle_s = call.service.options.server.idle_s
-    return StreamAnswer(call.stream(first, rest), _LINES, idle_s=idle_s, on_end=end)
+    return StreamAnswer(call.stream(first, rest), LINES, idle_s=idle_s, on_end=end)
 
 
 def _cut(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -37,8 +37,10 @@ from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.storage.tags import list_tags
 
 
-def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRef:
-    """A branch that starts as the snapshot is.
+def create(
+    source: Snapshot, name: str, actor_id: str | None = None, incarnation: str | None = None
+) -> BranchRef:
+    """A branch that starts as the snapshot is; `incarnation` is its id, a fresh one by default.
 
     The physical branch comes first and the name last, so a crash leaves no half branch: only a
     physical one that no name refers to.
@@ -57,7 +59,7 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
         read_manifest(root.manifest(source.ref.incarnation), source.manifest_version)
         ref = BranchRef(
             name=branch,
-            incarnation=root.ids.next(),
+            incarnation=incarnation or root.ids.next(),
             parent=source.branch,
             parent_incarnation=source.ref.incarnation,
             fork_version=source.manifest_version,
@@ -77,11 +79,11 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
     return ref
 
 
-def delete(root: GraphRoot, name: str) -> BranchName:
+def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> BranchName:
     """Remove the name, then as much of what it stood for as can go now.
 
     A mark comes first, so that nobody takes the record for lost. A branch that did lose its record
-    is deleted by its id.
+    is deleted by its id. With an `incarnation`, another branch that has the name now is not meant.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -91,7 +93,7 @@ def delete(root: GraphRoot, name: str) -> BranchName:
     with root.hold() as hold:
         refs = _list_settled_refs(root, hold)
         ref = next((r for r in refs if r.name == branch), None) or _find_lost(root, refs, branch)
-        if ref is None or ref.incarnation is None:
+        if ref is None or ref.incarnation is None or incarnation not in (None, ref.incarnation):
             raise BranchNotFound(branch)
         tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
         if tags:
@@ -117,8 +119,10 @@ def _find_lost(root: GraphRoot, refs: list[BranchRef], name: BranchName) -> Bran
     return BranchRef(name, name) if name in ids else None
 
 
-def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
+def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = None) -> BranchRef:
     """Rename a branch; it stays the same branch, with its commits and its feed.
+
+    With an `incarnation`, another branch that has the name now is not meant.
 
     The new name comes first and the old one goes last. A crash in between leaves one branch with
     two names: both lead to the same commits. The next write by the new name removes the old one,
@@ -134,7 +138,7 @@ def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
     with root.hold() as hold:
         refs = _list_settled_refs(root, hold)
         ref = next((r for r in refs if r.name == old), None)
-        if ref is None:
+        if ref is None or incarnation not in (None, ref.incarnation):
             raise BranchNotFound(old)
         # Intents name the branch they are for, so none may be pending when its name changes.
         settle_all(root, hold, ref)

@@ -57,11 +57,11 @@ def list_(scope: CommandTarget, as_json: bool) -> None:
 @branch.command("rename", epilog=render_examples("branch rename"))
 @click.argument("branch_name", metavar="NAME")
 @click.argument("new_name", metavar="NEW")
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool) -> None:
     """Rename branch NAME to NEW; it stays the same branch."""
-    graph = scope.open(read_only=False)
+    graph = scope.reach(read_only=False)
     scope.echo("branch rename")
     ref = graph.rename_branch(branch_name, new_name)
     if as_json:
