@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from omnigraph.client.keyed_requests import is_replayed, make_key, send_write
 from omnigraph.client.served_history import ServedHistory
 from omnigraph.client.served_view import refuse_engine
 from omnigraph.client.source_names import naming_source
-from omnigraph.client.unserved import refuse_actor
+from omnigraph.client.unserved import refuse_actor, require_default
 from omnigraph.client.wire_reading import read_schema_apply, read_schema_plan
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.language.source import SourceText
@@ -55,6 +55,7 @@ class ServedSchema(ServedHistory):
         branch: str | None = None,
         allow_data_loss: bool = False,
         expressions: Mapping[str, str] | None = None,
+        mutations: Sequence[str | Path | SourceText] = (),
         expected_head: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
@@ -66,6 +67,7 @@ class ServedSchema(ServedHistory):
         """Give a branch another schema as one commit, or leave everything as it is."""
         refuse_actor(actor)
         refuse_engine(engine, session, spark_conf)
+        require_default({"mutations": (tuple(mutations), ())}, "apply_schema")
         text, where = as_source_text(schema, "<schema>"), self._choose(branch)
         body = asks.SchemaApplyRequest(
             schema_source=text.text,

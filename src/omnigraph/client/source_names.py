@@ -9,6 +9,7 @@ from dataclasses import replace
 from omnigraph.errors import (
     CompileError,
     ConstraintViolated,
+    KeyConflict,
     RowsRejected,
     UnsupportedSchemaChange,
 )
@@ -27,11 +28,21 @@ def naming_source(text: SourceText) -> Iterator[None]:
     except UnsupportedSchemaChange as error:
         if error.place is None:
             raise
-        _, line, column = error.place.rsplit(":", 2)
-        place = f"{text.name}:{line}:{column}"
+        place = _rename_place(error.place, text)
         raise UnsupportedSchemaChange(
             error.entity, error.reason, error.lint_code, place
         ) from error.__cause__
+    except ConstraintViolated as error:
+        if error.place is None:
+            raise
+        place = _rename_place(error.place, text)
+        raise ConstraintViolated(error.violations, error.total, place) from error.__cause__
+
+
+def _rename_place(place: str, text: SourceText) -> str:
+    """A file, line and column, with the name that the file has here."""
+    _, line, column = place.rsplit(":", 2)
+    return f"{text.name}:{line}:{column}"
 
 
 @contextmanager
@@ -49,3 +60,7 @@ def naming_file(file: str | None) -> Iterator[None]:
             raise
         broken = [replace(one, file=file) for one in error.violations]
         raise ConstraintViolated(broken, error.total) from error.__cause__
+    except KeyConflict as error:
+        if file is None:
+            raise
+        raise KeyConflict(error.table_key, error.id, error.line, file) from error.__cause__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.errors.error_details import MergeConflict
+from omnigraph.errors.error_details import MergeConflict, render_place
 from omnigraph.errors.omni_error import ConflictError, JsonValue
 
 
@@ -63,11 +63,13 @@ class RowLevelCasContention(ConflictError):
 class KeyConflict(ConflictError):
     code = "key_conflict"
 
-    def __init__(self, table_key: str, id: str | None, line: int | None = None) -> None:
-        where = f"line {line}: " if line is not None else ""
+    def __init__(
+        self, table_key: str, id: str | None, line: int | None = None, file: str | None = None
+    ) -> None:
+        where = render_place(file, line)
         entity = f" '{id}'" if id is not None else ""
         super().__init__(f"{where}{table_key}{entity} already has this id")
-        self.table_key, self.id, self.line = table_key, id, line
+        self.table_key, self.id, self.line, self.file = table_key, id, line, file
 
     def details(self) -> Mapping[str, JsonValue]:
         entity_kind, _, type_name = self.table_key.partition(":")
@@ -77,6 +79,7 @@ class KeyConflict(ConflictError):
                 "type_name": type_name,
                 "entity_id": self.id,
                 **({} if self.line is None else {"line": self.line}),
+                **({} if self.file is None else {"file": self.file}),
             }
         }
 

@@ -23,6 +23,8 @@ class TableEffect(StrEnum):
     """Only what it is called, or what its columns are; no value is written."""
     COLUMNS = "columns"
     """Values of some columns are written; all others stay where they are."""
+    ROWS = "rows"
+    """Rows that a mutation changed are written; where columns change as well, all rows are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,22 @@ class KeptPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class AppliedMutation:
+    """One mutation that was run before the change of the schema, in the same commit."""
+
+    query_name: str
+    affected_nodes: int
+    affected_edges: int
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "query_name": self.query_name,
+            "affected_nodes": self.affected_nodes,
+            "affected_edges": self.affected_edges,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaApplyResult:
     """What an apply did, or with `dry_run` would do."""
 
@@ -110,6 +128,8 @@ class SchemaApplyResult:
     manifest_version: int
     actor_id: str | None = None
     commit: Commit | None = None
+    mutations: tuple[AppliedMutation, ...] = ()
+    """What was run first, in order; nothing if there was nothing to change."""
     is_replayed: bool = False
     """Whether it was made before, under the same idempotency key."""
 
@@ -127,8 +147,10 @@ class SchemaApplyResult:
         return self.plan.notes
 
     def wire(self) -> Mapping[str, object]:
+        ran = {"mutations": [one.wire() for one in self.mutations]} if self.mutations else {}
         return {
             **self.plan.wire(),
+            **ran,
             "branch": self.branch,
             "applied": self.applied,
             "dry_run": self.dry_run,

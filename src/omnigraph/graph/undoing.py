@@ -22,13 +22,20 @@ from omnigraph.errors import (
     MergeConflict,
     MergeConflicts,
     ReadSetChanged,
+    SchemaContractMismatch,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.keyed_writes import KeptWrite, KeyedWrite, WriteKey, find_kept, write_once
 from omnigraph.graph.merging import read_decisions
 from omnigraph.graph.place_lookup import find_commit, find_place
 from omnigraph.history.conflict_rules import Given, parse_rules
-from omnigraph.history.conflicts import build_conflict_table
+from omnigraph.history.conflicts import (
+    CHERRY_PICK_WORDS,
+    MERGE_WORDS,
+    REVERT_WORDS,
+    ConflictWords,
+    build_conflict_table,
+)
 from omnigraph.history.merge import (
     Deciding,
     StatePlan,
@@ -46,6 +53,9 @@ from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
+
+_SCHEMA = "schema"
+"""What a commit that changed the schema records."""
 
 
 class ApplyOutcome(StrEnum):
@@ -121,11 +131,16 @@ class _Verb:
     doing: str
     recorded_as: str
     outcome: ApplyOutcome
+    words: ConflictWords = MERGE_WORDS
 
 
-_REVERT = _Verb(WriterKind.REVERT, "reverting", "revert", ApplyOutcome.REVERTED)
+_REVERT = _Verb(WriterKind.REVERT, "reverting", "revert", ApplyOutcome.REVERTED, REVERT_WORDS)
 _CHERRY_PICK = _Verb(
-    WriterKind.CHERRY_PICK, "cherry-picking", "cherry_pick", ApplyOutcome.CHERRY_PICKED
+    WriterKind.CHERRY_PICK,
+    "cherry-picking",
+    "cherry_pick",
+    ApplyOutcome.CHERRY_PICKED,
+    CHERRY_PICK_WORDS,
 )
 _RESTORE = _Verb(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTORED)
 
@@ -141,6 +156,8 @@ def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> App
 
     Raises:
         MergeConflicts: what it did was changed again since, and no rule decides.
+        SchemaContractMismatch: it gave the branch another schema, or one came after it that
+            changed a type it wrote.
     """
     commit, parent = _find_commit_and_parent(views, request)
     change = CommitChange(views, request, _REVERT, commit.commit_id, base=commit, source=parent)
@@ -152,6 +169,8 @@ def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -
 
     Raises:
         MergeConflicts: this branch contradicts it, and no rule decides.
+        SchemaContractMismatch: it is about a schema, or about types that this branch has
+            with other properties.
     """
     commit, parent = _find_commit_and_parent(views, request)
     change = CommitChange(
@@ -163,7 +182,7 @@ def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -
 def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
     """Set a branch to what it, or another one, was at a commit, as a new commit."""
     view = find_place(views, request.commit, request.branch).view
-    require_one_schema(view.snapshot, views.read_newest(request.branch).snapshot)
+    require_one_schema(view, views.read_newest(request.branch))
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     wanted = KnownState(head, view.snapshot.entries)
@@ -178,9 +197,25 @@ def _find_commit_and_parent(
 ) -> tuple[KnownState, KnownState]:
     """The states right after a commit, and before it."""
     commit = find_commit(views, request.commit, request.branch)
+    _require_no_schema_change(commit)
     parent = _choose_parent(commit, request.parent)
+    if _SCHEMA in commit.details:
+        raise SchemaContractMismatch(
+            f"commit {commit.commit_id} changed the schema of branch '{commit.branch}', which is "
+            "neither undone nor repeated this way; apply the schema you want instead"
+        )
     past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
     return past.read(commit.commit_id), past.read(parent)
+
+
+def _require_no_schema_change(commit: Commit) -> None:
+    """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
+    recorded = commit.details.get("schema")
+    if isinstance(recorded, dict):
+        raise SchemaContractMismatch(
+            f"commit {commit.commit_id} changed the schema ({', '.join(recorded['steps'])}); "
+            "apply the schema that the branch shall have instead"
+        )
 
 
 def _collect_past(
@@ -252,7 +287,7 @@ class CommitChange:
             self._source,
             target,
             _collect_past(self.views, self.applied, target),
-            Deciding(rules, decided),
+            Deciding(rules, decided, words=self.verb.words),
             checks_rules=self._base is not None,
         )
         return self.plan

@@ -28,7 +28,6 @@ Paths are relative to the root, with `/` between parts on every platform. Names 
 from __future__ import annotations
 
 from omnigraph.identity import (
-    BranchName,
     EntityKind,
     OperationId,
     TableIdentity,
@@ -80,10 +79,10 @@ def make_table_path(kind: EntityKind, identity: TableIdentity) -> str:
     return f"{_FOLDERS[kind]}/{identity}"
 
 
-def make_ref_path(branch: BranchName) -> str:
+def make_ref_path(branch: str) -> str:
     """The object that says which branch a name stands for.
 
-    >>> make_ref_path(BranchName("team/x"))
+    >>> make_ref_path("team/x")
     '_refs/branches/team%2Fx.json'
     """
     return f"{BRANCHES}/{encode_name(branch)}{_JSON}"
@@ -107,12 +106,6 @@ def make_consumer_path(consumer: str) -> str:
 def make_request_path(name: str) -> str:
     """The object that says what became of a request that made no commit."""
     return f"{REQUESTS}/{encode_name(name)}{_JSON}"
-
-
-def find_branch(file_name: str) -> BranchName | None:
-    """The branch whose ref has this file name, or None for a file that is no ref."""
-    name = find_name(file_name)
-    return None if name is None else BranchName(name)
 
 
 def find_name(file_name: str) -> str | None:

@@ -165,13 +165,13 @@ def _read_rows_rejected(body: Body) -> dict[str, object]:
 
 def _read_constraint_violated(body: Body) -> dict[str, object]:
     violations = tuple(_read_violation(one) for one in body["violations"])
-    return {"violations": violations, "total": body["violation_count"]}
+    return {"violations": violations, "total": body["violation_count"], "place": body.get("place")}
 
 
 def _read_key_conflict(body: Body) -> dict[str, object]:
     facts = body["key_conflict"]
-    id, line = facts.get("entity_id"), facts.get("line")
-    return {"table_key": join_type_key(facts), "id": id, "line": line}
+    place = {name: facts.get(name) for name in ("line", "file")}
+    return {"table_key": join_type_key(facts), "id": facts.get("entity_id"), **place}
 
 
 def _read_merge_conflicts(body: Body) -> dict[str, object]:

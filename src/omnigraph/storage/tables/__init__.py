@@ -71,6 +71,7 @@ from omnigraph.storage.tables.stage_table import stage_overwrite as stage_overwr
 from omnigraph.storage.tables.table import KEYS_PER_LIST as KEYS_PER_LIST
 from omnigraph.storage.tables.table import ROW_ADDRESS as ROW_ADDRESS
 from omnigraph.storage.tables.table import ROW_ID as ROW_ID
+from omnigraph.storage.tables.table import UPDATED_AT as UPDATED_AT
 from omnigraph.storage.tables.table import ScanOrder as ScanOrder
 from omnigraph.storage.tables.table import Table as Table
 from omnigraph.storage.tables.table import open_table as open_table
