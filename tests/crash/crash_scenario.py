@@ -301,6 +301,16 @@ WRITES: Mapping[str, Operation] = {
         ),
         _with_written_branch,
     ),
+    "apply_with_mutations": Operation(
+        lambda g: g.apply_schema(
+            MORE_COLUMNS,
+            mutations=[
+                "query fill() { update Person set {age: 1} where age is null }",
+                'query drop() { delete City where slug = "rome" }',
+            ],
+        ),
+        _with_fragments,
+    ),
     "create_tag": Operation(lambda g: g.tag("v1"), _nothing),
     "delete_tag": Operation(lambda g: g.delete_tag("v1"), _with_a_tag),
     "revert": Operation(lambda g: g.revert(_newest_but(g, 1)), _with_a_mistake),

@@ -87,7 +87,8 @@ def describe_error(error: OmniError) -> str:
     if isinstance(error, RowsRejected) and error.total > 1:
         return _render_list("rows do not fit", [str(one) for one in error.problems], error.total)
     if isinstance(error, ConstraintViolated) and error.total > 1:
-        return _render_list("rules are broken", list(_describe_violations(error)), error.total)
+        listed = _render_list("rules are broken", list(_describe_violations(error)), error.total)
+        return listed if error.place is None else f"{listed}\nhint: {_advise_on_rows(error.place)}"
     hint = find_hint(error)
     return f"error: {error.message}" + (f"\nhint: {hint}" if hint else "")
 
@@ -137,7 +138,13 @@ def _describe_violations(error: OmniError) -> Iterable[str]:
     for one in error.violations:
         file = f"{one.file}:" if one.file else ""
         where = f"{file}line {one.line}: " if one.line is not None else ""
-        yield f"{where}{one.type_key} {one.message}"
+        # A row of a file is found by its line, one that is there by its id.
+        told = bool(where) or one.id is None or f"'{one.id}'" in one.message
+        yield f"{where}{one.type_key} {'' if told else f'{one.id!r}: '}{one.message}"
+
+
+def _advise_on_rows(place: str) -> str:
+    return f"{place} demands it; change the rows first, or in the same commit with --mutation"
 
 
 def _render_list(what: str, lines: Sequence[str], total: int) -> str:

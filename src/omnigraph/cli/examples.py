@@ -135,6 +135,7 @@ EXAMPLES = {
     "schema apply": (
         "omnigraph schema apply music.omni --schema next.pg --dry-run",
         "omnigraph schema apply music.omni --schema next.pg",
+        "omnigraph schema apply music.omni --schema next.pg --mutation fill.gq",
     ),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.errors.error_details import MergeConflict
+from omnigraph.errors.error_details import MergeConflict, render_place
 from omnigraph.errors.omni_error import ConflictError, JsonValue
 
 
@@ -63,11 +63,13 @@ class RowLevelCasContention(ConflictError):
 class KeyConflict(ConflictError):
     code = "key_conflict"
 
-    def __init__(self, table_key: str, id: str | None, line: int | None = None) -> None:
-        where = f"line {line}: " if line is not None else ""
+    def __init__(
+        self, table_key: str, id: str | None, line: int | None = None, file: str | None = None
+    ) -> None:
+        where = render_place(file, line)
         entity = f" '{id}'" if id is not None else ""
         super().__init__(f"{where}{table_key}{entity} already has this id")
-        self.table_key, self.id, self.line = table_key, id, line
+        self.table_key, self.id, self.line, self.file = table_key, id, line, file
 
     def details(self) -> Mapping[str, JsonValue]:
         entity_kind, _, type_name = self.table_key.partition(":")
@@ -137,10 +139,11 @@ class IdempotencyKeyReused(ConflictError):
 
     code = "idempotency_key_reused"
 
-    def __init__(self, key: str, commit_id: str) -> None:
+    def __init__(self, key: str, commit_id: str | None = None) -> None:
+        made = "" if commit_id is None else f", which made commit {commit_id}"
         super().__init__(
-            f"the idempotency key '{key}' belongs to another request, which made commit "
-            f"{commit_id}; use a new key for a new request"
+            f"the idempotency key '{key}' belongs to another request{made}; use a new key for a "
+            "new request"
         )
         self.key, self.commit_id = key, commit_id
 

@@ -259,7 +259,7 @@ class _Load:
             changes = [plan.changes[key] for key in sorted(plan.changes)]
             staged = stage_tables(snapshot, ticket, changes)
         except KeyConflict as conflict:
-            raise _with_line(conflict, plan) from conflict
+            raise _with_place(conflict, plan, request.file) from conflict
         return Prepared(staged) if staged else None
 
     def _parse(self, catalog: Catalog) -> ParsedLines:
@@ -288,15 +288,15 @@ def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     return True
 
 
-def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
-    """The conflict with the line of the record that caused it."""
+def _with_place(conflict: KeyConflict, plan: LoadPlan, file: str | None) -> KeyConflict:
+    """The conflict with the file and line of the record that caused it."""
     found = plan.changes.get(TableKey(conflict.table_key))
     if found is None or conflict.line is not None or conflict.id is None:
         return conflict
     change = found[0]
     at = change.ids.index(conflict.id).as_py()
     line = change.lines[at].as_py() if at >= 0 and change.lines is not None else None
-    return KeyConflict(conflict.table_key, conflict.id, line)
+    return KeyConflict(conflict.table_key, conflict.id, line, file)
 
 
 def load_result(

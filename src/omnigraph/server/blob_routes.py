@@ -11,7 +11,6 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from omnigraph.errors import (
-    BadRequest,
     BlobChanged,
     BlobIsNull,
     BlobRangeNotSatisfiable,
@@ -43,10 +42,8 @@ async def head_blob(call: Call) -> Response:
 
 
 async def _read_blob(call: Call, *, wants_bytes: bool) -> Response:
-    branch, snapshot = call.find("branch"), call.find("snapshot")
-    if branch is not None and snapshot is not None:
-        raise BadRequest("give a branch or a snapshot, not both")
-    name = call.read_branch(branch) if snapshot is None else None
+    snapshot = call.find("snapshot")
+    name = call.read_branch_unless(call.find("branch"), snapshot)
     if name is not None:
         call.authorize(Action.READ, name)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
+LINES = f"{NDJSON}; charset=utf-8"
+"""What a stream of lines is called in an answer."""
 OCTETS = "application/octet-stream"
 
 REQUEST_ID = "X-Request-Id"
