@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -715,6 +716,12 @@ class SimulatedFileSession:
 
     def delete_file(self, path: str) -> None:
         self._files.delete(f"{self._folder}/{path}")
+
+    def download_file(self, path: str, local: str) -> None:
+        found = self._files.find(f"{self._folder}/{path}")
+        if found is None:
+            raise _not_found(path)
+        Path(local).write_bytes(found.data)
 
 
 def open_dataset(uri: str, version: int | None = None, **_: object) -> SimulatedDataset:

@@ -17,7 +17,8 @@ from omnigraph.storage.lost_branches import find_lost, find_unnamed
 from omnigraph.storage.manifest import Commit, History, ManifestSnapshot, read_newest
 from omnigraph.storage.refs import BranchRef, find_ref, list_names
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.damage import ChecksumLogs, require_branch_ref
+from omnigraph.storage.tables.checksums import ChecksumLogs
+from omnigraph.storage.tables.damage import require_branch_ref
 from omnigraph.storage.tables.lance_branches import LanceBranch, list_branches
 from omnigraph.storage.tags import TAG_RECORDS
 
