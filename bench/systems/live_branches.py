@@ -54,6 +54,7 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
             "merge": merged,
             "delete": deleted,
             "cleanup": cleaned.wall,
+            "cleanup of each": cleaned.wall / len(names),
             "yardstick": yardstick.seconds,
         },
         "result_hash": hash_of(rows),

@@ -15,6 +15,7 @@ SMALL = {
     "merge_growth": {"rows": 200, "work": 5, "main": 3},
     "feed_replay": {"commits": 4},
     "live_branches": {"branches": 3, "repetitions": 2},
+    "live_branches_long": {"branches": 3, "repetitions": 2},
 }
 FAST_FORWARD = {"rows": 200, "work": 5, "main": 0}
 
@@ -86,7 +87,5 @@ def test_the_suites_have_the_sizes_they_speak_of():
     assert {case.parameters["rows"] for case in merge.cases} == {1_000_000}
     growth = find_suites()["merge_growth"].cases
     assert growth[-1].parameters["rows"] == 100 * growth[0].parameters["rows"]
-    assert [case.parameters["branches"] for case in find_suites()["live_branches"].cases] == [
-        10,
-        10_000,
-    ]
+    for name, most in (("live_branches", 1_000), ("live_branches_long", 10_000)):
+        assert [one.parameters["branches"] for one in find_suites()[name].cases] == [10, most]

@@ -20,3 +20,11 @@ def append_raw(place: Path, graph: Graph, key: str, branch: str = "main") -> Non
     """Append a row that is there already, past every rule of the graph."""
     address = table_place(place, graph, key, branch)
     lance.write_dataset(lance.dataset(address).to_table().slice(0, 1), address, mode="append")
+
+
+def replace_fork(place: Path, graph: Graph, key: str, branch: str) -> None:
+    """Put another fork of the same name in the place of the one a branch shows."""
+    table = next(t for t in graph.snapshot(branch).tables if t.table_key == key)
+    main = lance.dataset(str(place / table.table_path))
+    main.branches.delete(table.table_branch)
+    main.create_branch(table.table_branch, 1)

@@ -7,23 +7,38 @@ from contextlib import suppress
 import pytest
 
 from crash.crash_checks import check, check_order, content_of
-from crash.crash_scenario import MORE, create, person, run
-from crash.foreign_writers import append_raw
-from crash.windows import EDGES, INTENTS, MANIFEST, TABLES, At, Stopped, fail, parked, stop, watched
+from crash.crash_scenario import MORE, create, knows, person, run
+from crash.foreign_writers import append_raw, replace_fork, table_place
+from crash.windows import (
+    EDGES,
+    INTENTS,
+    MANIFEST,
+    TABLES,
+    At,
+    Stopped,
+    fail,
+    parked,
+    stop,
+    watched,
+)
 from omnigraph.errors import (
     BranchNotFound,
     MergeBaseUnavailable,
     MergeConflicts,
+    OmniError,
     PreconditionFailed,
     ReadSetChanged,
+    RecoveryRequired,
     StorageFailure,
     StorageKind,
     UncoveredDrift,
 )
+from omnigraph.storage.tables.table import find_latest_version
 from store_places import open_graph
 
 STAGED = ("after", "write_fragments", TABLES)
 """Rows are written to files, and the fence is not held yet."""
+FRIENDS = [knows("vic", "ada")]
 
 
 @pytest.fixture
@@ -141,6 +156,64 @@ def test_a_table_that_a_stranger_moved_is_not_written(place, graph, verb):
 
 
 @EACH
+def test_what_a_stranger_appends_after_ours_is_not_shown_as_ours(place, graph, verb):
+    persons = f"{table_place(place, graph, 'node:Person')}*"
+    expected = len(people(graph)) + {"merge": 1, "revert": 1, "cherry_pick": 2, "restore": 0}[verb]
+    with parked("after", "commit", persons, working(place, verb)) as late:
+        append_raw(place, graph, "node:Person")
+        assert late.finish().commit is not None
+    assert sum(1 for _ in graph.export(["Person"])) == expected
+    with pytest.raises(UncoveredDrift, match="node:Person"):
+        run(graph, 'update Person set {age: 1} where slug = "ada"')
+
+
+@EACH
+def test_what_died_before_a_stranger_appended_is_left_for_somebody_to_judge(place, graph, verb):
+    """Finishing it would show a version that is not the newest, undoing it would take both."""
+    persons = f"{table_place(place, graph, 'node:Person')}*"
+    before = content_of(graph)
+    with watched(At("after", "commit", persons, stop)):
+        victim = open_graph(place, actor="victim")
+        with pytest.raises(Stopped):
+            VERBS[verb](victim)
+    append_raw(place, graph, "node:Person")
+    assert content_of(open_graph(place, read_only=True)) == before
+    with pytest.raises(RecoveryRequired):
+        open_graph(place)
+    (left,) = graph.recovery_pending()
+    assert left.decision == "refuse"
+
+
+@pytest.mark.parametrize(("branch", "key"), [("dev", "node:City"), ("other", "node:Person")])
+def test_a_fork_that_a_stranger_replaced_is_neither_shown_nor_written(place, graph, branch, key):
+    """Of the source it would be shown by the target, of the target it would be written."""
+    graph.create_branch("other")
+    graph.load([person("otto")], "append", branch="other")
+    with parked(*STAGED, working(place, "merge", into="other")) as late:
+        replace_fork(place, graph, key, branch)
+        with pytest.raises(OmniError):
+            late.finish()
+    assert graph.recovery_pending() == []
+    assert graph.commits("other")[0].merged_parent_commit_id is None
+
+
+@EACH
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_writer_that_died_meanwhile_is_settled_before_it_goes_on(place, graph, verb, is_finished):
+    window = ("before", "commit", MANIFEST) if is_finished else ("after", "commit", EDGES)
+    with parked(*STAGED, working(place, verb)) as late:
+        with watched(At(*window, stop)):
+            victim = open_graph(place, actor="victim")
+            with pytest.raises(Stopped):
+                victim.load([person("vic"), *FRIENDS], "append")
+        done = late.finish()
+    assert done.commit is not None
+    kept = is_finished and verb != "restore"
+    assert ("vic" in people(graph)) is kept, "a restore takes what came since along"
+    check_order(place, graph)
+
+
+@EACH
 def test_cleanup_beside_it_takes_nothing_that_it_needs(place, graph, verb):
     with parked(*STAGED, working(place, verb)) as late:
         for number in range(3):
@@ -204,6 +277,39 @@ def test_what_died_between_two_tables_is_undone_and_can_be_done_again(place, gra
     check_order(place, graph)
 
 
+@EACH
+def test_undoing_one_that_died_may_itself_die_and_leaves_one_record_of_it(place, graph, verb):
+    """The tables are back and the graph does not say so yet: the next one only says it."""
+    before = content_of(graph)
+    with watched(At("after", "commit", EDGES, stop)):
+        victim = open_graph(place, actor="victim")
+        with pytest.raises(Stopped):
+            VERBS[verb](victim)
+    with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
+        open_graph(place)
+    restored = table_heads(graph)
+    found = open_graph(place)
+    assert table_heads(graph) == restored, "what was restored is not restored again"
+    assert content_of(found) == before
+    assert [str(audit.kind) for audit in found.recovery_list()] == ["RolledBack"]
+    check_order(place, found)
+
+
+@EACH
+def test_an_intent_that_stays_after_the_publish_is_removed_by_the_next_one(place, graph, verb):
+    failure = StorageFailure(StorageKind.PERMANENT, "the disk says no")
+    with watched(At("before", "delete", INTENTS, fail(failure))):
+        done = VERBS[verb](open_graph(place, actor="lucky"))
+    history = graph.commits()
+    assert history[0] == done.commit
+    after = content_of(graph)
+    for _ in range(2):
+        found = open_graph(place)
+        assert found.commits() == history
+        assert len(found.recovery_list()) <= 1
+    assert check(place, {"done": after})
+
+
 def test_a_table_that_comes_to_nothing_is_left_alone_beside_one_that_does_not(place, graph):
     """An edge added and removed again leaves no version; its neighbour is undone with the rest."""
     graph.create_branch("net")
@@ -219,6 +325,15 @@ def test_a_table_that_comes_to_nothing_is_left_alone_beside_one_that_does_not(pl
     assert open_graph(place).merge("net").commit is not None
     after = table_versions(graph)
     assert {key for key in after if after[key] != tables[key]} == {"node:Person"}
+
+
+def table_heads(graph):
+    """The newest version of each table, whether the graph shows it or not."""
+    root = graph._open.views.root
+    return {
+        table.table_key: find_latest_version(root.location(table.table_path))
+        for table in graph.snapshot().tables
+    }
 
 
 def table_versions(graph):

@@ -19,7 +19,11 @@ def test_commits_come_newest_first_in_one_line(music):
     assert [c.commit_id for c in commits[:5]] == [c.commit_id for c in reversed(added)]
     assert [c.parent_commit_id for c in commits[:-1]] == [c.commit_id for c in commits[1:]]
     genesis = commits[-1]
-    assert (genesis.parent_commit_id, genesis.actor_id, genesis.manifest_version) == (None, "loader", 1)
+    assert (genesis.parent_commit_id, genesis.actor_id, genesis.manifest_version) == (
+        None,
+        "loader",
+        1,
+    )
     versions = [c.manifest_version for c in commits]
     assert versions == sorted(versions, reverse=True)
     assert len(set(versions)) == len(versions)

@@ -98,6 +98,20 @@ def test_an_ambiguous_name_is_refused_and_says_how_to_write_it(music):
     assert music.at("version:2").info().graph_manifest_version == 2
 
 
+@pytest.mark.parametrize("length", [14, 26], ids=["the beginning of an id", "a whole id"])
+@pytest.mark.parametrize("named", ["branch", "tag"])
+def test_a_name_like_a_commit_must_say_which_is_meant(music, story, named, length):
+    commit = list(story)[-1].commit_id
+    name = commit[:length]
+    music.create_branch(name) if named == "branch" else music.tag(name)
+    for use in (music.at, music.revert, music.cherry_pick, music.restore, music.commit_changes):
+        with refusal(BadRequest, f"is a {named} and a commit; write {named}:{name} or commit:"):
+            use(name)
+    assert music.at(f"commit:{name}").info().graph_commit_id == commit
+    expected = contents(music)
+    assert list(music.at(f"{named}:{name}").export()) == expected
+
+
 @pytest.mark.parametrize("place", ["nowhere", "", "no/such", "branch", "999999999999999999999"])
 def test_a_name_of_nothing_is_not_found(music, place):
     with refusal(NotFoundError, f"'{place}'"):

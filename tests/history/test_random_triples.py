@@ -62,15 +62,19 @@ def row(chance: random.Random, values: dict[str, list[object]]) -> Row:
 
 
 def changed(
-    chance: random.Random, base: State, ids: list[str], values: dict[str, list[object]]
+    chance: random.Random,
+    base: State,
+    ids: list[str],
+    values: dict[str, list[object]],
+    unchanged: float,
 ) -> State:
     """A side: most entities as they were, the others changed, deleted, inserted or put again."""
     found = {}
     for id in ids:
         was, luck = base.get(id), chance.random()
-        if luck < 0.5:
+        if luck < unchanged:
             now = was
-        elif luck < 0.65:
+        elif chance.random() < 0.3:
             now = None
         else:
             now = row(chance, values)
@@ -123,16 +127,21 @@ def state(branch) -> tuple[State, State]:
     return nodes, edges
 
 
-def check(path, seed: int, **where: Any) -> None:
+def check(
+    path, seed: int, *, entities: int = ENTITIES, unchanged: float = 0.5, **where: Any
+) -> None:
     """One graph of many triples; `where` says on which engine rows are compared."""
     chance = random.Random(seed)
-    ids = [f"e{number:04d}" for number in range(ENTITIES)]
+    ids = [f"e{number:04d}" for number in range(entities)]
     kinds = (NODE_VALUES, EDGE_VALUES)
     base = tuple(
         {id: row(chance, values) for id in ids if chance.random() < 0.7} for values in kinds
     )
     sides = [
-        tuple(changed(chance, was, ids, values) for was, values in zip(base, kinds, strict=True))
+        tuple(
+            changed(chance, was, ids, values, unchanged)
+            for was, values in zip(base, kinds, strict=True)
+        )
         for _ in range(2)
     ]
     graph = omnigraph.init(path, SCHEMA)
@@ -180,6 +189,18 @@ def check(path, seed: int, **where: Any) -> None:
 def test_random_triples_merge_as_dictionaries_do(tmp_path, seed):
     """Five hundred nodes and five hundred edges: a thousand triples."""
     check(tmp_path / "graph", seed)
+
+
+@pytest.mark.parametrize("seed", range(5, 9))
+def test_a_few_random_changes_merge_as_dictionaries_do(tmp_path, seed):
+    """So few that rows are read one by one, and not by scans."""
+    check(tmp_path / "graph", seed, entities=80, unchanged=0.85)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(300, 400))
+def test_a_few_random_changes_at_a_time_merge_as_dictionaries_do(tmp_path, seed):
+    check(tmp_path / "graph", seed, entities=80, unchanged=0.85)
 
 
 @pytest.mark.fuzz

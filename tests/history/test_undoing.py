@@ -17,6 +17,7 @@ from omnigraph.errors import (
     NotFoundError,
     OmniError,
     PreconditionFailed,
+    SchemaContractMismatch,
 )
 
 SCHEMA = """
@@ -85,6 +86,7 @@ def age(graph, name: str, branch: str = "main") -> int | None:
 
 # --- revert -----------------------------------------------------------------------------------
 
+CHANGED = "was changed by the commit and again after it, with different age"
 DOINGS = {
     "inserts": lambda g: put(g, person("Cy", age=1), person("Di", photo="base64:ZGk=")),
     "an update": lambda g: put(g, person("Ada", age=11, tags=[], place=[1.0, 1.0])),
@@ -182,6 +184,34 @@ def test_a_preview_of_a_revert_can_be_decided_and_given_back(graph, tmp_path):
     assert age(graph, "Ada") == 99
     with pytest.raises(BadRequest, match="read-only"):
         reader.revert(undone)
+
+
+@pytest.mark.parametrize(
+    ("doing", "later", "told"),
+    [
+        (person("Ada", age=11), 'update Person set { age: 12 } where name = "Ada"', CHANGED),
+        (person("Ada", age=11), 'delete Person where name = "Ada"', "and deleted after it"),
+        (person("Cy"), 'update Person set { age: 12 } where name = "Cy"', "was inserted by"),
+        (None, 'insert Person { name: "Ada", age: 12 }', "was deleted by the commit and inserted"),
+    ],
+    ids=["changed again", "deleted", "inserted and changed", "deleted and inserted again"],
+)
+def test_a_conflict_of_a_revert_says_what_the_commit_did_and_what_came_after(
+    graph, doing, later, told
+):
+    undone = put(graph, doing) if doing else run(graph, 'delete Person where name = "Ada"')
+    run(graph, later)
+    with pytest.raises(MergeConflicts) as raised:
+        graph.revert(undone)
+    assert told in raised.value.conflicts[0].message
+
+
+def test_a_conflict_of_a_pick_speaks_of_the_commit_and_the_branch(graph):
+    graph.create_branch("dev")
+    picked = put(graph, person("Ada", age=11), branch="dev")
+    run(graph, 'delete Person where name = "Ada"')
+    with pytest.raises(MergeConflicts, match="by the commit and does not exist on the branch"):
+        graph.cherry_pick(picked)
 
 
 def test_an_insert_others_refer_to_is_not_reverted(graph):
@@ -464,3 +494,42 @@ def test_a_tagged_commit_is_restored_after_cleanup(graph):
     graph.cleanup(keep=1, confirm=True)
     omnigraph.open(graph.uri).restore("start")
     assert content(graph) == wanted
+
+
+# --- other schemas ----------------------------------------------------------------------------
+
+MORE_COLUMNS = SCHEMA.replace("age: I32?", "age: I32?\n  nick: String?")
+MORE_TYPES = SCHEMA + "node Club { slug: String @key }\n"
+DESCRIBED = SCHEMA.replace("node Badge", 'node Badge @description("what opens doors")')
+
+
+@pytest.mark.parametrize("verb", ["revert", "cherry_pick"])
+@pytest.mark.parametrize("schema", [MORE_COLUMNS, MORE_TYPES, DESCRIBED])
+def test_a_commit_that_changed_the_schema_is_neither_undone_nor_repeated(graph, verb, schema):
+    graph.create_branch("dev")
+    changed = graph.apply_schema(schema, branch="dev").commit.commit_id
+    before = graph.commits("dev"), content(graph, "dev")
+    with pytest.raises(SchemaContractMismatch, match="changed the schema of branch 'dev'"):
+        getattr(graph, verb)(changed, branch="dev")
+    assert (graph.commits("dev"), content(graph, "dev")) == before
+
+
+@pytest.mark.parametrize("verb", ["revert", "cherry_pick", "restore"])
+def test_a_commit_from_before_other_columns_is_refused_and_nothing_is_written(graph, verb):
+    old = put(graph, person("Cy"))
+    put(graph, person("Di"))
+    graph.apply_schema(MORE_COLUMNS)
+    before = graph.commits(), content(graph)
+    with pytest.raises(SchemaContractMismatch):
+        getattr(graph, verb)(old)
+    assert (graph.commits(), content(graph)) == before
+
+
+@pytest.mark.parametrize("schema", [MORE_COLUMNS, MORE_TYPES, DESCRIBED])
+def test_a_commit_of_types_that_stayed_as_they_were_is_undone_across_another_schema(graph, schema):
+    badge = {"type": "Badge", "data": {"code": "a", "owner": "Ada"}}
+    undone = graph.load([badge], "append").commit.commit_id
+    graph.apply_schema(schema)
+    graph.revert(undone)
+    assert list(graph.export(["Badge"])) == []
+    assert graph.verify(deep=True).is_sound

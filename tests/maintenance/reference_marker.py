@@ -133,10 +133,10 @@ def _add_fork_points(found: Reached) -> None:
     for fork in found.forks:
         table = fork.parents[1]
         record = json.loads((table / "_refs/branches" / f"{fork.name}.json").read_text())
-        parent = _branch_folder(table, record["parentBranch"])
         version = int(record["parentVersion"])
-        if _version_file(parent, version).exists():
-            _add_version(found.tolerated, parent, version)
+        for folder in (_branch_folder(table, record["parentBranch"]), fork):
+            if _version_file(folder, version).exists():
+                _add_version(found.tolerated, folder, version)
 
 
 def _add_starting_points(root: Path, found: Reached) -> None:

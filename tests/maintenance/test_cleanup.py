@@ -647,3 +647,37 @@ def test_where_the_fence_is_a_lease_recent_versions_stay(place, library):
     assert versions(library, BOOK) == before
     library.cleanup(keep=1, confirm=True)
     assert versions(library, BOOK) == before[-1:]
+
+
+def test_branches_that_were_never_written_stay_what_they_were(library, place):
+    """They are read from their parents: from main, from a branch, and from one of its kind."""
+    library.create_branch("dev")
+    write_a_little(library, 1, branch="dev")
+    library.create_branch("idle")
+    library.create_branch("of-dev", source="dev")
+    library.create_branch("of-idle", source="idle")
+    content = {name: rows_of(library, name) for name in library.branches()}
+    for mark in ("y", "z"):
+        for name in ("main", "dev"):
+            write_a_little(library, 2, branch=name, mark=mark)
+        library.cleanup(keep=1, confirm=True)
+    fresh = omnigraph.open(place)
+    for name in ("idle", "of-dev", "of-idle"):
+        assert rows_of(fresh, name) == content[name]
+        write_a_little(fresh, 1, branch=name, mark="w")
+    assert fresh.verify(deep=True).is_sound
+
+
+@pytest.mark.parametrize("part", ["__manifest/tree/{}/_versions", "__manifest/_refs/branches"])
+def test_damage_to_a_branch_that_was_never_written_stops_it(library, place, part):
+    ref = library.create_branch("idle")
+    write_a_little(library, 2)
+    folder = place / part.format(ref.incarnation)
+    file = next(one for one in folder.iterdir() if one.suffix == ".manifest" or "refs" in part)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    before = everything(place)
+    with pytest.raises(OmniError):
+        omnigraph.open(place).cleanup(keep=1, confirm=True)
+    assert everything(place) >= before

@@ -22,9 +22,9 @@ def test_a_table_lives_under_its_identity():
 
 def test_a_branch_ref_is_one_file_whatever_the_name():
     assert layout.make_ref_path(BranchName("team/a.b")) == "_refs/branches/team%2Fa.b.json"
-    assert layout.find_branch("team%2Fa.b.json") == "team/a.b"
-    assert layout.find_branch("team%2Fa.b") is None
-    assert layout.find_branch("team%2fa.json") is None
+    assert layout.find_name("team%2Fa.b.json") == "team/a.b"
+    assert layout.find_name("team%2Fa.b") is None
+    assert layout.find_name("team%2fa.json") is None
 
 
 def test_intents_are_found_by_their_operation():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from omnigraph.errors.error_details import Diagnostic, RowProblem, Violation
+from omnigraph.errors.error_details import Diagnostic, RowProblem, Violation, render_place
 from omnigraph.errors.omni_error import InputError, JsonValue
 
 
@@ -76,8 +76,8 @@ class ConstraintViolated(InputError):
         self.place = place
         """Where the schema demands what the first violation breaks: file, line and column."""
         first, rest = violations[0], f" (and {self.total - 1} more)" if self.total > 1 else ""
-        where = f"line {first.line}: " if first.line is not None else ""
         advice = f"; {place} demands it: change these rows first" if place else ""
+        where = render_place(first.file, first.line)
         super().__init__(f"{where}{first.message}{rest}{advice}")
 
     def details(self) -> Mapping[str, JsonValue]:
@@ -155,6 +155,16 @@ class ChangeCursorRejected(InputError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"change cursor rejected: {reason}")
         self.reason = reason
+
+
+class NotServed(InputError):
+    """Something that can be done with a graph in storage, and not through a server."""
+
+    code = "not_served"
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} is not available on a served graph; {instead}")
+        self.what, self.instead = what, instead
 
 
 class MethodNotAllowed(InputError):

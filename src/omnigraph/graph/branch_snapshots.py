@@ -197,8 +197,7 @@ class BranchSnapshots:
         self, commit_id: str, branch: str
     ) -> tuple[Commit, BranchRef, ManifestSnapshot]:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
-        others = [name for name in list_names(self.root.store) if name != bound]
-        for name in (bound, *others):
+        for name in self._list_from(bound):
             try:
                 ref, newest = self._read_newest_of(name)
                 with self._retry_while_alive(ref):
@@ -210,6 +209,11 @@ class BranchSnapshots:
             if found is not None:
                 return found, ref, newest
         raise CommitNotFound(commit_id)
+
+    def _list_from(self, bound: BranchName) -> Iterator[BranchName]:
+        """Every branch, this one first; the others are listed only when they are asked for."""
+        yield bound
+        yield from (name for name in list_names(self.root.store) if name != bound)
 
     def commits_starting(self, prefix: str, branch: str) -> dict[CommitId, Commit]:
         """The commits whose ids start like this: of the branch or, if it has none, of all."""

@@ -6,13 +6,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError
-from omnigraph.evolution.apply_result import AppliedMutation, SchemaApplyResult
+from omnigraph.evolution.apply_result import (
+    AppliedMutation,
+    ChangedTable,
+    KeptPlan,
+    SchemaApplyResult,
+)
 from omnigraph.evolution.column_writers import ColumnWriters, Threads
 from omnigraph.evolution.schema_apply import SchemaApply, Wanted
 from omnigraph.graph.guard import Guard
+from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, write_once
 from omnigraph.graph.mutating import Mutation, MutationRequest
 from omnigraph.graph.opening import rewrite_mirror
 from omnigraph.graph.purging import purge_dropped
@@ -45,6 +53,7 @@ class SchemaRequest:
     """Texts whose queries are run first, all of them in order."""
     check: Callable[[Catalog, Catalog], None] | None = None
     guard: Guard = field(default_factory=Guard)
+    key: WriteKey | None = None
 
 
 def apply_schema(
@@ -68,19 +77,22 @@ def apply_schema(
         check=request.check,
     )
     change = SchemaApply(wanted, writers or Threads())
-    commit: Commit | None = None
     with _advise_on_mutations(request.mutations):
         if request.dry_run:
             change.rehearse(writer.branches.read_newest(request.branch))
-        else:
-            published = writer.write(
-                change,
-                branch=request.branch,
-                actor=request.actor,
-                expected_head=request.expected_head,
-            )
-            commit = published.commit if published else None
-    return _make_result(writer, request, change, mutations, commit)
+            return _make_result(writer, request, change, mutations, None)
+        written = write_once(
+            writer,
+            change,
+            lambda: _describe(change, mutations),
+            request.key,
+            branch=request.branch,
+            actor=request.actor,
+            expected_head=request.expected_head,
+        )
+    if written.kept is not None:
+        return _make_replayed_result(request, written.kept)
+    return _make_result(writer, request, change, mutations, written.commit)
 
 
 def _list_mutations(request: SchemaRequest) -> Iterator[Mutation]:
@@ -114,6 +126,37 @@ def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
         raise CompileError(said) from error
 
 
+def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, object]:
+    """What an apply does, as it is kept with its commit."""
+    assert change.outline is not None, "what is written was planned"
+    plan = change.outline.plan
+    return {
+        "steps": [{"body": step.wire(), "text": step.describe()} for step in plan.steps],
+        "notes": plan.wire()["notes"],
+        "tables": [msgspec.to_builtins(table) for table in change.outline.tables],
+        "mutations": [run.wire() for run in _list_runs(mutations)],
+    }
+
+
+def _make_replayed_result(request: SchemaRequest, kept: KeptWrite) -> SchemaApplyResult:
+    """The same as the first time, from what was kept with the commit."""
+    assert kept.commit is not None, "another schema is a commit"
+    answer = dict(kept.answer)
+    tables = msgspec.convert(answer.pop("tables"), tuple[ChangedTable, ...])
+    mutations = msgspec.convert(answer.pop("mutations"), tuple[AppliedMutation, ...])
+    return SchemaApplyResult(
+        branch=normalize_branch(request.branch),
+        plan=msgspec.convert(answer, KeptPlan),
+        tables=tables,
+        dry_run=False,
+        manifest_version=kept.commit.manifest_version,
+        actor_id=request.actor,
+        commit=kept.commit,
+        mutations=mutations,
+        is_replayed=True,
+    )
+
+
 def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
     """Give a branch the schema of another one, which has the same with additions."""
     schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
@@ -143,14 +186,16 @@ def _make_result(
         manifest_version=snapshot.manifest_version,
         actor_id=request.actor,
         commit=commit,
-        mutations=tuple(_describe_run(one) for one in mutations if one.done is not None),
+        mutations=_list_runs(mutations),
     )
 
 
-def _describe_run(mutation: Mutation) -> AppliedMutation:
-    assert mutation.done is not None, "what was run was prepared"
-    plan, run = mutation.done
-    return AppliedMutation(plan.name, run.affected_nodes, run.affected_edges)
+def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
+    """What mutations did; those that were not run did nothing."""
+    done = [one.done for one in mutations if one.done is not None]
+    return tuple(
+        AppliedMutation(plan.name, run.affected_nodes, run.affected_edges) for plan, run in done
+    )
 
 
 def _mirror(snapshot: Snapshot) -> None:

@@ -81,7 +81,9 @@ def find_version(views: BranchSnapshots, version: int, branch: str) -> Place:
 def find_commit(views: BranchSnapshots, text: str, branch: str) -> Commit:
     """A commit by its id, the beginning of it, or anything else that names one."""
     wanted = text.strip()
-    if len(wanted) == 26 and _COMMIT.fullmatch(wanted):
+    is_whole_id = len(wanted) == 26 and _COMMIT.fullmatch(wanted) is not None
+    is_name = is_whole_id and (_is_branch(views, wanted, branch) or _is_tag(views, wanted, branch))
+    if is_whole_id and not is_name:  # its state need not be there any more
         return views.commit(wanted, branch)
     head = find_place(views, wanted, branch).view.snapshot.head
     assert head is not None, "a graph is created with a commit"

@@ -61,6 +61,7 @@ class SchemaVerbs(BranchVerbs):
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
     ) -> SchemaApplyResult:
         """Give a branch another schema as one commit, or leave everything as it is.
 
@@ -81,6 +82,7 @@ class SchemaVerbs(BranchVerbs):
             engine: Where values of columns are written: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the change: it is made once, however often it is asked for.
 
         >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
         >>> done = graph.apply_schema(wanted)
@@ -88,6 +90,7 @@ class SchemaVerbs(BranchVerbs):
         [('add property Person.nick: String?', True)]
         """
         from omnigraph.graph import evolving
+        from omnigraph.graph.keyed_writes import WriteKey
 
         if mutations or not dry_run:
             self._open.require_writable()
@@ -95,17 +98,28 @@ class SchemaVerbs(BranchVerbs):
         self._guard.allow(Action.SCHEMA_APPLY, target_branch=branch, actor=actor)
         if mutations:
             self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        source, who = as_source_text(schema, "<schema>"), actor or self.actor
+        texts = [as_source_text(text, "<mutation>") for text in mutations]
+        asked = (
+            source.text,
+            branch.strip(),
+            allow_data_loss,
+            expected_head,
+            expressions,
+            [text.text for text in texts],
+        )
         request = evolving.SchemaRequest(
-            as_source_text(schema, "<schema>"),
+            source,
             branch,
-            actor or self.actor,
+            who,
             allow_data_loss,
             expected_head,
             dry_run,
             expressions or {},
-            [as_source_text(text, "<mutation>") for text in mutations],
+            texts,
             self._make_query_check(),
             self._guard,
+            WriteKey.of(idempotency_key, "apply_schema", who, *asked),
         )
         writers = self._column_writers(engine, session, spark_conf)
         return evolving.apply_schema(self._open.writer, request, writers)

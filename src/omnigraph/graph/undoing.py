@@ -10,9 +10,10 @@ All three are merges of states that are there already. Only which states these a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import msgspec
 import pyarrow as pa
 
 from omnigraph.errors import (
@@ -24,10 +25,17 @@ from omnigraph.errors import (
     SchemaContractMismatch,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.keyed_writes import KeptWrite, KeyedWrite, WriteKey, find_kept, write_once
 from omnigraph.graph.merging import read_decisions
 from omnigraph.graph.place_lookup import find_commit, find_place
 from omnigraph.history.conflict_rules import Given, parse_rules
-from omnigraph.history.conflicts import build_conflict_table
+from omnigraph.history.conflicts import (
+    CHERRY_PICK_WORDS,
+    MERGE_WORDS,
+    REVERT_WORDS,
+    ConflictWords,
+    build_conflict_table,
+)
 from omnigraph.history.merge import (
     Deciding,
     StatePlan,
@@ -45,6 +53,9 @@ from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
+
+_SCHEMA = "schema"
+"""What a commit that changed the schema records."""
 
 
 class ApplyOutcome(StrEnum):
@@ -71,6 +82,7 @@ class ApplyRequest:
     expected_head: str | None = None
     dry_run: bool = False
     message: str | None = None
+    key: WriteKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,8 @@ class ApplyResult:
     dry_run: bool
     commit: Commit | None = None
     """The new commit."""
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def conflict_table(self) -> pa.Table:
@@ -117,13 +131,24 @@ class _Verb:
     doing: str
     recorded_as: str
     outcome: ApplyOutcome
+    words: ConflictWords = MERGE_WORDS
 
 
-_REVERT = _Verb(WriterKind.REVERT, "reverting", "revert", ApplyOutcome.REVERTED)
+_REVERT = _Verb(WriterKind.REVERT, "reverting", "revert", ApplyOutcome.REVERTED, REVERT_WORDS)
 _CHERRY_PICK = _Verb(
-    WriterKind.CHERRY_PICK, "cherry-picking", "cherry_pick", ApplyOutcome.CHERRY_PICKED
+    WriterKind.CHERRY_PICK,
+    "cherry-picking",
+    "cherry_pick",
+    ApplyOutcome.CHERRY_PICKED,
+    CHERRY_PICK_WORDS,
 )
 _RESTORE = _Verb(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTORED)
+
+
+def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
+    """What the same request came to before, under its key; None if it was not made yet."""
+    kept = None if request.dry_run else find_kept(views, request.branch, request.key)
+    return None if kept is None else _replayed_result(request, kept)
 
 
 def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
@@ -131,6 +156,8 @@ def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> App
 
     Raises:
         MergeConflicts: what it did was changed again since, and no rule decides.
+        SchemaContractMismatch: it gave the branch another schema, or one came after it that
+            changed a type it wrote.
     """
     commit, parent = _find_commit_and_parent(views, request)
     change = CommitChange(views, request, _REVERT, commit.commit_id, base=commit, source=parent)
@@ -142,6 +169,8 @@ def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -
 
     Raises:
         MergeConflicts: this branch contradicts it, and no rule decides.
+        SchemaContractMismatch: it is about a schema, or about types that this branch has
+            with other properties.
     """
     commit, parent = _find_commit_and_parent(views, request)
     change = CommitChange(
@@ -170,6 +199,11 @@ def _find_commit_and_parent(
     commit = find_commit(views, request.commit, request.branch)
     _require_no_schema_change(commit)
     parent = _choose_parent(commit, request.parent)
+    if _SCHEMA in commit.details:
+        raise SchemaContractMismatch(
+            f"commit {commit.commit_id} changed the schema of branch '{commit.branch}', which is "
+            "neither undone nor repeated this way; apply the schema you want instead"
+        )
     past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
     return past.read(commit.commit_id), past.read(parent)
 
@@ -253,7 +287,7 @@ class CommitChange:
             self._source,
             target,
             _collect_past(self.views, self.applied, target),
-            Deciding(rules, decided),
+            Deciding(rules, decided, words=self.verb.words),
             checks_rules=self._base is not None,
         )
         return self.plan
@@ -267,6 +301,15 @@ class CommitChange:
             return None
         staged = stage_merge(plan, view.snapshot, ticket)
         return Prepared(staged, plan.adopted, details=self._details(plan))
+
+    def describe(self) -> dict[str, object]:
+        """What it does, as it is kept with its commit."""
+        return {
+            "outcome": str(self.verb.outcome),
+            "applied_commit_id": self.applied,
+            "tables": [msgspec.to_builtins(one) for one in self.plan.counts],
+            "resolved": dict(self.plan.resolved),
+        }
 
     def _details(self, plan: StatePlan) -> dict[str, object]:
         recorded: dict[str, object] = {"commit_id": self.applied}
@@ -290,16 +333,21 @@ def _make_head_state(view: CatalogSnapshot) -> KnownState:
 
 
 def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
-    request, published = change.request, None
+    request, written = change.request, KeyedWrite(None)
     if request.dry_run:
         plan = change.views.with_newest(request.branch, change.plan_on)
     else:
-        published = writer.write(
+        written = write_once(
+            writer,
             change,
+            change.describe,
+            request.key,
             branch=request.branch,
             actor=request.actor,
             expected_head=request.expected_head,
         )
+        if written.kept is not None:
+            return _replayed_result(request, written.kept)
         plan = change.plan
     is_unchanged = plan.is_empty and not plan.conflicts
     return ApplyResult(
@@ -311,5 +359,13 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
         resolved=plan.resolved,
         actor_id=request.actor,
         dry_run=request.dry_run,
-        commit=published.commit if published else None,
+        commit=written.commit,
     )
+
+
+def _replayed_result(request: ApplyRequest, kept: KeptWrite) -> ApplyResult:
+    """The same as the first time, from what was kept with the commit."""
+    branch = normalize_branch(request.branch)
+    known = {"branch": branch, "conflicts": (), "dry_run": False, "actor_id": request.actor}
+    result = msgspec.convert({**known, **kept.answer}, ApplyResult)
+    return replace(result, commit=kept.commit, is_replayed=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
@@ -33,6 +34,38 @@ CONFLICT_COLUMNS = pa.schema(
 """The columns of conflicts as a table; the three sides are JSON objects, null where absent."""
 
 
+@dataclass(frozen=True, slots=True)
+class ConflictWords:
+    """How to tell people what two sides did to one entity, for each of the ways."""
+
+    deleted_and_changed: str
+    """By the source, and then by the target."""
+    changed_and_deleted: str
+    inserted_twice: str
+    changed_twice: str
+
+
+MERGE_WORDS = ConflictWords(
+    "was deleted in the source and changed in the target",
+    "was changed in the source and deleted in the target",
+    "was inserted on both sides",
+    "was changed on both sides",
+)
+REVERT_WORDS = ConflictWords(
+    "was inserted by the commit and changed after it",
+    "was changed by the commit and deleted after it",
+    "was deleted by the commit and inserted again after it",
+    "was changed by the commit and again after it",
+)
+"""The source is what was there before the commit, so undoing an insert deletes."""
+CHERRY_PICK_WORDS = ConflictWords(
+    "was deleted by the commit and is different on the branch",
+    "was changed by the commit and does not exist on the branch",
+    "was inserted by the commit and exists on the branch",
+    "was changed by the commit and is different on the branch",
+)
+
+
 def build_conflict_table(conflicts: Iterable[MergeConflict]) -> pa.Table:
     """The conflicts as rows."""
     rows = [one.wire() for one in conflicts]
@@ -44,15 +77,15 @@ def build_conflict_table(conflicts: Iterable[MergeConflict]) -> pa.Table:
 
 
 def describe(
-    type_: NodeType | EdgeType, sides: TableSides, settled: ResolvedConflicts
+    type_: NodeType | EdgeType, sides: TableSides, settled: ResolvedConflicts, words: ConflictWords
 ) -> Iterator[MergeConflict]:
     """What no rule decided, by ascending id."""
     for some in settled.undecided.batches(CONFLICTS_AT_ONCE):
-        yield from _describe(type_, sides, some)
+        yield from _describe(type_, sides, some, words)
 
 
 def _describe(
-    type_: NodeType | EdgeType, sides: TableSides, some: Entities
+    type_: NodeType | EdgeType, sides: TableSides, some: Entities, words: ConflictWords
 ) -> Iterator[MergeConflict]:
     images = {
         side: _read_records(getattr(sides, side), getattr(some, side), type_)
@@ -61,18 +94,21 @@ def _describe(
     kinds = some.kinds(base_is_known=sides.base_is_known)
     for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), kinds, strict=True)):
         base, source, target = (images[side][at] for side in ("base", "source", "target"))
-        message = f"{type_.name} '{id}' {_explain(kind, source, target)}"
+        message = f"{type_.name} '{id}' {_explain(kind, source, target, words)}"
         yield MergeConflict(str(kind), type_.table_key, message, id, base, source, target)
 
 
-def _explain(kind: ConflictKind, source: Record | None, target: Record | None) -> str:
+def _explain(
+    kind: ConflictKind, source: Record | None, target: Record | None, words: ConflictWords
+) -> str:
     if source is None:
-        return "was deleted in the source and changed in the target"
+        return words.deleted_and_changed
     if target is None:
-        return "was changed in the source and deleted in the target"
+        return words.changed_and_deleted
     names = ", ".join(name for name in source if source[name] != target[name])
-    verb = "inserted" if kind is ConflictKind.DIVERGENT_INSERT else "changed"
-    return f"was {verb} on both sides{f', with different {names}' if names else ''}"
+    is_insert = kind is ConflictKind.DIVERGENT_INSERT
+    what = words.inserted_twice if is_insert else words.changed_twice
+    return f"{what}{f', with different {names}' if names else ''}"
 
 
 def _read_records(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ from omnigraph.errors import HistoricalVersionReclaimed
 from omnigraph.execution.stored_rows import read_by_id
 from omnigraph.history.feed import Source, describe_cause
 from omnigraph.history.images import Image, convert_images
-from omnigraph.identity import CommitId, EntityKind, TableIdentity
+from omnigraph.identity import ID_COLUMN, EntityKind, TableIdentity
 from omnigraph.storage.manifest import Commit, TableEntry
+from omnigraph.storage.tables import ROW_ID, UPDATED_AT
 
 EXISTING = "existing"
 """What an entity was at the oldest commit that can still be read."""
@@ -62,24 +63,109 @@ class _Seen:
     commit: Commit
     entry: TableEntry | None
     image: Image | None
+    written_at: int | None
+    """The version of the table that wrote its row."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the table belongs to the branch of the commit, and so only ever moves on."""
+        return self.entry is not None and self.entry.owner == self.commit.incarnation
 
 
 def read_entity_history(source: Source, type_: NodeType | EdgeType, id: str) -> EntityHistory:
     """The versions of an entity along the first-parent line of a branch."""
-    versions: list[EntityVersion] = []
-    later: _Seen | None = None
-    is_complete = True
+    line = _list_line(source)
+    looking = _Looking(source, type_.identity, id)
     try:
-        for seen in _walk_line(source, type_.identity, id):
-            if later is not None and later.image != seen.image:
-                versions.append(EntityVersion(later.commit, _choose_op(seen, later), later.image))
-            later = seen
+        versions, is_complete = looking.find_versions(line), True
     except HistoricalVersionReclaimed:
-        is_complete = False
-    if later is not None and later.image is not None:
-        op = "insert" if is_complete else EXISTING
-        versions.append(EntityVersion(later.commit, op, later.image))
+        # Few commits are left then, and between them there may be gaps.
+        versions, is_complete = looking.walk(line)
     return EntityHistory(type_.kind, type_.name, id, tuple(versions), is_complete)
+
+
+def _list_line(source: Source) -> list[Commit]:
+    """The commits from the head to the first one, by first parents."""
+    line, at = [], source.commits.get(source.head)
+    while at is not None:
+        line.append(at)
+        at = None if at.parent_commit_id is None else source.commits[at.parent_commit_id]
+    return line
+
+
+class _Looking:
+    """Looks at one entity at commits of one line."""
+
+    def __init__(self, source: Source, identity: TableIdentity, id: str) -> None:
+        self._source, self._identity, self._id = source, identity, id
+        self._last: _Seen | None = None
+
+    def find_versions(self, line: Sequence[Commit]) -> list[EntityVersion]:
+        """Every version, found by halving the line wherever something may have changed.
+
+        Raises:
+            HistoricalVersionReclaimed: a commit that must be looked at is gone.
+        """
+        oldest, newest = self._look(line[-1]), self._look(line[0])
+        versions = list(self._find_between(line, newest, oldest))
+        if oldest.image is not None:
+            versions.append(EntityVersion(oldest.commit, "insert", oldest.image))
+        return versions
+
+    def _find_between(
+        self, line: Sequence[Commit], newest: _Seen, oldest: _Seen
+    ) -> Iterator[EntityVersion]:
+        """What changed after the oldest commit of a line, up to the newest."""
+        if len(line) < 2 or _is_unchanged_between(line, newest, oldest):
+            return
+        if len(line) == 2:
+            if newest.image != oldest.image:
+                yield EntityVersion(newest.commit, _choose_op(oldest, newest), newest.image)
+            return
+        half = len(line) // 2
+        middle = self._look(line[half])
+        yield from self._find_between(line[: half + 1], newest, middle)
+        yield from self._find_between(line[half:], middle, oldest)
+
+    def walk(self, line: Sequence[Commit]) -> tuple[list[EntityVersion], bool]:
+        """The versions up to the first commit that is gone, and whether there was none."""
+        versions: list[EntityVersion] = []
+        later: _Seen | None = None
+        is_complete = True
+        try:
+            for commit in line:
+                seen = self._look(commit)
+                if later is not None and later.image != seen.image:
+                    op = _choose_op(seen, later)
+                    versions.append(EntityVersion(later.commit, op, later.image))
+                later = seen
+        except HistoricalVersionReclaimed:
+            is_complete = False
+        if later is not None and later.image is not None:
+            op = "insert" if is_complete else EXISTING
+            versions.append(EntityVersion(later.commit, op, later.image))
+        return versions, is_complete
+
+    def _look(self, commit: Commit) -> _Seen:
+        """The entity at a commit; a table that did not move since the last look is not read."""
+        state = self._source.state(commit)
+        types = {t.identity: t for t in state.catalog.by_table_key.values()}
+        type_ = types.get(self._identity)
+        entry = None if type_ is None else state.snapshot.entries[type_.table_key]
+        last = self._last
+        if last is not None and entry is not None and entry == last.entry:
+            seen = _Seen(commit, entry, last.image, last.written_at)
+        elif type_ is None:
+            seen = _Seen(commit, None, None, None)
+        else:
+            table, ids = state.snapshot.table(type_.table_key), pa.array([self._id], pa.string())
+            image = next(iter(convert_images(read_by_id(table, ids, type_))), None)
+            stamps = (
+                table.lookup(ID_COLUMN, ids, [ROW_ID, UPDATED_AT]).column(UPDATED_AT).to_pylist()
+            )
+            seen = _Seen(commit, entry, image, next(iter(stamps), None))
+        self._last = seen
+        return seen
 
 
 def _choose_op(earlier: _Seen, later: _Seen) -> str:
@@ -88,23 +174,22 @@ def _choose_op(earlier: _Seen, later: _Seen) -> str:
     return "delete" if later.image is None else "update"
 
 
-def _walk_line(source: Source, identity: TableIdentity, id: str) -> Iterator[_Seen]:
-    """The entity at each commit, newest first; a table that did not move is read once."""
-    at: CommitId | None = source.head
-    last: _Seen | None = None
-    while at is not None:
-        commit = source.commits[at]
-        state = source.state(commit)
-        types = {t.identity: t for t in state.catalog.by_table_key.values()}
-        type_ = types.get(identity)
-        entry = None if type_ is None else state.snapshot.entries[type_.table_key]
-        if last is not None and entry == last.entry:
-            seen = _Seen(commit, entry, last.image)
-        elif type_ is None:
-            seen = _Seen(commit, None, None)
-        else:
-            table = state.snapshot.table(type_.table_key)
-            rows = read_by_id(table, pa.array([id], pa.string()), type_)
-            seen = _Seen(commit, entry, next(iter(convert_images(rows)), None))
-        yield seen
-        last, at = seen, commit.parent_commit_id
+def _is_unchanged_between(line: Sequence[Commit], newest: _Seen, oldest: _Seen) -> bool:
+    """Whether the entity certainly was the same at every commit of a line, from both of its ends.
+
+    The versions of a table only rise on the branch that owns it. So where both ends show the same
+    one, all between them do; and a row that the newest has and that was written before the oldest
+    was there all the time.
+    """
+    if not newest.is_own or not oldest.is_own or newest.image != oldest.image:
+        return False
+    assert newest.entry is not None, "an own table is one"
+    assert oldest.entry is not None, "an own table is one"
+    is_one_branch = len({commit.incarnation for commit in line}) == 1
+    if not is_one_branch or newest.entry.owner_branch != oldest.entry.owner_branch:
+        return False
+    if newest.entry == oldest.entry:
+        return True
+    has_one_schema = not any("schema" in commit.details for commit in line)
+    was_written_before = (newest.written_at or newest.entry.version) <= oldest.entry.version
+    return newest.image is not None and has_one_schema and was_written_before

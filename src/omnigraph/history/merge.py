@@ -33,7 +33,7 @@ from omnigraph.history.branch_schemas import (
 )
 from omnigraph.history.conflict_resolution import FindNewer, ResolvedConflicts, Resolver, Take
 from omnigraph.history.conflict_rules import Rules
-from omnigraph.history.conflicts import describe
+from omnigraph.history.conflicts import MERGE_WORDS, ConflictWords, describe
 from omnigraph.history.merge_bases import (
     Commits,
     MergeOutcome,
@@ -92,6 +92,7 @@ class Deciding:
     rules: Rules
     decided: Decided
     run: RunJudge = judge_here
+    words: ConflictWords = MERGE_WORDS
 
     def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
@@ -191,7 +192,7 @@ def plan_merge(
     """Everything about a merge that can be known before anything is written.
 
     Raises:
-        BadRequest: the branches have nothing in common, or a decision is about no conflict.
+        BadRequest: the branches have no common ancestor, or a decision is about no conflict.
         SchemaContractMismatch: neither schema is the other with additions.
         MergeBaseUnavailable: what both started from was cleaned away.
     """
@@ -330,7 +331,7 @@ def _plan_table(
         conflicts = [
             conflict
             for part, some in zip(parts, settled, strict=True)
-            for conflict in describe(type_, part.sides, some)
+            for conflict in describe(type_, part.sides, some, deciding.words)
         ]
     every = ResolvedConflicts.concatenate(settled, type_)
     return TableMergePlan(
@@ -381,7 +382,9 @@ def _find_entry(
     if state.is_head:
         seen = None if found is None else str(found.identity)
         raise ReadSetChanged(f"branch_merge_table_identity:{key}", str(ours.identity), seen)
-    raise SchemaContractMismatch(f"{key} is another type now than at commit {state.commit_id}")
+    raise SchemaContractMismatch(
+        f"{key} was dropped and created again since commit {state.commit_id}"
+    )
 
 
 def _require_types(bases: Sequence[KnownState], source: KnownState, target: Snapshot) -> None:

@@ -32,7 +32,7 @@ from omnigraph.storage.tables import (
 from omnigraph.types.arrow import BLOB
 
 _BLOB_ROWS = 64
-"""So many rows with blobs are in memory at a time."""
+"""How many rows with blobs are in memory at a time."""
 
 
 def stage_merge(plan: StatePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:
@@ -127,7 +127,7 @@ def _iterate_parts(
     table: TableMergePlan, pieces: Sequence[Entities | pa.Table]
 ) -> Iterator[pa.Table]:
     names, rows = build_logical_schema(table.type).names, _batch_rows(table)
-    for piece in pieces:
+    for piece in filter(len, pieces):
         if not isinstance(piece, Entities):
             yield convert_to_table_rows(piece, table.type)
             continue

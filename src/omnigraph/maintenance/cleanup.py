@@ -8,7 +8,7 @@ forks, folders and files that nothing refers to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ from omnigraph.storage.recovery import examine, list_pending_intents, settle_all
 from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.relocate import relocate
+from omnigraph.storage.request_records import forget_old_requests
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, TableLocation, open_table
@@ -103,6 +104,7 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         mark = marker.remaining(mark)
     _clean_tables(root, mark, rows, remove_versions)
     _reclaim(root, leftovers, rows)
+    forget_old_requests(root)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
 
@@ -213,11 +215,18 @@ def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
 
 
 def _clean_manifest(root: GraphRoot, mark: Reachable, row: _Row, remove: Remove) -> None:
+    """The versions of the manifest on each branch; a failure is noted and the rest goes on.
+
+    The version a branch starts at goes with others only. Alone it is one small file: what it shows
+    is kept for as long as the branch lives, on its parent. And removing anything from a branch
+    costs a look at every other one.
+    """
     for ref in mark.refs:
         location = root.manifest(ref.incarnation)
         try:
             unneeded = mark.list_unneeded_manifests(ref.incarnation, list_versions(location))
-            row.removed += remove(location, unneeded)
+            if ref.is_main or unneeded != [ref.fork_version]:
+                row.removed += remove(location, unneeded)
         except OmniError as error:
             row.errors.append(error.message)  # what is left can be read, and so can what it shows
 
@@ -241,24 +250,28 @@ def _clean_table(root: GraphRoot, mark: Reachable, path: str, row: _Row, remove:
     if path not in mark.keys:
         return  # no branch knows it: it is no table but a leftover
     try:
-        branches: Iterable[str | None] = (None, *list_branches(root.location(path)))
+        forks = list_branches(root.location(path))
     except OmniError as error:
         row.errors.append(error.message)
         return
-    for branch in branches:
+    starts = {None: 0} | {name: fork.parent_version for name, fork in forks.items()}
+    for branch, start in starts.items():
         location = root.location(path, branch)
         try:
-            clean = partial(_clean_branch, mark, path, location, remove)
+            clean = partial(_clean_branch, mark, path, location, start, remove)
             row.removed += clean() if branch is None else _retry_settled(clean)
         except OmniError as error:
             row.errors.append(error.message)
 
 
-def _clean_branch(mark: Reachable, path: str, location: TableLocation, remove: Remove) -> Removed:
+def _clean_branch(
+    mark: Reachable, path: str, location: TableLocation, start: int, remove: Remove
+) -> Removed:
+    """The versions of one branch; as of the manifest, the one it starts at goes with others."""
     if location.branch is not None and not is_table(location):
         return Removed()  # deleted since it was listed
     unneeded = mark.list_unneeded((path, location.branch), list_versions(location))
-    return remove(location, unneeded)
+    return Removed() if unneeded == [start] else remove(location, unneeded)
 
 
 def _make_result(

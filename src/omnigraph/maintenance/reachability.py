@@ -33,12 +33,14 @@ from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import open_table
+from omnigraph.storage.tables import TableLocation, open_table
+from omnigraph.storage.tables.checksums import ChecksumLogs
 from omnigraph.storage.tables.damage import (
-    ChecksumLogs,
+    find_lost_after,
     require_branch_ref,
     require_version_file,
 )
+from omnigraph.storage.tables.probes import is_version, list_version_numbers
 from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
 from omnigraph.storage.tags import list_tags
 
@@ -102,6 +104,10 @@ class ReachabilityScan:
         self.root, self.retention = root, retention
         self._shown: dict[tuple[str | None, int], Entries] = {}
         self._warm: dict[str | None, ManifestSnapshot] = {}
+        self._starts: dict[tuple[str | None, int], ManifestSnapshot] = {}
+        self._logs = ChecksumLogs()
+        self._refs: tuple[BranchRef, ...] = ()
+        self._opened: set[tuple[str, str | None, int]] = set()
         self._histories: dict[str | None, History] = defaultdict(History)
         self._trusted: set[tuple[str, str | None, int]] = set()
         self._known_refs: set[Place] = set()
@@ -121,16 +127,15 @@ class ReachabilityScan:
 
     def _read_branch(self, look: Callable[[], Reachable]) -> Reachable:
         """What the look gives, tried again while branches move on or go under our eyes."""
-        failures = 0
-        for _ in range(_MOST_LOOKS):
-            before = list_refs(self.root.store)
+        looks = failures = 0
+        while True:
+            looks, self._refs = looks + 1, tuple(list_refs(self.root.store))
             try:
                 return look()
             except OmniError:
-                failures += list_refs(self.root.store) == before
-                if failures == _LOOKS:
+                failures += tuple(list_refs(self.root.store)) == self._refs
+                if failures == _LOOKS or looks > _MOST_LOOKS:
                     raise
-        return look()
 
     def remaining(self, mark: Reachable) -> Reachable:
         """The same with all that any manifest version shows which is there now.
@@ -146,7 +151,7 @@ class ReachabilityScan:
         return replace(mark, manifests=manifests, pins=self._list_pins(manifests, needed=False))
 
     def _mark(self) -> Reachable:
-        refs = tuple(list_refs(self.root.store))
+        refs, self._logs = self._refs, ChecksumLogs()
         require_none_lost(self.root, refs)
         newest = {ref.incarnation: self._read_newest(ref) for ref in refs}
         self._preflight(newest.values())
@@ -167,31 +172,67 @@ class ReachabilityScan:
 
     def _read_newest(self, ref: BranchRef) -> ManifestSnapshot:
         """The newest manifest of a branch, read again only if it moved since the last look."""
-        location = replace(self.root.manifest(ref.incarnation), is_verified=True)
+        newest = self._read_start(ref) or self._read_written(ref)
+        self._shown[ref.incarnation, newest.version] = tuple(newest.state.entries.values())
+        return newest
+
+    def _read_written(self, ref: BranchRef) -> ManifestSnapshot:
+        location = self._locate_verified(ref.incarnation)
         newest = read_newest(location, self._warm.get(ref.incarnation))
         self._warm[ref.incarnation] = newest
         return newest
 
+    def _read_start(self, ref: BranchRef) -> ManifestSnapshot | None:
+        """What a branch shows to which nothing was committed: the version it starts at.
+
+        It is read from the parent, once for all branches that start there: of thousands of
+        branches, most may never have been written to. None for any other branch.
+        """
+        if ref.is_main or not self._is_unwritten(ref):
+            return None
+        start = ref.parent_incarnation, ref.fork_version
+        if start not in self._starts:
+            try:
+                self._starts[start] = read_manifest(self._locate_verified(start[0]), start[1])
+            except OmniError:
+                return None  # the branch has the same, and says better what is wrong
+        return self._starts[start]
+
+    def _is_unwritten(self, ref: BranchRef) -> bool:
+        location = self.root.manifest(ref.incarnation)
+        versions = list_version_numbers(location)
+        return (
+            versions == [ref.fork_version] and find_lost_after(location, ref.fork_version) is None
+        )
+
+    def _locate_verified(self, branch: str | None) -> TableLocation:
+        """The manifest on a branch, every file of which is compared with its checksum."""
+        location = self.root.manifest(branch)
+        return replace(location, is_verified=True, checksum_logs=self._logs)
+
     def _preflight(self, manifests: Iterable[ManifestSnapshot]) -> None:
         """Raise unless every table version that a branch shows now can be opened."""
+        distinct = {id(m): m for m in manifests}.values()
         entries = {
-            (e.path, e.owner_branch, e.version) for m in manifests for e in m.state.entries.values()
+            (e.path, e.owner_branch, e.version) for m in distinct for e in m.state.entries.values()
         }
         with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
-            list(
-                pool.map(
-                    lambda one: open_table(self.root.location(one[0], one[1]), one[2]),
-                    sorted(entries, key=str),
-                )
-            )
+            list(pool.map(self._require_openable, sorted(entries, key=str)))
+
+    def _require_openable(self, one: tuple[str, str | None, int]) -> None:
+        """Raise unless a table version can be opened; once it was, it need only be there."""
+        path, branch, version = one
+        location = self.root.location(path, branch)
+        if one not in self._opened or not is_version(location, version):
+            open_table(location, version)
+            self._opened.add(one)
 
     def _require_undamaged(self, manifests: Mapping[str | None, frozenset[int]]) -> None:
         """Raise unless what says what is needed is what was written.
 
         Damaged, it might not name what a commit shows, and that would pass for garbage.
         """
-        logs = ChecksumLogs()
-        pins = {**self._list_pins(manifests)}
+        logs, pins = self._logs, self._list_pins(manifests)
         places = {**{(MANIFEST, branch): all_ for branch, all_ in manifests.items()}, **pins}
         for (path, branch), versions in places.items():
             location = self.root.location(path, branch)
@@ -207,6 +248,8 @@ class ReachabilityScan:
         self, ref: BranchRef, newest: Mapping[str | None, ManifestSnapshot]
     ) -> list[Commit]:
         """The commits authored on the branch itself, newest first."""
+        if newest[ref.incarnation].location.branch != ref.incarnation:
+            return []  # it shows what its parent has
         history = self._histories[ref.incarnation]
         commits = history.commits(newest[ref.incarnation])
         return [commit for commit in commits if commit.incarnation == ref.incarnation]
@@ -217,13 +260,15 @@ class ReachabilityScan:
         newest: Mapping[str | None, ManifestSnapshot],
         claimed: Mapping[str | None, set[int]],
     ) -> dict[str | None, frozenset[int]]:
-        tagged = list_tagged_versions(self.root.manifest())
+        tagged: dict[str | None, set[int]] = defaultdict(set)
+        for tag_branch, version in list_tagged_versions(self.root.manifest()):
+            tagged[tag_branch].add(version)
         now = self.root.now_us()
         return {
             branch: frozenset(
                 {newest[branch].version}
                 | {commit.manifest_version for commit in self.retention.list_kept(own, now)}
-                | {version for tag_branch, version in tagged if tag_branch == branch}
+                | tagged.get(branch, set())
                 | claimed.get(branch, set())
             )
             for branch, own in commits.items()
@@ -291,7 +336,7 @@ class ReachabilityScan:
         if known is not None:
             return known
         try:
-            location = replace(self.root.manifest(branch), is_verified=needed)
+            location = self._locate_verified(branch) if needed else self.root.manifest(branch)
             manifest = read_manifest(location, version)
         except HistoricalVersionReclaimed:
             return ()

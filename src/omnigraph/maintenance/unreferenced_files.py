@@ -59,6 +59,8 @@ class UnreferencedFiles:
         self._first_seen = FirstSeen(store, self._root.now_us, self._grace_s, self._list_live_notes)
         for note in list_notes(store):
             remove_dead_note(store, note, hold, self._is_silent)
+        self._shown: frozenset[str] = frozenset()
+        """The tables that were needed when branches were last looked at."""
         self.reclaimed: list[str] = []
 
     def _list_live_notes(self) -> frozenset[str]:
@@ -97,6 +99,7 @@ class UnreferencedFiles:
     ) -> list[tuple[str, str]]:
         """Branches and folders of branches that can go, those made from others before those."""
         mark = self._marker.mark_remaining()
+        self._shown = frozenset(path for path, _ in mark.pins)
         found = []
         for path in paths:
             if path in errors:
@@ -207,14 +210,17 @@ class UnreferencedFiles:
 
         How many bytes that frees is not counted: it would cost a listing of its own.
         """
+        staged = [f"{STAGING}/{name}" for name in self._root.store.list_prefixes(STAGING)]
+        unknown = [path for path in tables if path not in self._shown]
+        if not staged and not unknown:
+            return 0
         with self._root.hold() as hold:
-            mark = self._marker.remaining(self._marker.mark())
+            mark = self._marker.mark_remaining()
             shown = {path for path, _ in mark.pins}
             for intent in list_pending_intents(self._root.store):
                 shown |= {table.path for table in intent.tables}
                 shown |= {t.path for t in intent.schema.registered} if intent.schema else set()
-            staged = [f"{STAGING}/{name}" for name in self._root.store.list_prefixes(STAGING)]
-            for path in self._first_seen.due([*(t for t in tables if t not in shown), *staged]):
+            for path in self._first_seen.due([*(t for t in unknown if t not in shown), *staged]):
                 hold.check()
                 self._root.store.delete_prefix(path)
                 self._first_seen.forget([path])

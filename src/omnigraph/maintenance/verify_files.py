@@ -11,8 +11,8 @@ from omnigraph.storage.manifest import Commit, History, read_manifest
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, open_table
-from omnigraph.storage.tables.checksums import Damage
-from omnigraph.storage.tables.damage import ChecksumLogs, DamagedFile, find_damaged
+from omnigraph.storage.tables.checksums import ChecksumLogs, Damage
+from omnigraph.storage.tables.damage import DamagedFile, find_damaged
 from omnigraph.storage.tables.parts import Part, version_parts
 from omnigraph.storage.tables.presence import find_missing
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound, ConflictError, OmniError
+from omnigraph.errors import (
+    AlreadyExists,
+    BadRequest,
+    BranchNotFound,
+    ConflictError,
+    OmniError,
+    ReadSetChanged,
+)
 from omnigraph.identity import MAIN, BranchName
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.lost_branches import find_lost, mark_deleted, unmark_deleted
@@ -22,6 +29,7 @@ from omnigraph.storage.names import (
 from omnigraph.storage.recovery.intent import list_pending_intents
 from omnigraph.storage.recovery.resolve_intents import settle, settle_all
 from omnigraph.storage.refs import (
+    REF_RECORDS,
     BranchRef,
     create_ref,
     delete_ref,
@@ -34,17 +42,21 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.lance_branches import create_branch as create_physical
 from omnigraph.storage.tables.lance_branches import delete_branch as delete_physical
 from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.storage.tables.probes import is_lance_branch
 from omnigraph.storage.tags import list_tags
 
 
-def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRef:
-    """A branch that starts as the snapshot is.
+def create(
+    source: Snapshot, name: str, actor_id: str | None = None, incarnation: str | None = None
+) -> BranchRef:
+    """A branch that starts as the snapshot is; `incarnation` is its id, a fresh one by default.
 
     The physical branch comes first and the name last, so a crash leaves no half branch: only a
     physical one that no name refers to.
 
     Raises:
         HistoricalVersionReclaimed: cleanup removed what the snapshot shows.
+        ConflictError: the creator slept, and cleanup took the branch for garbage.
     """
     branch, root = normalize_new_branch(name), source.root
     with root.hold() as hold:
@@ -57,7 +69,7 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
         read_manifest(root.manifest(source.ref.incarnation), source.manifest_version)
         ref = BranchRef(
             name=branch,
-            incarnation=root.ids.next(),
+            incarnation=incarnation or root.ids.next(),
             parent=source.branch,
             parent_incarnation=source.ref.incarnation,
             fork_version=source.manifest_version,
@@ -74,14 +86,44 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
             )
         hold.check()
         create_ref(root.store, ref)
+        is_held = _is_held(hold)
+    if not is_held:
+        _require_created(root, ref)
     return ref
 
 
-def delete(root: GraphRoot, name: str) -> BranchName:
+def _is_held(hold: Hold) -> bool:
+    try:
+        hold.check()
+    except ReadSetChanged:
+        return False
+    return True
+
+
+def _require_created(root: GraphRoot, ref: BranchRef) -> None:
+    """Raise, and take the name back, if the physical branch is gone.
+
+    Where the fence is a lease, the creator may have slept before it gave the branch its name. A
+    cleanup that came meanwhile met a branch without one, as a crash leaves it, and removed it.
+    """
+    assert ref.incarnation is not None
+    with root.hold() as hold:
+        if is_lance_branch(root.manifest(), ref.incarnation):
+            return
+        if find_ref(root.store, ref.name) == ref:
+            hold.check()
+            delete_ref(root.store, ref.name)
+    raise ConflictError(
+        f"branch '{ref.name}' was removed by a cleanup while it was being created; "
+        "nothing is left of it, so create it again"
+    )
+
+
+def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> BranchName:
     """Remove the name, then as much of what it stood for as can go now.
 
     A mark comes first, so that nobody takes the record for lost. A branch that did lose its record
-    is deleted by its id.
+    is deleted by its id. With an `incarnation`, another branch that has the name now is not meant.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -89,16 +131,18 @@ def delete(root: GraphRoot, name: str) -> BranchName:
     """
     branch = normalize_deletable_branch(name)
     with root.hold() as hold:
-        refs = _list_settled_refs(root, hold)
-        ref = next((r for r in refs if r.name == branch), None) or _find_lost(root, refs, branch)
-        if ref is None or ref.incarnation is None:
+        named = find_ref(root.store, branch)
+        ref = named or _find_lost(root, branch)
+        if ref is None or ref.incarnation is None or incarnation not in (None, ref.incarnation):
             raise BranchNotFound(branch)
+        children = _settle_names(root, hold, ref)
+        if named is not None and find_ref(root.store, branch) is None:
+            raise BranchNotFound(branch)  # it was called so before
         tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
         if tags:
             raise ConflictError(
                 f"branch '{branch}' has commits tagged {', '.join(tags)}; delete those tags first"
             )
-        children = sorted(r.name for r in refs if r.parent_incarnation == ref.incarnation)
         if children:
             raise ConflictError(
                 f"branch '{branch}' is the source of {', '.join(children)}; delete those first"
@@ -111,18 +155,22 @@ def delete(root: GraphRoot, name: str) -> BranchName:
     return branch
 
 
-def _find_lost(root: GraphRoot, refs: list[BranchRef], name: BranchName) -> BranchRef | None:
+def _find_lost(root: GraphRoot, name: BranchName) -> BranchRef | None:
     """A branch that has lost its record, by its id, which is all that is left to name it by."""
-    ids = {one.incarnation for one in find_lost(root, refs)} if is_flat_name(name) else ()
+    if not is_flat_name(name):
+        return None
+    ids = {one.incarnation for one in find_lost(root, list_refs(root.store))}
     return BranchRef(name, name) if name in ids else None
 
 
-def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
+def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = None) -> BranchRef:
     """Rename a branch; it stays the same branch, with its commits and its feed.
+
+    With an `incarnation`, another branch that has the name now is not meant.
 
     The new name comes first and the old one goes last. A crash in between leaves one branch with
     two names: both lead to the same commits. The next write by the new name removes the old one,
-    and so does renaming or deleting a branch.
+    and so does renaming or deleting the branch by either.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -132,9 +180,12 @@ def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
     if old == MAIN:
         raise BadRequest("branch 'main' cannot be renamed")
     with root.hold() as hold:
-        refs = _list_settled_refs(root, hold)
-        ref = next((r for r in refs if r.name == old), None)
-        if ref is None:
+        ref, taken = find_ref(root.store, old), find_ref(root.store, new)
+        for one in (ref, taken):
+            if one is not None:
+                _settle_names(root, hold, one)
+        is_meant = ref is not None and incarnation in (None, ref.incarnation)
+        if ref is None or not is_meant or find_ref(root.store, old) is None:
             raise BranchNotFound(old)
         # Intents name the branch they are for, so none may be pending when its name changes.
         settle_all(root, hold, ref)
@@ -145,13 +196,17 @@ def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
     return replace(renamed, renamed_from=None)
 
 
-def _list_settled_refs(root: GraphRoot, hold: Hold) -> list[BranchRef]:
-    """Every branch, each by its one name."""
-    refs = list_refs(root.store)
-    for ref in refs:
-        finish_rename(root, hold, ref)
-    gone = {ref.renamed_from for ref in refs}
-    return [ref for ref in refs if ref.name not in gone or find_ref(root.store, ref.name)]
+def _settle_names(root: GraphRoot, hold: Hold, ref: BranchRef) -> list[BranchName]:
+    """Remove the name a branch had before, should it still be there.
+
+    Gives the branches that were created from it: both take a look at every record.
+    """
+    assert ref.incarnation is not None, "main has one name"
+    related = REF_RECORDS.list_mentioning(root.store, ref.incarnation)
+    for one in related:
+        if one.incarnation == ref.incarnation:
+            finish_rename(root, hold, one)
+    return sorted(one.name for one in related if one.parent_incarnation == ref.incarnation)
 
 
 def finish_rename(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:

@@ -7,6 +7,7 @@
     _refs/deleted/<branch id>.json       that a branch was deleted, while something of it is left
     _refs/tags/<encoded name>.json       which commit a tag names
     _refs/consumers/<encoded name>.json  how far a consumer of the change feed has read
+    _refs/requests/<digest>.json         what became of a request with a key that made no commit
     _schema.pg, _schema.ir.json, __schema_state.json
                                          mirror of the schema the manifest holds
     __recovery/<operation>.json          what an unfinished write set out to do
@@ -27,7 +28,6 @@ Paths are relative to the root, with `/` between parts on every platform. Names 
 from __future__ import annotations
 
 from omnigraph.identity import (
-    BranchName,
     EntityKind,
     OperationId,
     TableIdentity,
@@ -39,6 +39,7 @@ BRANCHES = "_refs/branches"
 DELETED = "_refs/deleted"
 TAGS = "_refs/tags"
 CONSUMERS = "_refs/consumers"
+REQUESTS = "_refs/requests"
 RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
@@ -78,10 +79,10 @@ def make_table_path(kind: EntityKind, identity: TableIdentity) -> str:
     return f"{_FOLDERS[kind]}/{identity}"
 
 
-def make_ref_path(branch: BranchName) -> str:
+def make_ref_path(branch: str) -> str:
     """The object that says which branch a name stands for.
 
-    >>> make_ref_path(BranchName("team/x"))
+    >>> make_ref_path("team/x")
     '_refs/branches/team%2Fx.json'
     """
     return f"{BRANCHES}/{encode_name(branch)}{_JSON}"
@@ -102,10 +103,9 @@ def make_consumer_path(consumer: str) -> str:
     return f"{CONSUMERS}/{encode_name(consumer)}{_JSON}"
 
 
-def find_branch(file_name: str) -> BranchName | None:
-    """The branch whose ref has this file name, or None for a file that is no ref."""
-    name = find_name(file_name)
-    return None if name is None else BranchName(name)
+def make_request_path(name: str) -> str:
+    """The object that says what became of a request that made no commit."""
+    return f"{REQUESTS}/{encode_name(name)}{_JSON}"
 
 
 def find_name(file_name: str) -> str | None:

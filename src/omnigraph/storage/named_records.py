@@ -1,9 +1,10 @@
-"""Small JSON objects under names, each with a checksum of itself: tags and consumers."""
+"""Small JSON objects under names, each with a checksum of itself: branches, tags, consumers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -21,7 +22,11 @@ FORMAT = 1
 Record = TypeVar("Record", bound="DataclassInstance")
 
 
-@dataclass(frozen=True, slots=True)
+def _accept(record: object, path: str) -> None:
+    """For records whose members need not fit together."""
+
+
+@dataclass(frozen=True)
 class NamedRecords(Generic[Record]):
     """All records of one kind: where they are and what they are made of."""
 
@@ -31,6 +36,12 @@ class NamedRecords(Generic[Record]):
     type: type[Record]
     unread: tuple[str, ...] = ()
     """Members that are only written."""
+    check: Callable[[Record, str], None] = _accept
+    """Raises unless the members of a record fit together."""
+
+    @cached_property
+    def _members(self) -> tuple[str, ...]:
+        return ("version", *self.unread, *(field.name for field in fields(self.type)))
 
     def encode(self, record: Record, **unread: object) -> bytes:
         body = seal({"version": FORMAT, **unread, **asdict(record)})
@@ -45,12 +56,11 @@ class NamedRecords(Generic[Record]):
         path = self.make_path(name)
         try:
             body = msgspec.json.decode(data, type=dict[str, object])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ManifestCorrupt(f"{path} is not the record of a {self.what}: {error}") from error
         if body.get("version") != FORMAT:
             raise ManifestCorrupt(f"{path} has format {body.get('version')}, not {FORMAT}")
-        members = [field.name for field in fields(self.type)]
-        require_seal(body, path, ("version", *self.unread, *members))
+        require_seal(body, path, self._members)
         for skipped in ("version", SEAL, *self.unread):
             body.pop(skipped, None)
         try:
@@ -59,6 +69,7 @@ class NamedRecords(Generic[Record]):
             raise ManifestCorrupt(f"{path} is not the record of a {self.what}: {error}") from error
         if getattr(record, "name", None) != name:
             raise ManifestCorrupt(f"{path} is the record of another {self.what}")
+        self.check(record, path)
         return record
 
     def find(self, store: ObjectStore, name: str) -> Record | None:
@@ -66,13 +77,27 @@ class NamedRecords(Generic[Record]):
         return None if data is None else self.decode(data, name)
 
     def list_names(self, store: ObjectStore) -> list[str]:
-        found = (find_name(file) for file in store.list(self.folder))
-        return sorted(name for name in found if name is not None)
+        return sorted(self._find_files(store))
 
     def list_all(self, store: ObjectStore) -> list[Record]:
         """Every record in the order of names; one deleted while we look is left out."""
-        found = (self.find(store, name) for name in self.list_names(store))
-        return [record for record in found if record is not None]
+        return [self.decode(data, name) for name, data in self._read_all(store)]
+
+    def list_mentioning(self, store: ObjectStore, text: str) -> list[Record]:
+        """The records in which a text of letters and digits occurs; others are not decoded."""
+        wanted = text.encode()
+        return [self.decode(data, name) for name, data in self._read_all(store) if wanted in data]
+
+    def _find_files(self, store: ObjectStore) -> dict[str, str]:
+        """The file of each record, by its name."""
+        found = ((find_name(file), file) for file in store.list(self.folder))
+        return {name: file for name, file in found if name is not None}
+
+    def _read_all(self, store: ObjectStore) -> Iterator[tuple[str, bytes]]:
+        for name, file in sorted(self._find_files(store).items()):
+            data = store.find(f"{self.folder}/{file}")
+            if data is not None:
+                yield name, data
 
     def find_damage(self, store: ObjectStore) -> Iterator[str]:
         """What is wrong with each record that cannot be read."""

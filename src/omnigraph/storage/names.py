@@ -6,6 +6,7 @@ live side by side, and a name deleted and made again is another branch.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 from urllib.parse import quote, unquote
@@ -21,6 +22,7 @@ MAX_ENCODED_BYTES = 240
 """File systems allow 255 bytes to a file name, and the suffix must fit as well."""
 
 _PUNCTUATION = frozenset(".-_")
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*")
 
 
 def normalize_branch(name: str) -> BranchName:
@@ -104,11 +106,28 @@ def encode_name(name: str) -> str:
 
 def decode_name(encoded: str) -> str | None:
     """The name a file name stands for, or None where no name is written that way."""
+    plain = encoded.replace("%2F", "/")
+    if _is_plain(plain):
+        return plain
     try:
         name = normalize_name(unquote(encoded, errors="strict"), "file")
     except (UnicodeDecodeError, BadRequest):
         return None
     return name if encode_name(name) == encoded else None
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is within the rules, and so simple that only `/` is written otherwise.
+
+    Most are, and where there are thousands the rules one by one take longer than reading them.
+    """
+    return (
+        _PLAIN.fullmatch(name) is not None
+        and len(name) <= MAX_SEGMENT_BYTES // 2
+        and ".." not in name
+        and not name.endswith(".lock")
+        and not is_internal(name)
+    )
 
 
 def _quote(name: str) -> str:

@@ -6,6 +6,7 @@ What is found under such a name after a while is abandoned.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -56,8 +57,9 @@ def remove_temporary_files(store: ObjectStore, found: list[TemporaryFile]) -> in
 
 
 def _walk_temporary_files(root: Path) -> Iterator[tuple[Path, int]]:
-    for path in root.rglob("*"):
-        if _RESIDUE.fullmatch(path.name):
+    for folder, _, names in os.walk(root):
+        for name in filter(_RESIDUE.fullmatch, names):
+            path = Path(folder) / name
             with suppress(FileNotFoundError):
                 size = path.stat().st_size
                 if path.is_file():

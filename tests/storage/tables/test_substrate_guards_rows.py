@@ -160,6 +160,7 @@ def test_rows_of_a_fragment_are_taken_by_their_position_among_those_left(tmp_pat
     assert fragment.take([0, 1], columns=["id"]).column("id").to_pylist() == ["b", "d"]
     with pytest.raises(OSError, match="increasing"):
         fragment.take([1, 0], columns=["id"])
+    assert fragment.take([0], columns=["id", "_rowid", "_rowaddr"]).column_names == ["id"]
 
 
 def test_an_expression_fails_beside_a_column_it_does_not_name(tmp_path):

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.checksums import Checksum, add_checksums
-from omnigraph.storage.tables.damage import ChecksumLogs
+from omnigraph.storage.tables.checksums import Checksum, ChecksumLogs, add_checksums
 from omnigraph.storage.tables.parts import note_branch_ref, note_version_file
 from omnigraph.storage.tables.probes import NEWEST_NOTE, encode_newest_note
 

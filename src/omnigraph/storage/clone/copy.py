@@ -42,7 +42,7 @@ from omnigraph.storage.layout import (
 )
 from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.storage.refs import encode_ref
+from omnigraph.storage.refs import REF_RECORDS
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.base_paths import relocate_version
@@ -239,7 +239,7 @@ class _Copying:
         self._checksums.note(plan.versions)
         for ref in plan.cut.refs:
             if not ref.is_main:
-                store.put(make_ref_path(ref.name), encode_ref(ref))
+                store.put(make_ref_path(ref.name), REF_RECORDS.encode(ref))
             newest = find_latest_version(target.manifest(ref.incarnation))
             if newest != plan.cut.versions[ref.incarnation]:
                 raise ConflictError(

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from omnigraph.storage.objects.beneath import open_file
 from omnigraph.storage.objects.small_files import read_small_file
@@ -51,20 +53,48 @@ class Damage(StrEnum):
     UNREADABLE = "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChecksumLog:
     """What the log of a branch says."""
 
     files: Mapping[str, Checksum]
     damaged_lines: int = 0
 
-    def below(self, folder: str) -> list[Checksum]:
+    def below(self, folder: str) -> Sequence[Checksum]:
         """The files in a folder, such as that of an index."""
-        return [one for name, one in self.files.items() if name.startswith(f"{folder}/")]
+        return self._by_folder.get(folder, ())
 
-    def about(self, version: int) -> list[Checksum]:
+    def about(self, version: int) -> Sequence[Checksum]:
         """The file of a version and that of its transaction."""
-        return [one for one in self.files.values() if one.version == version]
+        return self._by_version.get(version, ())
+
+    @cached_property
+    def _by_folder(self) -> Mapping[str, Sequence[Checksum]]:
+        found: defaultdict[str, list[Checksum]] = defaultdict(list)
+        for name, one in self.files.items():
+            while name := name.rpartition("/")[0]:
+                found[name].append(one)
+        return found
+
+    @cached_property
+    def _by_version(self) -> Mapping[int, Sequence[Checksum]]:
+        found: defaultdict[int, list[Checksum]] = defaultdict(list)
+        for one in self.files.values():
+            if one.version is not None:
+                found[one.version].append(one)
+        return found
+
+
+class ChecksumLogs:
+    """The logs of the branches of some tables, each read once."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, ChecksumLog] = {}
+
+    def of(self, folder: str) -> ChecksumLog:
+        if folder not in self._logs:
+            self._logs[folder] = read_log(folder)
+        return self._logs[folder]
 
 
 def note_files(folder: str, names: Iterable[str], version: int | None = None) -> None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 
 import lance
 
@@ -15,6 +14,7 @@ from omnigraph.storage.tables.checksums import (
     LOG,
     Checksum,
     ChecksumLog,
+    ChecksumLogs,
     Damage,
     add_checksums,
     find_damage,
@@ -63,18 +63,6 @@ class DamagedFile:
                 return "cannot be read"
 
 
-class ChecksumLogs:
-    """The logs of the branches of some tables, each read once."""
-
-    def __init__(self) -> None:
-        self._logs: dict[str, ChecksumLog] = {}
-
-    def of(self, folder: str) -> ChecksumLog:
-        if folder not in self._logs:
-            self._logs[folder] = read_log(folder)
-        return self._logs[folder]
-
-
 def find_damaged(
     part: Part, logs: ChecksumLogs, *, whole: bool = True
 ) -> tuple[list[DamagedFile], bool]:
@@ -90,8 +78,11 @@ def find_damaged(
     return [DamagedFile(part, one.name, bad, one.size) for one, bad in found if bad], True
 
 
-_intact: set[tuple[tuple[str, str], str, tuple[int, ...]]] = set()
-"""What was compared in this process, as the file system knew it then."""
+_intact: set[tuple[str, str, tuple[int, ...]]] = set()
+"""What was compared in this process, as the file system knew it then.
+
+Branches share files, so which of them named one does not matter.
+"""
 
 
 def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
@@ -101,9 +92,9 @@ def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
     """
     if location.local_folder is None:
         return  # the store looks after its objects
-    logs = ChecksumLogs()
+    logs, generation = location.checksum_logs or ChecksumLogs(), location.cache_key[1]
     for part in version_parts(location, native):
-        mark = (location.cache_key, part.place, _identity(part.place))
+        mark = (generation, part.place, _identity(part.place))
         if mark in _intact:
             continue
         damaged = [one for one in find_damaged(part, logs)[0] if _is_read(one)]
@@ -175,12 +166,7 @@ class Forgetting:
             self._noted = [one for one in log.files.values() if one.version in wanted]
             forget_files(self._folder, [one.name for one in self._noted])
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         folder = self._folder
         if folder is not None:
             still = [one for one in self._noted if os.path.lexists(f"{folder}/{one.name}")]

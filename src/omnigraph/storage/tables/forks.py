@@ -30,7 +30,7 @@ def _list_ancestry(table: Table) -> dict[str | None, int]:
     branch, version = table.location.branch, table.version
     found: dict[str | None, int] = {branch: version}
     while branch is not None:
-        parent = _read_parent(table.location, branch)
+        parent = read_fork_point(table.location, branch)
         if parent is None:
             break
         branch, forked_at = parent
@@ -39,8 +39,11 @@ def _list_ancestry(table: Table) -> dict[str | None, int]:
     return found
 
 
-def _read_parent(location: TableLocation, branch: str) -> tuple[str | None, int] | None:
-    """Which branch at which version this one was made from; None if that can no longer be told."""
+def read_fork_point(location: TableLocation, branch: str) -> tuple[str | None, int] | None:
+    """Which branch at which version this one was made from; None if it is gone.
+
+    The substrate would read the records of all branches for it.
+    """
     try:
         record = json.loads(read_file(location.on_branch(None), name_branch_file(branch)))
     except StorageFailure as failure:

@@ -16,10 +16,11 @@ from lance import LanceDataset
 from omnigraph.errors import AlreadyExists, ConflictError, StorageFailure
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import report_native_write
+from omnigraph.storage.tables.forks import read_fork_point
 from omnigraph.storage.tables.lance_errors import is_not_found, translate, translate_errors
 from omnigraph.storage.tables.location import TableLocation, require_flat_name
 from omnigraph.storage.tables.parts import note_branch
-from omnigraph.storage.tables.table import Table, find_latest_version, open_newest, open_table
+from omnigraph.storage.tables.table import Table, open_newest, open_table
 
 _LOOKS = 5
 
@@ -83,16 +84,21 @@ def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def has_own_versions(location: TableLocation) -> bool:
-    """Whether anything was committed to a branch since it was made."""
-    branch = list_branches(location).get(location.branch or "")
-    return branch is not None and find_latest_version(location) > branch.parent_version
+    """Whether anything was committed to a branch since it was made.
+
+    Nothing was to a ref without a folder, which a creator leaves that slept while its folder was
+    taken for that of a dead one.
+    """
+    if location.branch is None:
+        return True
+    start = read_fork_point(location, location.branch)
+    return start is not None and max(probes.list_version_numbers(location), default=0) > start[1]
 
 
 def delete_branch(location: TableLocation, name: str) -> None:
     """Remove the branch and its folder; one that is gone already is fine."""
     require_flat_name(name)
     if probes.is_lance_branch(location, name):
-        _refuse_parent(location, name)
         main = open_newest(location.on_branch(None))
         try:
             with report_native_write("delete_branch", location.on_branch(name)):

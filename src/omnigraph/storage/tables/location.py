@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import ManifestCorrupt
+from omnigraph.storage.tables.checksums import ChecksumLogs
 
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -49,6 +50,8 @@ class TableLocation:
     """The folder of the graph the table belongs to; None where it is on an object store."""
     is_verified: bool = field(default=False, repr=False, compare=False)
     """Whether files are compared with their checksums before they are first read."""
+    checksum_logs: ChecksumLogs | None = field(default=None, repr=False, compare=False)
+    """What is read of the checksums, for whoever looks at many branches; None reads them anew."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "uri", self.uri.rstrip("/"))

@@ -7,7 +7,7 @@ of the version with that of its transaction, or the ref of the branch.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -63,7 +63,7 @@ class Part:
             case PartKind.BRANCH:
                 return "where a branch of the table starts"
 
-    def list_checksums(self, log: ChecksumLog) -> list[Checksum]:
+    def list_checksums(self, log: ChecksumLog) -> Sequence[Checksum]:
         """The checksums of its files; empty if there are none."""
         if self.kind is PartKind.VERSION:
             return log.about(self.version)

@@ -17,12 +17,13 @@ from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 
 _NEWEST_FIRST = (1 << 64) - 1
-NEWEST_NOTE = "_versions/latest_version_hint.json"
+_VERSIONS, _VERSION_SUFFIX = "_versions", ".manifest"
+NEWEST_NOTE = f"{_VERSIONS}/latest_version_hint.json"
 
 
 def name_version_file(version: int) -> str:
     """The file that makes a version exist; names count down so that the newest sorts first."""
-    return f"_versions/{_NEWEST_FIRST - version:020d}.manifest"
+    return f"{_VERSIONS}/{_NEWEST_FIRST - version:020d}{_VERSION_SUFFIX}"
 
 
 def encode_newest_note(version: int) -> bytes:
@@ -65,25 +66,43 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
 
 def is_newest_noted(location: TableLocation) -> bool:
     """Whether the note of a local table names the newest version that is there."""
-    folder = location.local_folder
-    with translate_errors(f"listing the versions of {location}"):
-        newest = min(n for n in _list_files(location).list("_versions") if n.endswith(".manifest"))
-    number = _NEWEST_FIRST - int(newest.rpartition("/")[2].removesuffix(".manifest"))
+    folder, newest = location.local_folder, max(list_version_numbers(location))
     try:
-        return read_small_file(f"{folder}/{NEWEST_NOTE}") == encode_newest_note(number)
+        return read_small_file(f"{folder}/{NEWEST_NOTE}") == encode_newest_note(newest)
     except OSError:
         return False
 
 
+def list_version_numbers(location: TableLocation) -> list[int]:
+    """The numbers of the versions whose files are there, rising; empty where there is no table.
+
+    The substrate would read the newest version first, which of thousands of branches is too much.
+    """
+    with translate_errors(f"listing the versions of {location}"):
+        names = _list_version_files(location)
+    numbers = (name.removesuffix(_VERSION_SUFFIX) for name in names)
+    return sorted(_NEWEST_FIRST - int(number) for number in numbers if number.isdecimal())
+
+
+def _list_version_files(location: TableLocation) -> list[str]:
+    folder = location.local_folder
+    if folder is None:
+        return [str(name).rpartition("/")[2] for name in _list_files(location).list(_VERSIONS)]
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return os.listdir(f"{folder}/{_VERSIONS}")
+    return []
+
+
 def has_versions(location: TableLocation) -> bool:
     """Whether any version is there, that is, whether there is a table (or a branch) at all."""
-    with translate_errors(f"looking for a table at {location}"):
-        names = _list_files(location).list("_versions")
-    return any(name.endswith(".manifest") for name in names)
+    return bool(list_version_numbers(location))
 
 
 def is_lance_branch(location: TableLocation, branch: str) -> bool:
     """Whether the table knows the branch. Its files may exist without that: see `branches`."""
+    root = location.on_branch(None).local_folder
+    if root is not None:
+        return os.path.isfile(f"{root}/{name_branch_file(branch)}")
     with translate_errors(f"looking for branch {branch} of {location.uri}"):
         return bool(_list_files(location.on_branch(None)).contains(name_branch_file(branch)))
 

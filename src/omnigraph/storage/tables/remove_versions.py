@@ -50,9 +50,7 @@ class UnreferencedFile:
 
 def list_versions(location: TableLocation) -> list[int]:
     """The numbers of every version that is there, rising."""
-    table = open_newest(location)
-    with translate_errors(f"listing the versions of {location}"):
-        return sorted(int(ref["version"]) for ref in table.native.version_refs())
+    return probes.list_version_numbers(location) or [open_newest(location).version]
 
 
 def list_table_tags(location: TableLocation) -> list[tuple[str, str | None, int]]:
@@ -147,19 +145,22 @@ def _names_all_files(location: TableLocation) -> bool:
     with translate_errors(f"listing the files of {location}"):
         # Records of transactions go with their versions; the substrate counts none as unnamed.
         listed = {path for path in map(str, session.list()) if not path.startswith(_TRANSACTIONS)}
+    versions = list_versions(location)
+    listed -= {probes.NEWEST_NOTE, LOG, *map(probes.name_version_file, versions)}
+    if not listed:
+        return True  # nothing was ever written to it
     try:
-        tables = [open_table(location, version) for version in list_versions(location)]
+        tables = [open_table(location, version) for version in versions]
     except HistoricalVersionReclaimed:
         return False  # somebody else is cleaning up
     return listed <= set().union(*(_list_named_files(table) for table in tables))
 
 
 def _list_named_files(table: Table) -> set[str]:
-    """The files of a version below the folder of its branch; files of indexes are left out."""
+    """The rows and deletions of a version below the folder of its branch, without indexes."""
     with translate_errors(f"listing the files of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
-    named = {probes.name_version_file(table.version), probes.NEWEST_NOTE, LOG}
-    named |= {f"data/{file._path}" for one in fragments for file in one.files}
+    named = {f"data/{file._path}" for one in fragments for file in one.files}
     return named | {f.deletion_file.path(f.id) for f in fragments if f.deletion_file}
 
 

@@ -168,6 +168,10 @@ class Table:
         with self._translate_read_errors("listing fragments"):
             return self.native._ds.fragment_ids()
 
+    def fragment_metadata(self, id: int) -> lance.FragmentMetadata:
+        (native,) = self._list_native_fragments([id])
+        return native.metadata
+
     def newest_fragment(self) -> lance.FragmentMetadata | None:
         """The fragment that was added last; None in a table without rows."""
         if self._newest_fragment is None:
