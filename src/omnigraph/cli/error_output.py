@@ -21,15 +21,18 @@ MOST_SHOWN = 10
 """Bad rows shown to a person; the JSON document has up to a hundred."""
 
 SCOPE_FLAGS = {
-    "--server": ("names a server", "this release cannot connect to servers"),
+    "--server": ("names a server", ""),
     "--cluster": ("names a cluster", "this release does not support clusters"),
-    "--graph": ("chooses a graph of a server or cluster", "give the address of the graph"),
+    "--graph": ("chooses a graph of a server", ""),
     "--store": ("names a graph's storage", ""),
     "--uri": ("names a graph's storage", ""),
     "--as": ("says who writes", ""),
     "--profile": ("names a graph by the operator's configuration", ""),
 }
 """The flags that choose a graph and who works on it: what each is for, and what to do instead."""
+
+
+_SERVED_FLAGS = ("--server", "--graph")
 
 
 def fail(body: dict[str, object], text: str, *, wants_json: bool) -> int:
@@ -173,7 +176,8 @@ def _find_remedy(command: click.Command, flag: str) -> str:
     if flag == "--as":
         return "it only reads" if "--store" in takes else ""
     if "--store" in takes:
-        return "give the address as an argument, with --store or with --uri"
+        needs = "this command needs the storage of the graph: " if flag in _SERVED_FLAGS else ""
+        return f"{needs}give the address as an argument, with --store or with --uri"
     return "this command needs no graph"
 
 

@@ -122,6 +122,7 @@ EXAMPLES = {
         "omnigraph serve --store music.omni --unauthenticated",
         "omnigraph serve --store music.omni=music --bind 0.0.0.0:8080 --workers 4",
     ),
+    "graphs list": ("omnigraph graphs list --server lab",),
     "login": ('echo "$TOKEN" | omnigraph login lab',),
     "logout": ("omnigraph logout lab",),
     "config path": ("omnigraph config path",),

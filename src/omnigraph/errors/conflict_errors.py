@@ -78,6 +78,8 @@ class KeyConflict(ConflictError):
                 "entity_kind": entity_kind,
                 "type_name": type_name,
                 "entity_id": self.id,
+                **({} if self.line is None else {"line": self.line}),
+                **({} if self.file is None else {"file": self.file}),
             }
         }
 
@@ -95,7 +97,8 @@ class PreconditionFailed(ConflictError):
         self.branch, self.expected, self.actual = branch, expected, actual
 
     def details(self) -> Mapping[str, JsonValue]:
-        return {"precondition_failure": {"expected": self.expected, "actual": self.actual}}
+        facts = {"branch": self.branch, "expected": self.expected, "actual": self.actual}
+        return {"precondition_failure": facts}
 
 
 class MergeConflicts(ConflictError):
@@ -118,7 +121,8 @@ class MergeConflicts(ConflictError):
         )
 
     def details(self) -> Mapping[str, JsonValue]:
-        return {"merge_conflicts": [conflict.wire() for conflict in self.conflicts]}
+        conflicts = [conflict.wire() for conflict in self.conflicts]
+        return {"doing": self.doing, "merge_conflicts": conflicts}
 
 
 class MergeBaseUnavailable(ConflictError):

@@ -71,6 +71,7 @@ class Diagnostic:
             "column": self.column,
             "span": {"start": self.start, "end": self.end},
             "line_text": self.line_text,
+            "caret": self.caret,
         }
         if self.hint:
             body["hint"] = self.hint

@@ -157,6 +157,16 @@ class ChangeCursorRejected(InputError):
         self.reason = reason
 
 
+class NotServed(InputError):
+    """Something that can be done with a graph in storage, and not through a server."""
+
+    code = "not_served"
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} is not available on a served graph; {instead}")
+        self.what, self.instead = what, instead
+
+
 class MethodNotAllowed(InputError):
     code = "method_not_allowed"
     http_status = 405

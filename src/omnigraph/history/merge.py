@@ -403,7 +403,7 @@ def _require_columns(key: TableKey, ours: Table, known: Sequence[tuple[Table, Kn
     for table, state in known:
         if table.schema != ours.schema:
             raise SchemaContractMismatch(
-                f"{key} has other properties than at commit {state.commit_id}; "
+                f"{key} has other properties now than at commit {state.commit_id}; "
                 "write what is wanted of it with a mutation or a load"
             )
 

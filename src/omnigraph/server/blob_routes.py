@@ -20,7 +20,7 @@ from omnigraph.errors import (
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import StreamAnswer, answer_json
 from omnigraph.server.http_call import Call
-from omnigraph.wire.http_names import OCTETS, SNAPSHOT_ID
+from omnigraph.wire.http_names import ENTITY_KIND, OCTETS, SNAPSHOT_ID
 
 if TYPE_CHECKING:
     from omnigraph.graph.blobs import Blob, BlobStat
@@ -56,8 +56,13 @@ async def _read_blob(call: Call, *, wants_bytes: bool) -> Response:
     view, blob = await call.read(work)
     if blob.stat.uri is not None:
         headers = {"Location": blob.stat.uri, "Cache-Control": "no-store"}
-        return Response(None, 302, {**headers, SNAPSHOT_ID: blob.stat.snapshot_id})
+        return Response(None, 302, {**headers, **_describe_place(blob)})
     return await _answer_managed(call, view, blob, wants_bytes=wants_bytes)
+
+
+def _describe_place(blob: Blob) -> dict[str, str]:
+    """Where a blob was found; who named no kind of entity is told which it is."""
+    return {SNAPSHOT_ID: blob.stat.snapshot_id, ENTITY_KIND: blob.stat.entity_kind}
 
 
 def _open_blob(
@@ -76,7 +81,7 @@ async def _answer_managed(
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": etag,
-        SNAPSHOT_ID: blob.stat.snapshot_id,
+        **_describe_place(blob),
         "Content-Length": str(size),
         "Content-Type": OCTETS,
     }

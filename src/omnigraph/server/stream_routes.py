@@ -16,7 +16,7 @@ from omnigraph.wire.request_bodies import ChangeBaselineRequest, ExportRequest
 
 
 async def export(call: Call) -> Response:
-    """Every record, edges before nodes."""
+    """Every record, edges before nodes, of a branch as it is or of a snapshot."""
     body, _ = await call.read_body(ExportRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
     if branch is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from omnigraph.errors import BadRequest, BranchNotFound
+from omnigraph.errors import BadRequest
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
@@ -148,23 +148,18 @@ async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> Lo
     call.read_condition()
     await _authorize_load(call, branch, base)
     with call.admit(size):
-        try:
-            done = await call.write(
-                lambda: call.graph.load(
-                    data,
-                    wanted.mode,
-                    branch=branch,
-                    base=base,
-                    partial=wanted.partial,
-                    expected_head=wanted.expected_head,
-                    actor=call.actor,
-                    idempotency_key=key,
-                )
+        done = await call.write(
+            lambda: call.graph.load(
+                data,
+                wanted.mode,
+                branch=branch,
+                base=base,
+                partial=wanted.partial,
+                expected_head=wanted.expected_head,
+                actor=call.actor,
+                idempotency_key=key,
             )
-        except BranchNotFound as missing:
-            if base is not None or missing.branch != branch:
-                raise
-            raise BranchNotFound(branch, "pass `from` to create it from another one") from None
+        )
     call.note_commit(done.commit, branch, replayed=done.is_replayed)
     return done
 

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 
-class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of every body."""
+class RequestBody(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The base of every body. What has its default is not sent: an older server may not know it."""
 
 
 class QueryRequest(RequestBody, frozen=True, kw_only=True):

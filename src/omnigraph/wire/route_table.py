@@ -73,7 +73,11 @@ OP = QueryParameter(
     choices=("insert", "update", "delete"),
 )
 BLOB = (
-    QueryParameter("entity", "What it belongs to.", is_required=True, choices=("node", "edge")),
+    QueryParameter(
+        "entity",
+        "What it belongs to; needed only if a node type and an edge type share the name.",
+        choices=("node", "edge"),
+    ),
     QueryParameter("type", "The type of the entity.", is_required=True),
     QueryParameter("id", "The id of the entity.", is_required=True),
     QueryParameter("property", "The property that holds it.", is_required=True),
@@ -113,7 +117,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "getSnapshot",
         "GET",
         f"{GRAPH}/snapshot",
-        "Which version of which table makes up a branch.",
+        "Which version of which table makes up a branch, now or as it was.",
         response=gives.SnapshotOutput,
         parameters=(
             BRANCH,

@@ -34,11 +34,11 @@ def schema() -> None:
 
 
 @schema.command(epilog=render_examples("schema show"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(scope: CommandTarget, as_json: bool) -> None:
     """Print the schema of a graph."""
-    source = scope.open(read_only=True).schema
+    source = scope.reach(read_only=True).schema
     if as_json:
         print_json({"schema_source": source})
     else:
@@ -107,7 +107,7 @@ def plan(
 
 
 @schema.command(epilog=render_examples("schema apply"))
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option(
     "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it shall be."
 )
@@ -155,7 +155,7 @@ def apply(
     wanted, mutations = read_source(schema_path), [read_source(path) for path in mutation_paths]
     if allow_data_loss and not dry_run:
         ask_consent(scope, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
-    graph = scope.open(read_only=dry_run and not mutations)
+    graph = scope.reach(read_only=dry_run and not mutations)
     if not dry_run:
         scope.echo("schema apply")
     with stage_log(engine, quiet=scope.quiet or as_json):
