@@ -148,7 +148,7 @@ _RESTORE = _Verb(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTOR
 def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
     """What the same request came to before, under its key; None if it was not made yet."""
     kept = None if request.dry_run else find_kept(views, request.branch, request.key)
-    return None if kept is None else _replayed_result(request, kept)
+    return None if kept is None else _repeat_result(request, kept)
 
 
 def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
@@ -343,7 +343,7 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
             expected_head=request.expected_head,
         )
         if written.kept is not None:
-            return _replayed_result(request, written.kept)
+            return _repeat_result(request, written.kept)
         plan = change.plan
     is_unchanged = plan.is_empty and not plan.conflicts
     return ApplyResult(
@@ -359,7 +359,7 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
     )
 
 
-def _replayed_result(request: ApplyRequest, kept: KeptWrite) -> ApplyResult:
+def _repeat_result(request: ApplyRequest, kept: KeptWrite) -> ApplyResult:
     """The same as the first time, from what was kept with the commit."""
     branch = normalize_branch(request.branch)
     known = {"branch": branch, "conflicts": (), "dry_run": False, "actor_id": request.actor}
