@@ -264,7 +264,6 @@ WRITES: Mapping[str, Operation] = {
     "load_append": Operation(lambda g: g.load(MORE, "append"), _nothing),
     "load_merge": Operation(lambda g: g.load(CHANGED, "merge"), _nothing),
     "load_overwrite": Operation(lambda g: g.load(REPLACED, "overwrite"), _nothing),
-    "load_nothing": Operation(lambda g: g.load([], "append"), _nothing),
     "first_write_on_a_branch": Operation(
         lambda g: run(g, 'insert Person {slug: "eve", name: "Eve"}', "dev"), _with_branch
     ),

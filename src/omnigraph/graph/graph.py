@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from omnigraph.errors import StorageFailure, StorageKind
@@ -180,12 +179,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

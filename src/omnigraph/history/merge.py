@@ -192,7 +192,7 @@ def plan_merge(
     """Everything about a merge that can be known before anything is written.
 
     Raises:
-        BadRequest: the branches have nothing in common, or a decision is about no conflict.
+        BadRequest: the branches have no common ancestor, or a decision is about no conflict.
         SchemaContractMismatch: neither schema is the other with additions.
         MergeBaseUnavailable: what both started from was cleaned away.
     """
@@ -382,7 +382,9 @@ def _find_entry(
     if state.is_head:
         seen = None if found is None else str(found.identity)
         raise ReadSetChanged(f"branch_merge_table_identity:{key}", str(ours.identity), seen)
-    raise SchemaContractMismatch(f"{key} is another type now than at commit {state.commit_id}")
+    raise SchemaContractMismatch(
+        f"{key} was dropped and created again since commit {state.commit_id}"
+    )
 
 
 def _require_types(bases: Sequence[KnownState], source: KnownState, target: Snapshot) -> None:

@@ -29,6 +29,8 @@ LISTENING = "OMNIGRAPH_LISTEN_ADDR="
 """Before the address, in the one line of stdout."""
 EXIT_DEADLINE = 2
 _BACKLOG = 2_048
+_KEEP_ALIVE_S = 75
+"""How long a connection without a request stays open: longer than most proxies keep theirs."""
 
 _log = structlog.get_logger("omnigraph.server")
 
@@ -146,6 +148,7 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=max(1, round(grace_s)),
             )
         )

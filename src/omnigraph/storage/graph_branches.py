@@ -9,7 +9,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound, ConflictError, OmniError
+from omnigraph.errors import (
+    AlreadyExists,
+    BadRequest,
+    BranchNotFound,
+    ConflictError,
+    OmniError,
+    ReadSetChanged,
+)
 from omnigraph.identity import MAIN, BranchName
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.lost_branches import find_lost, mark_deleted, unmark_deleted
@@ -35,6 +42,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.lance_branches import create_branch as create_physical
 from omnigraph.storage.tables.lance_branches import delete_branch as delete_physical
 from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.storage.tables.probes import is_lance_branch
 from omnigraph.storage.tags import list_tags
 
 
@@ -48,6 +56,7 @@ def create(
 
     Raises:
         HistoricalVersionReclaimed: cleanup removed what the snapshot shows.
+        ConflictError: the creator slept, and cleanup took the branch for garbage.
     """
     branch, root = normalize_new_branch(name), source.root
     with root.hold() as hold:
@@ -77,7 +86,37 @@ def create(
             )
         hold.check()
         create_ref(root.store, ref)
+        is_held = _is_held(hold)
+    if not is_held:
+        _require_created(root, ref)
     return ref
+
+
+def _is_held(hold: Hold) -> bool:
+    try:
+        hold.check()
+    except ReadSetChanged:
+        return False
+    return True
+
+
+def _require_created(root: GraphRoot, ref: BranchRef) -> None:
+    """Raise, and take the name back, if the physical branch is gone.
+
+    Where the fence is a lease, the creator may have slept before it gave the branch its name. A
+    cleanup that came meanwhile met a branch without one, as a crash leaves it, and removed it.
+    """
+    assert ref.incarnation is not None
+    with root.hold() as hold:
+        if is_lance_branch(root.manifest(), ref.incarnation):
+            return
+        if find_ref(root.store, ref.name) == ref:
+            hold.check()
+            delete_ref(root.store, ref.name)
+    raise ConflictError(
+        f"branch '{ref.name}' was removed by a cleanup while it was being created; "
+        "nothing is left of it, so create it again"
+    )
 
 
 def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> BranchName:
