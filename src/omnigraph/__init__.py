@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
-    from omnigraph import errors
+    from omnigraph import aio, errors
     from omnigraph.client.served_graph import ServedGraph, connect
     from omnigraph.graph.blobs import Blob, BlobStat
     from omnigraph.graph.embedding import embed
@@ -101,6 +101,7 @@ __all__ = [
     "SnapshotInfo",
     "VerifyResult",
     "__version__",
+    "aio",
     "clone",
     "connect",
     "embed",
@@ -112,8 +113,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "errors":
-        return import_module("omnigraph.errors")
+    if name in ("aio", "errors"):
+        return import_module(f"omnigraph.{name}")
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")

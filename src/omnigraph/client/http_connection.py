@@ -10,14 +10,15 @@ import json
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
 import msgspec
 import urllib3
-from urllib3.connection import HTTPConnection
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
+from omnigraph.client.request_abort import current_switch
 from omnigraph.client.server_address import ServerAddress
 from omnigraph.errors import BadRequest, OmniError, ServerUnreachable, UnexpectedAnswer
 from omnigraph.version import __version__
@@ -43,6 +44,34 @@ _NEVER_SENT = (
 
 class ConnectionLost(ServerUnreachable):
     """The connection ended after something was sent: the request may have been carried out."""
+
+
+class _WatchedConnection(HTTPConnection):
+    """A connection whose requests can be ended from another thread."""
+
+    def request(self, *args: Any, **given: Any) -> None:  # noqa: ANN401 - passed on as they are
+        super().request(*args, **given)
+        _watch(self)
+
+
+class _WatchedTlsConnection(HTTPSConnection):
+    def request(self, *args: Any, **given: Any) -> None:  # noqa: ANN401
+        super().request(*args, **given)
+        _watch(self)
+
+
+def _watch(connection: HTTPConnection) -> None:
+    switch = current_switch.get()
+    if switch is not None:
+        switch.watch(connection.sock)
+
+
+class _WatchedPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _WatchedConnection
+
+
+class _WatchedTlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _WatchedTlsConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +140,8 @@ class ServerConnection:
                 (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
             ],
         )
+
+        self._pool.pool_classes_by_scheme = {"http": _WatchedPool, "https": _WatchedTlsPool}
 
     def __repr__(self) -> str:
         return f"ServerConnection({self.address.url!r})"

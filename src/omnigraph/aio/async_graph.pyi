@@ -1,0 +1,816 @@
+"""The signatures of the asynchronous graph; written by `tests/aio/async_stub.py`."""
+
+import datetime
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.catalog.evolve import MigrationPlan
+from omnigraph.evolution.apply_result import SchemaApplyResult
+from omnigraph.execution.load_input import LoadMode
+from omnigraph.execution.read import ReadLimits
+from omnigraph.graph.blobs import BlobStat, ByteRange
+from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.graph_embedding import GraphEmbedSummary
+from omnigraph.graph.keyed_writes import KeptWrite
+from omnigraph.graph.loading import Input
+from omnigraph.graph.merging import MergeResult
+from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.results import (
+    DeletedBranch,
+    LoadResult,
+    MadeBranch,
+    MutationResult,
+    PendingWrite,
+    RecoveredWrite,
+    SnapshotInfo,
+)
+from omnigraph.graph.undoing import ApplyResult
+from omnigraph.history.entity_changes import ChangeBatch
+from omnigraph.history.entity_history import EntityHistory
+from omnigraph.history.feed import CommitChanges, FeedPage
+from omnigraph.history.images import EntityChange
+from omnigraph.identity import CommitId
+from omnigraph.language.source import SourceText
+from omnigraph.maintenance.autopilot import MaintainResult
+from omnigraph.maintenance.maintenance_results import (
+    CleanupResult,
+    OptimizeResult,
+    PendingIndex,
+    RepairResult,
+    VerifyResult,
+)
+from omnigraph.output_files import OutputFile
+from omnigraph.pipeline.bulk_export import ExportResult
+from omnigraph.plan.query_lint import LintReport
+from omnigraph.policy.bundle import Authority
+from omnigraph.settings import Settings
+from omnigraph.storage.consumers import Consumer
+from omnigraph.storage.manifest import Commit, RecoveryAudit
+from omnigraph.storage.tags import Tag
+
+async def open(
+    uri: str | Path,
+    *,
+    read_only: bool = ...,
+    actor: str | None = ...,
+    policy: Authority | None = ...,
+    settings: Settings | None = ...,
+) -> AsyncGraph: ...
+async def connect(
+    url: str, *, token: str | None = ..., timeout: float | None = ..., ca_file: str | None = ...
+) -> AsyncGraph: ...
+
+class AsyncGraph:
+    @property
+    def actor(self) -> str | None: ...
+    async def apply_schema(
+        self,
+        schema: str | Path | SourceText,
+        *,
+        branch: str | None = ...,
+        allow_data_loss: bool = ...,
+        expressions: Mapping[str, str] | None = ...,
+        mutations: Sequence[str | Path | SourceText] = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        dry_run: bool = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> SchemaApplyResult: ...
+    async def at(
+        self,
+        place: str | None = ...,
+        *,
+        commit: str | None = ...,
+        snapshot: str | None = ...,
+        version: int | None = ...,
+        branch: str | None = ...,
+    ) -> AsyncView: ...
+    async def baseline(
+        self,
+        *,
+        kinds: Sequence[str] = ...,
+        types: Sequence[str] = ...,
+        ops: Sequence[str] = ...,
+        branch: str | None = ...,
+    ) -> AsyncBaseline: ...
+    def branch(self, name: str) -> AsyncBranch: ...
+    async def branches(self) -> list[str]: ...
+    @property
+    def catalog(self) -> Awaitable[Catalog]: ...
+    async def changes(
+        self,
+        position: str = ...,
+        *,
+        kinds: Sequence[str] = ...,
+        types: Sequence[str] = ...,
+        ops: Sequence[str] = ...,
+        max_changes: int = ...,
+        max_bytes: int = ...,
+        max_commits: int = ...,
+        branch: str | None = ...,
+    ) -> FeedPage: ...
+    async def cherry_pick(
+        self,
+        commit: str,
+        *,
+        branch: str | None = ...,
+        parent: int | None = ...,
+        dry_run: bool = ...,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
+        decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        message: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> ApplyResult: ...
+    async def cleanup(
+        self,
+        *,
+        keep: int | None = ...,
+        older_than: datetime.timedelta | None = ...,
+        confirm: bool = ...,
+    ) -> CleanupResult: ...
+    async def close(self) -> None: ...
+    async def commit(self, commit_id: str, branch: str | None = ...) -> Commit: ...
+    async def commit_changes(
+        self,
+        commit: str,
+        *,
+        page_token: str | None = ...,
+        kinds: Sequence[str] = ...,
+        types: Sequence[str] = ...,
+        ops: Sequence[str] = ...,
+        max_changes: int = ...,
+        max_bytes: int = ...,
+        branch: str | None = ...,
+    ) -> CommitChanges: ...
+    async def commits(self, branch: str | None = ...) -> tuple[Commit, ...]: ...
+    async def consumers(self) -> list[Consumer]: ...
+    async def create_branch(
+        self,
+        name: str,
+        *,
+        source: str | None = ...,
+        commit: str | None = ...,
+        actor: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> MadeBranch: ...
+    async def delete_branch(
+        self, name: str, *, idempotency_key: str | None = ...
+    ) -> DeletedBranch: ...
+    async def delete_consumer(self, name: str) -> Consumer: ...
+    async def delete_tag(self, name: str) -> Tag: ...
+    async def diff(
+        self,
+        before: str,
+        after: str | None = ...,
+        *,
+        images: bool = ...,
+        kinds: Sequence[str] = ...,
+        types: Sequence[str] = ...,
+        ops: Sequence[str] = ...,
+        branch: str | None = ...,
+    ) -> AsyncDiff: ...
+    async def edges(self, type_name: str, *, branch: str | None = ...) -> AsyncTypeRows: ...
+    async def embed(
+        self,
+        types: Sequence[str] = ...,
+        *,
+        spec: str | Path | Mapping[str, object] | None = ...,
+        branch: str | None = ...,
+        reembed_all: bool = ...,
+        per_minute: float | None = ...,
+        actor: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+    ) -> GraphEmbedSummary: ...
+    async def ensure_indices(
+        self,
+        *,
+        branch: str | None = ...,
+        actor: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+    ) -> tuple[PendingIndex, ...]: ...
+    async def entity_history(
+        self, type_name: str, entity_id: str, *, kind: str | None = ..., branch: str | None = ...
+    ) -> EntityHistory: ...
+    async def explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        analyze: bool = ...,
+    ) -> str: ...
+    def export(
+        self, types: Sequence[str] | None = ..., *, branch: str | None = ...
+    ) -> AsyncIterator[dict[str, object]]: ...
+    async def find_write(
+        self, idempotency_key: str, *, branch: str | None = ..., actor: str | None = ...
+    ) -> KeptWrite: ...
+    async def invoke(
+        self,
+        name: str,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        snapshot: str | None = ...,
+        expect_mutation: bool | None = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> QueryResult | MutationResult: ...
+    async def lint(
+        self, queries: str | Path | SourceText, *, branch: str | None = ...
+    ) -> LintReport: ...
+    async def load(
+        self,
+        records: Input,
+        mode: LoadMode | str,
+        *,
+        branch: str | None = ...,
+        base: str | None = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        engine: str = ...,
+        format: str | None = ...,
+        type: str | None = ...,
+        columns: Mapping[str, str] | None = ...,
+        select: Sequence[str] = ...,
+        partial: bool = ...,
+        on_error: str = ...,
+        rejects: str | Path | OutputFile | None = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> LoadResult: ...
+    async def maintain(self) -> MaintainResult: ...
+    async def merge(
+        self,
+        source: str,
+        into: str | None = ...,
+        *,
+        dry_run: bool = ...,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
+        decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        delete_branch: bool = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        message: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> MergeResult: ...
+    async def mutate(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> MutationResult: ...
+    async def nodes(self, type_name: str, *, branch: str | None = ...) -> AsyncTypeRows: ...
+    async def optimize(
+        self,
+        *,
+        branch: str | None = ...,
+        actor: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+    ) -> OptimizeResult: ...
+    async def plan_schema(
+        self,
+        schema: str | Path | SourceText,
+        *,
+        branch: str | None = ...,
+        allow_data_loss: bool = ...,
+        expressions: Mapping[str, str] | None = ...,
+    ) -> MigrationPlan: ...
+    @property
+    def policy(self) -> Authority | None: ...
+    async def query(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        limits: ReadLimits | None = ...,
+    ) -> QueryResult: ...
+    async def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = ...,
+        branch: str | None = ...,
+        start: int | None = ...,
+        length: int | None = ...,
+    ) -> AsyncBlob: ...
+    @property
+    def read_only(self) -> bool: ...
+    async def recover(self, *, check: bool = ...) -> list[PendingWrite] | list[RecoveredWrite]: ...
+    @property
+    def recovered_on_open(self) -> list[RecoveredWrite]: ...
+    async def recovery_list(self, branch: str | None = ...) -> tuple[RecoveryAudit, ...]: ...
+    async def recovery_pending(self) -> list[PendingWrite]: ...
+    async def rename_branch(
+        self, name: str, new_name: str, *, idempotency_key: str | None = ...
+    ) -> MadeBranch: ...
+    async def repair(self, *, confirm: bool = ..., force: bool = ...) -> RepairResult: ...
+    async def restore(
+        self,
+        place: str,
+        *,
+        branch: str | None = ...,
+        dry_run: bool = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        message: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> ApplyResult: ...
+    async def revert(
+        self,
+        commit: str,
+        *,
+        branch: str | None = ...,
+        parent: int | None = ...,
+        dry_run: bool = ...,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
+        decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        message: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> ApplyResult: ...
+    @property
+    def schema(self) -> Awaitable[str]: ...
+    async def set_consumer(
+        self,
+        name: str,
+        position: str | None = ...,
+        *,
+        lasts: datetime.timedelta = ...,
+        branch: str | None = ...,
+    ) -> Consumer: ...
+    @property
+    def settings(self) -> Settings: ...
+    async def snapshot(self, branch: str | None = ...) -> SnapshotInfo: ...
+    async def stored_queries(self) -> list[dict[str, object]]: ...
+    async def tag(
+        self, name: str, at: str | None = ..., *, branch: str | None = ..., actor: str | None = ...
+    ) -> Tag: ...
+    async def tags(self) -> list[Tag]: ...
+    @property
+    def uri(self) -> str: ...
+    async def verify(self, *, deep: bool = ..., history: bool = ...) -> VerifyResult: ...
+    def query_batches(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        limits: ReadLimits | None = ...,
+    ) -> AsyncIterator[pa.RecordBatch]: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *failure: object) -> None: ...
+
+class AsyncBranch:
+    @property
+    def actor(self) -> str | None: ...
+    async def apply_schema(
+        self,
+        schema: str | Path | SourceText,
+        *,
+        branch: str | None = ...,
+        allow_data_loss: bool = ...,
+        expressions: Mapping[str, str] | None = ...,
+        mutations: Sequence[str | Path | SourceText] = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        dry_run: bool = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> SchemaApplyResult: ...
+    async def at(
+        self,
+        place: str | None = ...,
+        *,
+        commit: str | None = ...,
+        snapshot: str | None = ...,
+        version: int | None = ...,
+        branch: str | None = ...,
+    ) -> AsyncView: ...
+    async def baseline(
+        self,
+        *,
+        kinds: Sequence[str] = ...,
+        types: Sequence[str] = ...,
+        ops: Sequence[str] = ...,
+        branch: str | None = ...,
+    ) -> AsyncBaseline: ...
+    @property
+    def catalog(self) -> Awaitable[Catalog]: ...
+    async def changes(
+        self,
+        position: str = ...,
+        *,
+        kinds: Sequence[str] = ...,
+        types: Sequence[str] = ...,
+        ops: Sequence[str] = ...,
+        max_changes: int = ...,
+        max_bytes: int = ...,
+        max_commits: int = ...,
+        branch: str | None = ...,
+    ) -> FeedPage: ...
+    async def cherry_pick(
+        self,
+        commit: str,
+        *,
+        branch: str | None = ...,
+        parent: int | None = ...,
+        dry_run: bool = ...,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
+        decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        message: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> ApplyResult: ...
+    async def commit(self, commit_id: str, branch: str | None = ...) -> Commit: ...
+    async def commit_changes(
+        self,
+        commit: str,
+        *,
+        page_token: str | None = ...,
+        kinds: Sequence[str] = ...,
+        types: Sequence[str] = ...,
+        ops: Sequence[str] = ...,
+        max_changes: int = ...,
+        max_bytes: int = ...,
+        branch: str | None = ...,
+    ) -> CommitChanges: ...
+    async def commits(self, branch: str | None = ...) -> tuple[Commit, ...]: ...
+    async def create_branch(
+        self,
+        name: str,
+        *,
+        source: str | None = ...,
+        commit: str | None = ...,
+        actor: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> MadeBranch: ...
+    async def delete(self) -> DeletedBranch: ...
+    async def diff(
+        self,
+        before: str,
+        after: str | None = ...,
+        *,
+        images: bool = ...,
+        kinds: Sequence[str] = ...,
+        types: Sequence[str] = ...,
+        ops: Sequence[str] = ...,
+        branch: str | None = ...,
+    ) -> AsyncDiff: ...
+    async def edges(self, type_name: str, *, branch: str | None = ...) -> AsyncTypeRows: ...
+    async def embed(
+        self,
+        types: Sequence[str] = ...,
+        *,
+        spec: str | Path | Mapping[str, object] | None = ...,
+        branch: str | None = ...,
+        reembed_all: bool = ...,
+        per_minute: float | None = ...,
+        actor: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+    ) -> GraphEmbedSummary: ...
+    async def ensure_indices(
+        self,
+        *,
+        branch: str | None = ...,
+        actor: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+    ) -> tuple[PendingIndex, ...]: ...
+    async def entity_history(
+        self, type_name: str, entity_id: str, *, kind: str | None = ..., branch: str | None = ...
+    ) -> EntityHistory: ...
+    async def explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        analyze: bool = ...,
+    ) -> str: ...
+    def export(
+        self, types: Sequence[str] | None = ..., *, branch: str | None = ...
+    ) -> AsyncIterator[dict[str, object]]: ...
+    async def find_write(
+        self, idempotency_key: str, *, branch: str | None = ..., actor: str | None = ...
+    ) -> KeptWrite: ...
+    async def invoke(
+        self,
+        name: str,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        snapshot: str | None = ...,
+        expect_mutation: bool | None = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> QueryResult | MutationResult: ...
+    async def lint(
+        self, queries: str | Path | SourceText, *, branch: str | None = ...
+    ) -> LintReport: ...
+    async def load(
+        self,
+        records: Input,
+        mode: LoadMode | str,
+        *,
+        branch: str | None = ...,
+        base: str | None = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        engine: str = ...,
+        format: str | None = ...,
+        type: str | None = ...,
+        columns: Mapping[str, str] | None = ...,
+        select: Sequence[str] = ...,
+        partial: bool = ...,
+        on_error: str = ...,
+        rejects: str | Path | OutputFile | None = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> LoadResult: ...
+    async def merge(
+        self,
+        source: str,
+        into: str | None = ...,
+        *,
+        dry_run: bool = ...,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
+        decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        delete_branch: bool = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        message: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> MergeResult: ...
+    async def mutate(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> MutationResult: ...
+    @property
+    def name(self) -> str: ...
+    async def nodes(self, type_name: str, *, branch: str | None = ...) -> AsyncTypeRows: ...
+    async def optimize(
+        self,
+        *,
+        branch: str | None = ...,
+        actor: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+    ) -> OptimizeResult: ...
+    async def plan_schema(
+        self,
+        schema: str | Path | SourceText,
+        *,
+        branch: str | None = ...,
+        allow_data_loss: bool = ...,
+        expressions: Mapping[str, str] | None = ...,
+    ) -> MigrationPlan: ...
+    @property
+    def policy(self) -> Authority | None: ...
+    async def query(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        limits: ReadLimits | None = ...,
+    ) -> QueryResult: ...
+    async def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = ...,
+        branch: str | None = ...,
+        start: int | None = ...,
+        length: int | None = ...,
+    ) -> AsyncBlob: ...
+    @property
+    def read_only(self) -> bool: ...
+    async def recovery_list(self, branch: str | None = ...) -> tuple[RecoveryAudit, ...]: ...
+    async def rename(self, new_name: str) -> MadeBranch: ...
+    async def restore(
+        self,
+        place: str,
+        *,
+        branch: str | None = ...,
+        dry_run: bool = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        message: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> ApplyResult: ...
+    async def revert(
+        self,
+        commit: str,
+        *,
+        branch: str | None = ...,
+        parent: int | None = ...,
+        dry_run: bool = ...,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
+        decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        expected_head: str | None = ...,
+        actor: str | None = ...,
+        message: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> ApplyResult: ...
+    @property
+    def schema(self) -> Awaitable[str]: ...
+    async def set_consumer(
+        self,
+        name: str,
+        position: str | None = ...,
+        *,
+        lasts: datetime.timedelta = ...,
+        branch: str | None = ...,
+    ) -> Consumer: ...
+    @property
+    def settings(self) -> Settings: ...
+    async def snapshot(self, branch: str | None = ...) -> SnapshotInfo: ...
+    async def stored_queries(self) -> list[dict[str, object]]: ...
+    async def tag(
+        self, name: str, at: str | None = ..., *, branch: str | None = ..., actor: str | None = ...
+    ) -> Tag: ...
+    @property
+    def uri(self) -> str: ...
+    def query_batches(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        branch: str | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        limits: ReadLimits | None = ...,
+    ) -> AsyncIterator[pa.RecordBatch]: ...
+
+class AsyncView:
+    @property
+    def catalog(self) -> Awaitable[Catalog]: ...
+    @property
+    def commit_id(self) -> str | None: ...
+    async def edges(self, type_name: str) -> AsyncTypeRows: ...
+    async def explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        analyze: bool = ...,
+    ) -> str: ...
+    async def explain_json(
+        self, query: str | Path | SourceText, name: str | None = ...
+    ) -> dict[str, object]: ...
+    def export(self, types: Sequence[str] | None = ...) -> AsyncIterator[dict[str, object]]: ...
+    async def export_files(
+        self,
+        out: str | Path,
+        *,
+        format: str = ...,
+        types: Sequence[str] | None = ...,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+    ) -> ExportResult: ...
+    def export_jsonl(self, types: Sequence[str] | None = ...) -> AsyncIterator[bytes]: ...
+    async def info(self) -> SnapshotInfo: ...
+    async def lint(self, queries: str | Path | SourceText) -> LintReport: ...
+    async def nodes(self, type_name: str) -> AsyncTypeRows: ...
+    async def query(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        limits: ReadLimits | None = ...,
+    ) -> QueryResult: ...
+    async def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = ...,
+        start: int | None = ...,
+        length: int | None = ...,
+    ) -> AsyncBlob: ...
+    @property
+    def schema(self) -> Awaitable[str]: ...
+    @property
+    def view(self) -> CatalogSnapshot: ...
+    def query_batches(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = ...,
+        params: Mapping[str, object] | None = ...,
+        *,
+        engine: str = ...,
+        session: object | None = ...,
+        spark_conf: Mapping[str, str] | None = ...,
+        limits: ReadLimits | None = ...,
+    ) -> AsyncIterator[pa.RecordBatch]: ...
+
+class AsyncTypeRows:
+    @property
+    def arrow_schema(self) -> Awaitable[pa.Schema]: ...
+    def batches(self) -> AsyncIterator[pa.RecordBatch]: ...
+    async def to_arrow(self) -> pa.Table: ...
+    def __len__(self) -> int: ...
+
+class AsyncBlob:
+    stat: BlobStat
+    range: ByteRange | None
+    def chunks(self, size: int = ...) -> AsyncIterator[bytes]: ...
+    @property
+    def content_range(self) -> str | None: ...
+    @property
+    def etag(self) -> str | None: ...
+    async def read(self) -> bytes: ...
+    @property
+    def size(self) -> int | None: ...
+    def __len__(self) -> int: ...
+
+class AsyncBaseline:
+    def jsonl(self) -> AsyncIterator[bytes]: ...
+    def records(self) -> AsyncIterator[dict[str, object]]: ...
+    @property
+    def resume_cursor(self) -> str: ...
+    @property
+    def snapshot_commit_id(self) -> CommitId: ...
+    def wire(self) -> dict[str, object]: ...
+
+class AsyncDiff:
+    def batches(self) -> AsyncIterator[ChangeBatch]: ...
+    @property
+    def is_empty(self) -> Awaitable[bool]: ...
+    async def to_arrow(self) -> Mapping[str, pa.Table]: ...
+    async def wire_stats(self) -> dict[str, object]: ...
+    def __aiter__(self) -> AsyncIterator[EntityChange]: ...
