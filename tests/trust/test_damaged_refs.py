@@ -56,7 +56,10 @@ def test_a_damaged_record_is_named_by_every_verb_that_needs_it(ref, damage):
         assert graph.query(COUNT).rows == [{"n": 1}]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
+NO_RECORDS = [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"p\xe1rent": "main"}', b"[" * 100_000]
+
+
+@pytest.mark.parametrize("content", NO_RECORDS, ids=lambda content: repr(content[:20]))
 def test_a_record_that_is_not_json_is_named(ref, content):
     ref.write_bytes(content)
     with omnigraph.open(ref.parents[2]) as graph, pytest.raises(ManifestCorrupt, match="side"):

@@ -306,7 +306,7 @@ def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
     """
     try:
         body = msgspec.json.decode(Path(path).read_bytes())
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"cannot read decisions from {path}: {error}") from error
     listed = body.get("conflicts") if isinstance(body, dict) else body
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):

@@ -56,7 +56,7 @@ class NamedRecords(Generic[Record]):
         path = self.make_path(name)
         try:
             body = msgspec.json.decode(data, type=dict[str, object])
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ManifestCorrupt(f"{path} is not the record of a {self.what}: {error}") from error
         if body.get("version") != FORMAT:
             raise ManifestCorrupt(f"{path} has format {body.get('version')}, not {FORMAT}")
