@@ -14,7 +14,15 @@ import omnigraph
 from crash.harness import environment
 from crash.windows import At, Stopped, stop, watched
 from evolution.library import SCHEMA, changed, files_below, values
-from omnigraph.errors import BadRequest, CompileError, ConstraintViolated, OmniError, ParameterError
+from omnigraph.errors import (
+    BadRequest,
+    CompileError,
+    ConstraintViolated,
+    OmniError,
+    ParameterError,
+    PolicyDenied,
+)
+from policy.bundles import bundle
 
 PRICED = changed("price: F32?", "price: F32")
 FILL = "query fill() { update Book set { price: 1.5 } where price is null }"
@@ -190,6 +198,19 @@ def test_a_dry_run_tries_mutations_and_leaves_nothing(library, library_place):
         )
 
 
+def test_a_hard_drop_with_a_mutation_leaves_no_byte(library, library_place):
+    library.mutate('query q() { update Author set { city: "HIDDEN-TOWN" } where slug = "a1" }')
+    library.optimize()
+    library.apply_schema(
+        changed("  city: String? @index", ""),
+        mutations=['query q() { update Author set { name: "M" } where slug = "a1" }'],
+        allow_data_loss=True,
+    )
+    assert [name for name, text in files_below(library_place).items() if b"HIDDEN" in text] == []
+    assert values(library, "Author", "name") == ["Name 0", "M", "Name 2", "Name 3"]
+    assert library.verify(deep=True).findings == ()
+
+
 def test_on_a_branch_the_others_stay_as_they_are(library):
     library.create_branch("dev")
     wanted = changed("pages: I32?", "pages: I32?  stock: I32 @default(1)")
@@ -303,3 +324,24 @@ def test_many_applies_with_mutations_give_what_one_after_the_other_gives(
     library, library_place, tmp_path, _
 ):
     run_both_ways(library, library_place, tmp_path)
+
+
+# --- policy ---------------------------------------------------------------------------------------
+
+OPERATORS = """
+version: 1
+groups: {operators: [olga], owners: [owen]}
+rules:
+  - id: operators
+    allow: { actors: { group: operators }, actions: [read, schema_apply] }
+  - id: owners
+    allow: { actors: { group: owners }, actions: [read, change, schema_apply] }
+"""
+
+
+def test_who_may_change_the_schema_and_not_rows_runs_no_mutation(library_place):
+    olga = omnigraph.open(library_place, actor="olga", policy=bundle(OPERATORS))
+    with pytest.raises(PolicyDenied, match="change"):
+        olga.apply_schema(PRICED, mutations=[FILL])
+    owen = omnigraph.open(library_place, actor="owen", policy=bundle(OPERATORS))
+    assert owen.apply_schema(PRICED, mutations=[FILL]).commit.actor_id == "owen"

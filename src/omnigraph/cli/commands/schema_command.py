@@ -175,6 +175,8 @@ def apply(
         return
     for line in _describe_applied(result):
         click.echo(line)
+    if mutations and not result.steps:
+        note("the schema is there already: no mutation was run")
     for found in result.notes:
         note(f"{found.severity} {found.code}: {found.message}")
 
