@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+# A verb loads what it needs when it is first called, which is not what is measured.
 from bench.systems.changes import NOTE, Row, hash_of, insert, preview_of
 from bench.systems.prepared import copied
 from bench.systems.small_graph import SmallGraph
