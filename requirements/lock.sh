@@ -9,7 +9,7 @@ lock() { # lock OUTPUT INPUT...
         --no-header --no-annotate --no-emit-index-url --output-file "$out" "$@"
 }
 lock requirements/bootstrap.txt requirements/bootstrap.in
-lock requirements/dev.txt pyproject.toml --extra server requirements/dev.in
+lock requirements/dev.txt pyproject.toml --extra server --extra otel requirements/dev.in
 # The runtime lock is a subset of the development lock, so both agree on every version.
 lock requirements/runtime.txt pyproject.toml --extra server --constraint requirements/dev.txt
 # The client of Spark Connect: the runtime with pandas and gRPC, at the same versions otherwise.

@@ -67,8 +67,12 @@ def run_backfill(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_lance_backfill(spec: dict[str, Any]) -> dict[str, Any]:
-    """The table of the graph, to which Lance adds the same column by itself."""
-    (folder,) = (copied(spec, "graph") / "nodes").iterdir()
+    """The table of the graph, to which Lance adds the same column by itself.
+
+    It is the very table that an apply finds, with the rows that were updated before.
+    """
+    _opened(spec).close()
+    (folder,) = (Path(spec["root"]) / "graph" / "nodes").iterdir()
     table = lance.dataset(str(folder))
     _, took = timed(lambda: table.add_columns({"stock": "cast(7 as bigint)"}))
     total = pc.sum(table.to_table(columns=["stock"]).column("stock")).as_py()

@@ -21,7 +21,7 @@ edge Knows: Person -> Person { since: I64 }
 
 _MEMBERS = {NOTE: ("text", "number"), ITEM: ("slug", "amount"), PERSON: ("name", "born")}
 
-_MUTATIONS = {
+MUTATIONS = {
     "insert": """query change($key: String, $value: I64) {
         insert Note { text: $key, number: $value }
     }""",
@@ -57,10 +57,12 @@ class SmallGraph:
         return cls(omnigraph.open(place, actor="bench"))
 
     def apply(self, change: Change) -> None:
-        self.graph.mutate(_MUTATIONS[change.kind], params=_parameters(change), branch=self.branch)
+        self.graph.mutate(
+            MUTATIONS[change.kind], params=make_parameters(change), branch=self.branch
+        )
 
     def rows(self) -> Iterable[Row]:
-        return (_row(record) for record in self.graph.export(branch=self.branch))
+        return (make_row(record) for record in self.graph.export(branch=self.branch))
 
 
 def counted(place: Path) -> tuple[SmallGraph, CountingStore]:
@@ -69,7 +71,7 @@ def counted(place: Path) -> tuple[SmallGraph, CountingStore]:
     return SmallGraph(Graph(GraphRoot(store), actor="bench")), store
 
 
-def _parameters(change: Change) -> dict[str, object]:
+def make_parameters(change: Change) -> dict[str, object]:
     if change.drops:
         return {"key": change.drops[0].key}
     first = change.puts[0]
@@ -87,7 +89,7 @@ def _record(row: Row) -> Mapping[str, object]:
     return {"type": row.table, "data": {key: row.key, value: row.value}}
 
 
-def _row(record: Mapping[str, object]) -> Row:
+def make_row(record: Mapping[str, object]) -> Row:
     data = record["data"]
     assert isinstance(data, dict)
     if "edge" in record:

@@ -45,14 +45,14 @@ class Share:
 def run_log(spec: dict[str, Any]) -> dict[str, Any]:
     place = Path(spec["root"]) / "log.lance"
     ChangeLog.create(place, base_rows(_BASE_ROWS))
-    return _sample(_run(spec, place, write_log), ChangeLog.open(place), {})
+    return _sample(run_writers(spec, place, write_log), ChangeLog.open(place), {})
 
 
 def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
     place = Path(spec["root"]) / "graph"
     graph = SmallGraph.create(place, base_rows(_BASE_ROWS))
     before = _turns(place)
-    shares = _run(spec, place, write_graph)
+    shares = run_writers(spec, place, write_graph)
     # A writer that finds the branch moved may give its turn back before it tries again.
     needed = sum(share.made for share in shares)
     return _sample(shares, graph, {"turns given back": _turns(place) - before - needed})
@@ -63,14 +63,14 @@ Refusals = tuple[type[Exception], ...]
 
 
 def write_log(place: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
-    done.put(_share(ChangeLog.open(place), writer, commits, ready, (OSError, RuntimeError)))
+    done.put(write_share(ChangeLog.open(place), writer, commits, ready, (OSError, RuntimeError)))
 
 
 def write_graph(place: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
-    done.put(_share(SmallGraph.open(place), writer, commits, ready, (OmniError,)))
+    done.put(write_share(SmallGraph.open(place), writer, commits, ready, (OmniError,)))
 
 
-def _run(spec: dict[str, Any], place: Path, job: Job) -> list[Share]:
+def run_writers(spec: dict[str, Any], place: Path, job: Job) -> list[Share]:
     """All writers, started afresh: a fork would share the threads of the native library."""
     writers, commits = spec["parameters"]["writers"], spec["parameters"]["commits"]
     context = get_context("spawn")
@@ -88,7 +88,9 @@ def _run(spec: dict[str, Any], place: Path, job: Job) -> list[Share]:
     return shares
 
 
-def _share(target: Target, writer: int, commits: int, ready: Barrier, refusals: Refusals) -> Share:
+def write_share(
+    target: Target, writer: int, commits: int, ready: Barrier, refusals: Refusals
+) -> Share:
     _until_done(target, _change(writer, 0), refusals)  # a first commit reads more than others
     ready.wait(_START_WITHIN_S)
     started, aborts = time.monotonic(), 0

@@ -19,6 +19,7 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors
+    from omnigraph.client.served_graph import ServedGraph, connect
     from omnigraph.graph.blobs import Blob, BlobStat
     from omnigraph.graph.embedding import embed
     from omnigraph.graph.graph import Branch, Graph, GraphView, clone, init, open, quarantine
@@ -61,10 +62,12 @@ _LAZY = {
     "OptimizeResult": "omnigraph.maintenance.maintenance_results",
     "QueryResult": "omnigraph.graph.query_result",
     "RepairResult": "omnigraph.maintenance.maintenance_results",
+    "ServedGraph": "omnigraph.client.served_graph",
     "Settings": "omnigraph.settings",
     "SnapshotInfo": "omnigraph.graph.results",
     "VerifyResult": "omnigraph.maintenance.maintenance_results",
     "clone": "omnigraph.graph.graph",
+    "connect": "omnigraph.client.served_graph",
     "embed": "omnigraph.graph.embedding",
     "init": "omnigraph.graph.graph",
     "open": "omnigraph.graph.graph",
@@ -93,11 +96,13 @@ __all__ = [
     "OptimizeResult",
     "QueryResult",
     "RepairResult",
+    "ServedGraph",
     "Settings",
     "SnapshotInfo",
     "VerifyResult",
     "__version__",
     "clone",
+    "connect",
     "embed",
     "errors",
     "init",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.entry_points import DOORS, Refused
+from behaviour.entry_points import DIRECT, DOORS, Refused
 
 SCHEMA = """\
 node Artist { slug: String @key  name: String  born: I32?  @range(born, 1900..2020) }
@@ -35,6 +35,14 @@ def door(request: pytest.FixtureRequest, tmp_path: Path):
 def loaded(door):
     door.load(lines(*RECORDS), "append")
     return door
+
+
+@pytest.fixture(params=DIRECT, ids=str)
+def stored(request: pytest.FixtureRequest, tmp_path: Path):
+    """A graph behind a door that leads to its storage."""
+    chosen = DIRECT[request.param](tmp_path / "graph.omni")
+    chosen.init(SCHEMA)
+    return chosen
 
 
 def test_a_graph_cannot_be_created_twice(door) -> None:
@@ -86,6 +94,7 @@ def test_a_key_that_exists_is_a_conflict_with_its_line(loaded) -> None:
         "entity_kind": "node",
         "type_name": "Artist",
         "entity_id": "ada",
+        "line": 2,
     }
     assert "line 2" in refused.value.body["error"]
 
@@ -243,21 +252,21 @@ def test_mistakes_in_a_query_come_with_their_place(loaded) -> None:
     assert first["hint"] == "did you mean `Artist`?"
 
 
-def test_a_schema_change_is_planned(loaded) -> None:
-    body = loaded.plan_schema(SCHEMA.replace("born: I32?", "born: I32?  nick: String?"))
+def test_a_schema_change_is_planned(stored) -> None:
+    body = stored.plan_schema(SCHEMA.replace("born: I32?", "born: I32?  nick: String?"))
     assert (body["supported"], body["step_count"]) == (True, 1)
     assert (body["steps"][0]["kind"], body["steps"][0]["property_name"]) == ("add_property", "nick")
-    assert loaded.schema() == SCHEMA
+    assert stored.schema() == SCHEMA
 
 
-def test_a_plan_is_explained(loaded) -> None:
-    body = loaded.explain("query q() { match { $a: Artist } return { $a.name } }")
+def test_a_plan_is_explained(stored) -> None:
+    body = stored.explain("query q() { match { $a: Artist } return { $a.name } }")
     assert (body["name"], body["kind"]) == ("q", "read")
     assert body["columns"] == [{"name": "a.name", "type": "String"}]
 
 
-def test_queries_are_checked(loaded) -> None:
-    body = loaded.lint("query q() { match { $a: Artist } return { $a.name } }")
+def test_queries_are_checked(stored) -> None:
+    body = stored.lint("query q() { match { $a: Artist } return { $a.name } }")
     assert (body["status"], body["errors"], body["schema_source"]["kind"]) == ("ok", 0, "graph")
     assert [(one["name"], one["kind"]) for one in body["results"]] == [("q", "read")]
 

@@ -23,7 +23,7 @@ SPEC = {"dimension": 2, "types": {"Artist": {"target": "feel", "fields": ["name"
 LOCAL = {
     *("alias", "login", "logout", "config path", "config show", "config token"),
     *("profile list", "profile show", "completion", "version", "shell", "ingest"),
-    *("schema get", "schema lint", "config settings", "fmt", "serve"),
+    *("schema get", "schema lint", "config settings", "fmt", "serve", "graphs list"),
     *("policy validate", "policy test", "policy explain", "queries list", "queries validate"),
 }
 """Commands about the operator, the terminal or a file alone, and other names of commands."""

@@ -73,7 +73,7 @@ def test_an_alias_that_changes_something_has_to_say_so(home: Path) -> None:
         (("nobody",), 1, "no such alias 'nobody'; known: add, born, far, lost, nowhere, sneaky"),
         (("born", "1", "2"), 2, "alias 'born' takes year; 2 were given"),
         (("born",), 1, "missing required parameter"),
-        (("far",), 1, "runs on server 'lab'"),
+        (("far",), 2, "no such server 'lab'"),
         (("nowhere",), 1, "must name a server or a store"),
         (("lost",), 1, "gone.gq: No such file"),
         (("born", "--as", "me", "--store", "x"), 2, "No such option --store, --as for alias"),
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_an_alias_is_said(home: Path, arguments, code: int, p
     "entry", ["{args: year}", "{args: [1]}", "{mutate: maybe}", "{format: xml}", "{params: [1]}"]
 )
 def test_an_alias_that_cannot_be_read_is_named(tmp_path: Path, entry: str) -> None:
-    from omnigraph.cli.config import read_config
+    from omnigraph.client.operator_config import read_config
     from omnigraph.errors import BadRequest
 
     (tmp_path / "config.yaml").write_text(f"aliases: {{a: {entry}}}")

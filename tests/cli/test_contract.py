@@ -43,6 +43,20 @@ ON_GRAPHS = [
 ]
 """Commands on one graph; a server has several, and no default."""
 ON_GRAPHS_THERE_ARE = [path for path in ON_GRAPHS if path != ("init",)]
+SERVED = [
+    *((verb,) for verb in ("query", "mutate", "load", "ingest", "snapshot", "export")),
+    *((verb,) for verb in ("revert", "cherry-pick", "restore")),
+    *(("branch", verb) for verb in ("create", "list", "merge", "rename", "delete")),
+    *(("tag", verb) for verb in ("create", "list", "delete")),
+    *(("consumer", verb) for verb in ("set", "list", "delete")),
+    ("entity", "history"),
+    *(("commit", verb) for verb in ("list", "show", "changes")),
+    *(("changes", verb) for verb in ("poll", "baseline")),
+    *(("blob", verb) for verb in ("get", "stat")),
+    *(("schema", verb) for verb in ("show", "get", "apply")),
+    ("graphs", "list"),
+]
+"""Commands that a server can carry out."""
 
 
 def dummies(command: click.Command) -> list[str]:
@@ -201,11 +215,11 @@ def test_exit_codes(place: Path) -> None:
 
 
 WRONG_FLAGS = [
-    *((path, "--server", "x") for path in COMMANDS),
+    *((path, "--server", "x") for path in COMMANDS if path not in SERVED),
     *((path, "--store", "x") for path in COMMANDS if path not in (*ON_GRAPHS, ("serve",))),
-    *((path, "--profile", "x") for path in COMMANDS if path not in ON_GRAPHS_THERE_ARE),
+    *((path, "--profile", "x") for path in COMMANDS if path not in (*ON_GRAPHS_THERE_ARE, *SERVED)),
     *((path, "--cluster", "x") for path in COMMANDS),
-    *((path, "--graph", "x") for path in COMMANDS),
+    *((path, "--graph", "x") for path in COMMANDS if path not in SERVED or path[0] == "graphs"),
     *(
         (path, "--as", "x")
         for path, command in COMMANDS.items()
@@ -225,9 +239,9 @@ def test_a_flag_a_command_does_not_take_is_refused(run_here, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [
-        ("query --server lab", "cannot connect to servers"),
+        ("optimize --server lab", "needs the storage of the graph"),
         ("load --data x --mode append --cluster prod", "does not support clusters"),
-        ("snapshot --graph g", "give the address of the graph"),
+        ("lint --query q.gq --graph g", "needs the storage of the graph"),
         ("branch list --as me", "it only reads"),
         ("init --profile p --schema s.pg", "with --store or with --uri"),
         ("config path --store g.omni", "needs no graph"),

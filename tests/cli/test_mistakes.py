@@ -127,7 +127,7 @@ MISTAKES = {
         2,
         ["the address of the graph comes last"],
     ),
-    "a server": (("query", "--server", "lab", "-e", NAMES), 2, ["'--server' for query", "cannot"]),
+    "a server": (("query", "--server", "lab", "-e", NAMES), 2, ["no such server 'lab'", "none"]),
     "a graph for no use": (("version", "--store", "x"), 2, ["names a graph's storage", "no graph"]),
     "a folder that cannot be one": (
         ("init", "s.pg/g.omni", "--schema", "s.pg"),

@@ -14,7 +14,7 @@ import pytest
 
 from cli.terminal_process import on_a_terminal, program_on_a_terminal
 from commands.quick_command import quick_command
-from omnigraph.cli.credentials import (
+from omnigraph.client.credentials import (
     choose_token,
     find_server,
     read_token,

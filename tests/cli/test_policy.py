@@ -71,7 +71,7 @@ def test_names_are_held_against_a_schema(omnigraph, files: Path, schema_file: Pa
 def test_a_bundle_of_a_cluster_is_told_apart(omnigraph, files: Path) -> None:
     done = omnigraph("policy", "validate", "--file", "p.yaml", "--scope", "cluster")
     assert done.code == 1
-    assert "does not belong in a cluster bundle" in done.err
+    assert "is not allowed in a cluster bundle" in done.err
 
 
 def test_cases_are_counted_and_mismatches_named(omnigraph, files: Path) -> None:

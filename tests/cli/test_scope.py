@@ -148,7 +148,7 @@ def test_a_configuration_that_cannot_be_meant_is_named(command, config, problem:
 )
 def test_what_is_no_storage_is_named_with_the_way_out(command, config: str, named: str) -> None:
     chosen = () if config.startswith("defaults") else ("--profile", "a")
-    outcome = command("snapshot", *chosen, config=config)
+    outcome = command("optimize", *chosen, config=config)
     assert (outcome.code, outcome.out) == (2, "")
     assert named in outcome.err
     assert "with --store or --uri" in outcome.err

@@ -264,7 +264,6 @@ WRITES: Mapping[str, Operation] = {
     "load_append": Operation(lambda g: g.load(MORE, "append"), _nothing),
     "load_merge": Operation(lambda g: g.load(CHANGED, "merge"), _nothing),
     "load_overwrite": Operation(lambda g: g.load(REPLACED, "overwrite"), _nothing),
-    "load_nothing": Operation(lambda g: g.load([], "append"), _nothing),
     "first_write_on_a_branch": Operation(
         lambda g: run(g, 'insert Person {slug: "eve", name: "Eve"}', "dev"), _with_branch
     ),
@@ -301,6 +300,16 @@ WRITES: Mapping[str, Operation] = {
             MORE_TYPES.replace("age: I32?", "age: I32?  x: I32 @default(3)"), branch="dev"
         ),
         _with_written_branch,
+    ),
+    "apply_with_mutations": Operation(
+        lambda g: g.apply_schema(
+            MORE_COLUMNS,
+            mutations=[
+                "query fill() { update Person set {age: 1} where age is null }",
+                'query drop() { delete City where slug = "rome" }',
+            ],
+        ),
+        _with_fragments,
     ),
     "create_tag": Operation(lambda g: g.tag("v1"), _nothing),
     "delete_tag": Operation(lambda g: g.delete_tag("v1"), _with_a_tag),

@@ -20,7 +20,7 @@ from crash.harness import environment
 
 pytestmark = pytest.mark.crash
 
-KILLS = 10
+KILLS = 6
 MANY_KILLS = 200
 
 

@@ -1,4 +1,4 @@
-"""Every promise of the page stands beside tests, and these exist."""
+"""Every promise of the pages stands beside tests, and these exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "reference" / "promises.md").read_text()
+PAGES = ("promises.md", "server-security.md")
+PAGE = "\n".join((ROOT / "docs" / "reference" / name).read_text() for name in PAGES)
 PROMISES = [row for row in re.findall(r"^\| (.+) \|$", PAGE, re.M) if row != "Promise | Tests"]
 NAMED = re.findall(r"`(tests/[^`]+)`", PAGE)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 import omnigraph
-from crash.harness import environment
 from crash.windows import At, watched
+from evolution.beside import APPLIES, run_apart, started
 from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.errors import (
     CompileError,
@@ -25,26 +22,6 @@ DIED = changed("born: I32?", "born: I32?  died: I32?")
 COUNT = "query q() { match { $a: Author } return { count($a) as n } }"
 
 
-def run_apart(script: str, *arguments: object) -> str:
-    """What a script prints that runs in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-APPLY = """
-import sys, omnigraph
-print(omnigraph.open(sys.argv[1]).apply_schema(sys.argv[2]).applied)
-"""
-
-
 # --- open handles ---------------------------------------------------------------------------------
 
 
@@ -52,7 +29,7 @@ def test_an_open_handle_reads_and_writes_under_the_schema_another_process_applie
     library, library_place
 ):
     assert library.query(COUNT).rows == [{"n": 4}]
-    assert run_apart(APPLY, library_place, DIED).strip() == "True"
+    assert run_apart(APPLIES, library_place, DIED).strip() == "True"
     asked = 'query q() { match { $a: Author  $a.slug = "a1" } return { $a.died } }'
     assert library.query(asked).rows == [{"a.died": None}]
     library.mutate('query q() { update Author set { died: 3 } where slug = "a1" }')
@@ -61,7 +38,7 @@ def test_an_open_handle_reads_and_writes_under_the_schema_another_process_applie
 
 
 def test_what_a_handle_can_no_longer_say_is_a_typed_error(library, library_place):
-    run_apart(APPLY, library_place, changed("born: I32?  ", ""))
+    run_apart(APPLIES, library_place, changed("born: I32?  ", ""))
     with pytest.raises(CompileError, match="born"):
         library.mutate('query q() { update Author set { born: 3 } where slug = "a1" }')
     with pytest.raises(RowsRejected, match="born"):
@@ -70,7 +47,7 @@ def test_what_a_handle_can_no_longer_say_is_a_typed_error(library, library_place
 
 def test_a_view_of_an_earlier_commit_keeps_its_schema(library, library_place):
     pinned = library.at()
-    run_apart(APPLY, library_place, changed("born: I32?  ", ""))
+    run_apart(APPLIES, library_place, changed("born: I32?  ", ""))
     asked = 'query q() { match { $a: Author  $a.slug = "a1" } return { $a.born } }'
     assert pinned.query(asked).rows == [{"a.born": 1901}]
     with pytest.raises(CompileError):
@@ -198,9 +175,9 @@ def test_writers_readers_and_maintenance_go_on_while_the_schema_changes(library,
     ]
     with ExitStack() as stack:
         running = [
-            stack.enter_context(_started(WRITER, library_place, f"w{n}", 25)) for n in range(2)
+            stack.enter_context(started(WRITER, library_place, f"w{n}", 25)) for n in range(2)
         ]
-        running.append(stack.enter_context(_started(MAINTAINER, library_place, 2)))
+        running.append(stack.enter_context(started(MAINTAINER, library_place, 2)))
         for wanted in versions:
             library.apply_schema(wanted)
         said = [process.communicate(timeout=120)[0] for process in running]
@@ -214,25 +191,3 @@ def test_writers_readers_and_maintenance_go_on_while_the_schema_changes(library,
     assert library.verify(deep=True).findings == ()
     schemas = {library.at(commit=c.commit_id).schema for c in library.commits()[:5]}
     assert schemas <= {SCHEMA, *versions}
-
-
-class _started:
-    """A script that runs in a process of its own, which ends with the block at the latest."""
-
-    def __init__(self, script: str, place: Path, *arguments: object) -> None:
-        self._command = [sys.executable, "-c", script, str(place), *map(str, arguments)]
-
-    def __enter__(self) -> subprocess.Popen[str]:
-        self._process = subprocess.Popen(
-            self._command,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        return self._process
-
-    def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()

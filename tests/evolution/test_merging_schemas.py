@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import omnigraph
+from crash.windows import At, Stopped, stop, watched
 from evolution.library import SCHEMA, changed, values
 from omnigraph.errors import MergeConflicts, SchemaContractMismatch
 
@@ -116,6 +118,24 @@ def test_a_merge_with_conflicts_does_not_change_the_schema(library, dev):
         library.merge("dev")
     assert library.commits()[0] == head
     assert library.schema == SCHEMA
+
+
+def test_a_merge_that_is_cut_after_the_additions_came_is_finished_by_merging_again(
+    library, library_place, dev
+):
+    dev.apply_schema(DIED)
+    dev.mutate(RANK.format(7, "a2"))
+    announced = At("before", "put*", "__recovery/*", stop, nth=2)
+    with watched(announced), pytest.raises(Stopped):
+        omnigraph.open(library_place).merge("dev")
+    again = omnigraph.open(library_place)
+    assert again.schema == DIED
+    assert values(again, "Author", "slug") == ["a0", "a1", "a2", "a3"]
+    assert values(again, "Author", "rank") == [5] * 4
+    sound(again)
+    again.merge("dev")
+    assert values(again, "Author", "rank") == [5, 5, 7, 5]
+    sound(again)
 
 
 def test_different_additions_on_both_sides_are_named(library, dev):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 
 import omnigraph
@@ -71,6 +75,50 @@ def test_loads_and_merges_are_found_with_their_results(place) -> None:
     merges = [graph.merge("side", delete_branch=True, idempotency_key="m") for _ in range(2)]
     assert merges[0].wire() == merges[1].wire()
     assert merges[1].is_replayed
+
+
+def _make_inputs(folder, name: str) -> dict[str, object]:
+    """The same record in every form that can be loaded."""
+    record = {"type": "Person", "data": {"name": name}}
+    line = json.dumps(record).encode() + b"\n"
+    small, packed = folder / "one.jsonl", folder / "many" / "a.jsonl.gz"
+    packed.parent.mkdir(exist_ok=True)
+    small.write_bytes(line)
+    packed.write_bytes(gzip.compress(line, mtime=0))
+    return {
+        "records": [record],
+        "an iterator": iter([record]),
+        "bytes": line,
+        "a stream": io.BytesIO(line),
+        "a file": small,
+        "files": [small],
+        "a folder": folder / "many",
+        "a table": pa.table({"name": [name]}),
+        "a batch": pa.record_batch({"name": pa.array([name])}),
+        "options": line,
+    }
+
+
+_FORMS = (
+    *("records", "an iterator", "bytes", "a stream", "a file", "files", "a folder"),
+    *("a table", "a batch", "options"),
+)
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_a_key_belongs_to_the_input_of_a_load_in_every_form(place, tmp_path, form: str) -> None:
+    graph = omnigraph.open(place)
+    how = {"type": "Person"} if form in ("a table", "a batch") else {}
+
+    def load(name: str, **more):
+        records = _make_inputs(tmp_path, name)[form]
+        return graph.load(records, "merge", idempotency_key="k", **how, **more)
+
+    first = load("b")
+    assert load("b").commit == first.commit
+    with pytest.raises(IdempotencyKeyReused):
+        load("b", partial=True) if form == "options" else load("c")
+    assert len(graph.nodes("Person")) == 2
 
 
 def test_an_expected_head_is_asked_for_once(place) -> None:

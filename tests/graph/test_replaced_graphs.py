@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.cli.config import OperatorConfig
 from omnigraph.cli.shell import Shell
+from omnigraph.client.operator_config import OperatorConfig
 from omnigraph.errors import OmniError
 from omnigraph.spark_source import register
 

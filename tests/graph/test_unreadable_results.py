@@ -22,7 +22,7 @@ def some_then_none() -> Iterator[pa.RecordBatch]:
 def test_a_result_that_could_not_be_read_is_not_empty_the_second_time(tmp_path):
     graph = omnigraph.init(tmp_path / "g.omni", "node A { n: I64 @key }")
     real = graph.query("query q() { match { $a: A } return { $a.n as n } }")
-    read = ReadResult(pa.schema({"n": pa.int64()}), some_then_none(), real._read.profile)
+    read = ReadResult(pa.schema({"n": pa.int64()}), some_then_none(), real._profile)
     result = QueryResult(real.plan, read, {}, None)
     for ask in (list, len, QueryResult.to_arrow):
         with pytest.raises(BadRequest, match="the files are gone"):

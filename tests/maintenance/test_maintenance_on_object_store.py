@@ -27,6 +27,7 @@ from maintenance.library_graph import (
 )
 from omnigraph.errors import ConflictError, HistoricalVersionReclaimed, StorageFailure
 from omnigraph.graph.graph import Graph
+from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.root import GraphRoot, read_clock_us
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
@@ -104,6 +105,18 @@ def test_leftovers_in_a_bucket_go(graph, server):
     second = later(graph, server, 20).cleanup(keep=1, confirm=True)
     assert f"{entry(graph, READER).path}/data/{stray}" in second.reclaimed
     assert later(graph, server, 30).verify(deep=True).findings == ()
+
+
+def test_a_fork_that_a_cleanup_saw_in_the_making_is_written_once_it_is_shown(graph):
+    """The list is saved at the end of a cleanup, and its writer may have published meanwhile."""
+    graph.create_branch("dev")
+    write_a_little(graph, branch="dev")
+    fork = entry(graph, BOOK, "dev")
+    listed = FirstSeen(graph._open.views.root.store, read_clock_us, 0.0)
+    assert listed.due([f"{fork.path}/tree/{fork.owner_branch}"]) == []
+    listed.save()
+    graph.load([book("late")], "append", branch="dev")
+    assert graph.verify(deep=True).findings == ()
 
 
 def loading(graph, server):

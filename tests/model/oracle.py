@@ -209,7 +209,7 @@ def _load(state: State, mode: str, records: list[dict]) -> Outcome:
     check(state, changes)
     if mode == "append" and any(set(c.rows) & set(state[t]) for t, c in changes.items()):
         raise Refused("KeyConflict")
-    return Outcome(_applied(state, changes), commits=True)
+    return Outcome(_applied(state, changes), commits=bool(changes))
 
 
 def _applied(state: State, changes: dict[str, Change]) -> State:

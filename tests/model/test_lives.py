@@ -10,7 +10,7 @@ from model.oracle_machine import GraphLife, make_template
 from omnigraph.storage.tables import directory
 
 DEFAULT = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=20,
     deadline=None,
     print_blob=True,
@@ -35,7 +35,7 @@ def test_short_lives_of_a_graph_too_large_to_remember(lives, monkeypatch):
     """Rows are found as in large tables: some in memory, the rest by the index and by scanning."""
     monkeypatch.setattr(directory, "SMALL_FRAGMENT_ROWS", 1)
     monkeypatch.setattr(directory, "MOST_ROWS", 4)
-    run_state_machine_as_test(lives, settings=settings(DEFAULT, max_examples=25))
+    run_state_machine_as_test(lives, settings=settings(DEFAULT, max_examples=16))
 
 
 @pytest.mark.slow

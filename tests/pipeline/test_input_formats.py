@@ -11,7 +11,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, TypeNotFound
+from omnigraph.errors import (
+    BadRequest,
+    ConstraintViolated,
+    KeyConflict,
+    RowsRejected,
+    TypeNotFound,
+)
 from omnigraph.pipeline.checks import Sizes
 from pipeline.load_engines import load
 from pipeline.random_loads import normal
@@ -172,6 +178,19 @@ def test_renaming_a_column_keeps_the_others(new_graph):
     load(graph, table, "append", "inline", type="Person", columns={"name": "who"})
     (record,) = graph.export(["Person"])
     assert (record["data"]["name"], record["data"]["age"]) == ("ada", 36)
+
+
+def test_a_broken_rule_and_a_taken_id_are_named_with_their_file(new_graph, tmp_path):
+    graph = new_graph(SCHEMA)
+    graph.load(RECORDS[:3], "append")
+    for name, row in (("p1.csv", "zoe,1"), ("p2.csv", "ada,2"), ("k.csv", "ada,gone")):
+        header = "from,to" if name == "k.csv" else "name,age"
+        (tmp_path / name).write_text(f"{header}\n{row}\n")
+    people = [tmp_path / "p1.csv", tmp_path / "p2.csv"]
+    with pytest.raises(KeyConflict, match=r"p2\.csv:line 2: node:Person 'ada'"):
+        graph.load(people, "append", type="Person")
+    with pytest.raises(ConstraintViolated, match=r"k\.csv:line 2: .*'gone' not found"):
+        graph.load(tmp_path / "k.csv", "append", type="Knows")
 
 
 def test_a_selected_column_that_is_missing_is_a_mistake(new_graph):

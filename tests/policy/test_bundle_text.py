@@ -59,7 +59,7 @@ def test_a_bundle_of_the_server_lists_graphs_and_nothing_else() -> None:
     )
     assert bundle(text % "graph_list", BundleKind.CLUSTER).kind is BundleKind.CLUSTER
     assert mistakes(text % "read", BundleKind.CLUSTER) == [
-        "B119 3:55 action 'read' does not belong in a cluster bundle"
+        "B119 3:55 action 'read' is not allowed in a cluster bundle"
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from reads.frames import SparkLife
@@ -92,11 +92,11 @@ def _described_alone(
     return f"With {len(steps)} steps, alone, it is still wrong; {problem}"
 
 
-def describe(tally: Counter[str], seeds: range) -> str:
+def describe(tally: Counter[str], seeds: Sequence[int]) -> str:
     """What was tried: steps, and questions by engine."""
     asked = {name: count for name, count in tally.items() if " / " in name}
     done = {name: count for name, count in tally.items() if name not in asked}
-    lines = [f"seeds {seeds.start} to {seeds.stop - 1}"]
+    lines = [f"seeds {seeds[0]} to {seeds[-1]}, {len(seeds)} of them"]
     for title, part in (("steps", done), ("questions by engine", asked)):
         lines.append(f"{title}:")
         lines += [f"  {part[name]:6} {name}" for name in sorted(part)]

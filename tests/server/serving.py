@@ -167,3 +167,16 @@ def boot(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
         check=False,
         timeout=TIMEOUT_S,
     )
+
+
+def list_children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):
+            continue  # it has ended meanwhile, or is no process
+        if entry.name.isdigit() and int(fields[1]) == pid:
+            found.append(int(entry.name))
+    return found

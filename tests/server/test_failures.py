@@ -4,15 +4,18 @@ import importlib
 import inspect
 import json
 import random
+import re
 import socket
 import string
 
+import msgspec
 import pytest
 
 from omnigraph import errors
 from omnigraph.errors import StorageKind
 from omnigraph.wire.error_body import HIDDEN, SHOWN, describe_error
-from server.serving import ADD, ALL
+from omnigraph.wire.route_table import ROUTES, RouteSpec
+from server.serving import ADD, ALL, serving
 
 CODES = {
     "unauthorized",
@@ -175,8 +178,6 @@ def test_request_ids_come_from_the_client_from_its_trace_or_fresh(shared) -> Non
 
 def test_every_route_has_a_handler() -> None:
     application = importlib.import_module("omnigraph.server.application")
-    from omnigraph.wire.route_table import ROUTES
-
     assert {route.operation for route in ROUTES} == set(application.HANDLERS)
 
 
@@ -212,18 +213,6 @@ VALUES = [
     ALL,
     ADD,
 ]
-MEMBERS = (
-    *("query", "name", "params", "branch", "snapshot", "source", "target", "data", "from", "mode"),
-    *("type_names", "kind", "type", "op", "delete_branch", "dry_run", "resolve", "decisions", "x"),
-)
-ROUTES = [
-    *(("POST", path) for path in ("query", "read", "mutate", "change", "load", "ingest", "export")),
-    *(("POST", path) for path in ("branches", "branches/merge", "changes/baseline")),
-    *(("POST", path) for path in ("load/ndjson", "mutate/if-graph-commit")),
-    *(("GET", path) for path in ("snapshot", "schema", "commits", "branches", "changes", "blob")),
-    *(("GET", path) for path in ("commits/x", "commits/x/changes", "writes/x")),
-    *(("HEAD", "blob"), ("PUT", "blob"), ("DELETE", "branches/x"), ("GET", "/graphs")),
-]
 HEADERS = (
     *("Accept", "Content-Type", "Range", "If-Match", "If-None-Match", "If-Range", "X-Request-Id"),
     *("Idempotency-Key", "Omnigraph-If-Graph-Commit", "traceparent", "Authorization"),
@@ -231,13 +220,19 @@ HEADERS = (
 
 
 def make_nonsense(random: random.Random):
-    """A request that may be anything."""
-    method, path = random.choice(ROUTES)
-    if random.random() < 0.4:
-        names = ("branch", "limit", "page_token", "cursor", "start", "kind", "type", "id", "entity")
+    """A request that may be anything, to a route there is."""
+    route = random.choice(ROUTES)
+
+    def fill(name: re.Match[str]) -> str:
+        is_graph = name[1] == "graph_id" and random.random() < 0.95
+        return "people" if is_graph else quote(random.choice(WORDS)).replace("/", "%2F")
+
+    path = re.sub(r"\{(\w+)\}", fill, route.path)
+    if random.random() < 0.5:
+        names = [*(one.name for one in route.parameters), "branch", "x"]
         pairs = [
-            f"{random.choice((*names, 'x'))}={quote(random.choice(WORDS))}"
-            for _ in range(random.randrange(1, 4))
+            f"{random.choice(names)}={quote(random.choice(WORDS))}"
+            for _ in range(random.randrange(1, 5))
         ]
         path += "?" + "&".join(pairs)
     headers = {
@@ -247,15 +242,21 @@ def make_nonsense(random: random.Random):
         for _ in range(random.randrange(3))
     }
     body = None
-    if method in ("POST", "PUT"):
+    if route.method in ("POST", "PUT"):
         if random.random() < 0.3:
             body = random.randbytes(random.randrange(200))
+            headers.setdefault("Content-Type", route.body_media)
         else:
-            chosen = random.sample(MEMBERS, random.randrange(4))
-            members = {name: random.choice(VALUES) for name in chosen}
-            body = json.dumps(members).encode()
+            body = json.dumps(_make_members(random, route)).encode()
             headers.setdefault("Content-Type", "application/json")
-    return method, path, body, headers
+    return route.method, path, body, headers
+
+
+def _make_members(random: random.Random, route: RouteSpec) -> dict[str, object]:
+    known = [] if route.request is None else msgspec.structs.fields(route.request)
+    names = [one.encode_name for one in known if one.required or random.random() < 0.5]
+    extra = ["x"] if random.random() < 0.1 else []
+    return {name: random.choice(VALUES) for name in [*names, *extra]}
 
 
 def quote(text: str) -> str:
@@ -281,7 +282,7 @@ def try_nonsense(server, seed: int, count: int) -> None:
 def test_nonsense_is_refused_and_nothing_breaks(server) -> None:
     try_nonsense(server, random.randrange(1 << 32), 300)
     assert "Traceback" not in server.log
-    assert server.post("query", {"query": ALL}).status == 200
+    assert server.get("snapshot").status == 200
 
 
 @pytest.mark.fuzz
@@ -289,6 +290,25 @@ def test_nonsense_is_refused_and_nothing_breaks(server) -> None:
 def test_much_nonsense_is_refused(server, seed: int) -> None:
     try_nonsense(server, seed, 2_000)
     assert "Traceback" not in server.log
+
+
+def test_nonsense_for_a_token_opens_nothing_and_is_never_logged(people) -> None:
+    chance = random.Random(random.randrange(1 << 32))
+    secret = "the-token-of-maria"
+    given = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps({"maria": secret})}
+    tried = [f"Bearer {secret}x", f"Basic {secret}", f"Bearer {secret} {secret}", "Bearer", secret]
+    for _ in range(40):
+        text = "".join(chance.choices(string.printable[:95], k=chance.randrange(60)))
+        tried.append(f"Bearer tried-{text}".strip())
+    with serving(people, flags=(), **given) as server:
+        for header in tried:
+            for path in ("schema", "/graphs/nothing/schema", "/graphs"):
+                answer = server.get(path, headers={"Authorization": header})
+                assert (answer.status, answer.body["code"]) == (401, "unauthorized"), header
+                assert secret.encode() not in answer.data
+        assert server.get("schema", token=secret).status == 200
+        assert secret not in server.log
+        assert "tried-" not in server.log
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,20 @@ def _require_types(server) -> None:
         "getCommitChanges": server.get(f"commits/{head}/changes?limit=1"),
         "pollChanges": server.get("changes?start=beginning&limit=1"),
         "getWrite": server.get(f"writes/{quote('k/1', safe='')}"),
+        "explain": server.post("explain", {"query": ALL}),
+        "planSchema": server.post("schema/plan", {"schema_source": schema}),
+        "revert": server.post("revert", {"commit": "main"}),
+        "cherryPick": server.post("cherry-pick", {"commit": "main", "dry_run": True}),
+        "restore": server.post("restore", {"place": "main"}),
+        "createTag": server.post("tags", {"name": "v1"}),
+        "listTags": server.get("tags"),
+        "deleteTag": server.ask("DELETE", "tags/v1"),
+        "diff": server.get("diff?before=main"),
+        "getEntityHistory": server.get("history?type=Person&id=Ada"),
+        "setConsumer": server.ask("PUT", "consumers/c"),
+        "listConsumers": server.get("consumers"),
+        "deleteConsumer": server.ask("DELETE", "consumers/c"),
+        "renameBranch": _rename(server),
         "putBlob": server.ask("PUT", BLOB, b"x", headers=octets),
     }
     for operation, answer in calls.items():
@@ -97,6 +111,11 @@ def _require_types(server) -> None:
         _require_type(operation, answer.body)
     with_body = {route.operation for route in ROUTES if route.response is not None}
     assert with_body - calls.keys() == {"listGraphs"}
+
+
+def _rename(server):
+    server.post("branches", {"name": "old"})
+    return server.post("branches/rename", {"name": "old", "new_name": "new"})
 
 
 def test_graphs_are_not_listed_without_a_policy_for_the_server(people) -> None:

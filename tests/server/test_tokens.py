@@ -46,7 +46,7 @@ def test_no_token_is_kept() -> None:
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
-        ({"": "hush"}, "blank name"),
+        ({"": "hush"}, "actor is blank"),
         ({"maria": " "}, "blank"),
         ({"maria": "hush", "bot": "hush"}, "the same token"),
         ({"maria": ["hush", "hush"]}, "twice"),

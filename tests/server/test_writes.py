@@ -50,7 +50,8 @@ def test_a_conditional_write_needs_the_head(server) -> None:
     stale = server.post("mutate/if-graph-commit", body, headers=condition)
     assert stale.status == 412
     now = server.get("commits").body["commits"][0]["graph_commit_id"]
-    assert stale.body["precondition_failure"] == {"expected": head, "actual": now}
+    known = {"branch": "main", "expected": head, "actual": now}
+    assert stale.body["precondition_failure"] == known
     assert "code" not in stale.body
     assert "Di" not in names(server)
 

@@ -92,7 +92,7 @@ def test_a_name_that_stands_in_two_files_and_every_mistake_are_told() -> None:
     told = [(d.source, d.line, d.code) for d in caught.value.diagnostics]
     assert ("1.gq", 2, "P110") in told
     assert told[-1][0] == "2.gq"
-    assert "is in 0.gq as well" in caught.value.render()
+    assert "is also defined in 0.gq" in caught.value.render()
 
 
 def test_a_read_and_a_mutation_are_run_by_name(graph: Graph) -> None:

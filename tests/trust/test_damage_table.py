@@ -3,7 +3,8 @@
 The expected column has one entry: a typed error or the right answer, and verify finds it. A cleanup
 beside the damage must not cost anything either: with the file put back, all is as it was.
 
-By default a sample runs, of which the seed is in the name of each test; `-m fuzz` runs the rest.
+By default a sample runs, each kind of file against two of the verbs, with the seed in the name of
+each test; `-m fuzz` runs the rest.
 """
 
 from __future__ import annotations
@@ -33,16 +34,30 @@ from trust.damage import (
 )
 
 SEEDS = {"delete": 4, "cut": 4, "flip": 12}
-SAMPLE = 20
+VERBS = ("query", "write", "verify", "cleanup")
 EVERY = [Case(kind, way, seed) for kind in KINDS for way in WAYS for seed in range(SEEDS[way])]
-_SAMPLED = {
-    *(Case(kind, random.Random(kind).choice(list(WAYS)), 0) for kind in KINDS),
-    *random.Random(14).sample(EVERY, SAMPLE - len(KINDS)),
-}
-CASES = [
-    pytest.param(case, id=str(case), marks=() if case in _SAMPLED else pytest.mark.fuzz)
-    for case in EVERY
-]
+
+
+def _sample() -> set[tuple[Case, str]]:
+    """Each kind of file twice, damaged in a drawn way, against two of the four verbs."""
+    chance = random.Random(14)
+    drawn = [(kind, VERBS[at % 2 :: 2]) for at, kind in enumerate(KINDS)]
+    return {
+        (Case(kind, chance.choice(list(WAYS)), 0), verb) for kind, verbs in drawn for verb in verbs
+    }
+
+
+_SAMPLED = _sample()
+
+
+def cases(verb: str) -> pytest.MarkDecorator:
+    """Every damage, most of them for the long run only."""
+    given = [
+        pytest.param(case, id=str(case), marks=() if (case, verb) in _SAMPLED else pytest.mark.fuzz)
+        for case in EVERY
+    ]
+    return pytest.mark.parametrize("case", given)
+
 
 Rows = dict[str, list[tuple[object, ...]]]
 
@@ -94,7 +109,7 @@ def told(result: VerifyResult) -> set[str]:
     return {f"{one.check} {one.message}" for one in (*result.findings, *result.notes)}
 
 
-@pytest.mark.parametrize("case", CASES)
+@cases("query")
 def test_a_query_gives_a_typed_error_or_the_right_answer(ground, case):
     ground.afresh()
     case.applied(ground.place)
@@ -103,7 +118,7 @@ def test_a_query_gives_a_typed_error_or_the_right_answer(ground, case):
             assert rows_of(graph, branch) == ground.people[branch]
 
 
-@pytest.mark.parametrize("case", CASES)
+@cases("write")
 def test_a_write_gives_a_typed_error_or_is_made(ground, case):
     ground.afresh()
     case.applied(ground.place)
@@ -114,7 +129,7 @@ def test_a_write_gives_a_typed_error_or_is_made(ground, case):
             assert rows_of(graph, branch) == expected
 
 
-@pytest.mark.parametrize("case", CASES)
+@cases("verify")
 def test_verify_finds_it(ground, case):
     ground.afresh()
     damaged = case.applied(ground.place)
@@ -125,7 +140,7 @@ def test_verify_finds_it(ground, case):
     assert found or not damaged.is_changed, f"{damaged.name} was damaged"
 
 
-@pytest.mark.parametrize("case", CASES)
+@cases("cleanup")
 def test_cleanup_costs_nothing(ground, case):
     ground.afresh()
     damaged = case.applied(ground.place)

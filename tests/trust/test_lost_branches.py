@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import omnigraph
 from crash.windows import MANIFEST, At, Stopped, stop, watched
-from omnigraph.errors import BranchNotFound, ManifestCorrupt, RecoveryRequired
+from omnigraph.errors import BranchNotFound, ConflictError, ManifestCorrupt, RecoveryRequired
 from omnigraph.settings import Settings
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables.lance_branches import delete_branch
 
 SCHEMA = "node Person { name: String @key }"
 COUNT = "query q() { match { $p: Person } return { count($p) as n } }"
@@ -45,6 +48,10 @@ def lose(place: Path) -> tuple[str, bytes]:
 def lost(place: Path) -> list[str]:
     with omnigraph.open(place, read_only=True) as graph:
         return [one.message for one in graph.verify().findings if one.check == "lost_branch"]
+
+
+def unnamed(graph: omnigraph.Graph) -> list[str]:
+    return [note.message for note in graph.verify().notes if note.check == "unnamed_branch"]
 
 
 def files(place: Path) -> set[Path]:
@@ -153,3 +160,46 @@ def test_an_interrupted_write_to_a_branch_that_lost_its_record_is_kept(place):
     with omnigraph.open(place) as graph:
         assert graph.query(COUNT, branch="side").rows == [{"n": 3}]
         assert graph.verify(deep=True).is_sound
+
+
+def test_a_record_that_vanished_before_the_first_commit_is_noticed(place):
+    with omnigraph.open(place) as graph:
+        graph.create_branch("bare")
+        assert unnamed(graph) == []
+    id = json.loads(record_of(place, "bare").read_bytes())["incarnation"]
+    record_of(place, "bare").unlink()
+    with omnigraph.open(place, read_only=True) as graph:
+        (message,) = unnamed(graph)
+        assert graph.verify().is_sound
+    assert id in message
+
+
+def test_a_ref_of_the_manifest_without_a_folder_does_not_stop_cleanup(place):
+    """A creator on a lease may leave one that slept while its folder was taken for garbage."""
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        graph.create_branch("bare")
+        id = json.loads(record_of(place, "bare").read_bytes())["incarnation"]
+        record_of(place, "bare").unlink()
+        shutil.rmtree(place / "__manifest" / "tree" / id)
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.verify(deep=True).is_sound
+    assert not (place / "__manifest" / "_refs" / "branches" / f"{id}.json").exists()
+
+
+def test_a_branch_that_was_taken_while_its_creator_slept_is_not_there_by_name_either(place):
+    refs = place / "__manifest" / "_refs" / "branches"
+    before = set(refs.iterdir())
+
+    def sleep_while_others_clean_up() -> None:
+        (new,) = set(refs.iterdir()) - before
+        (place / "__writer.lock").unlink()
+        delete_branch(GraphRoot.at(str(place)).manifest(), new.stem)
+
+    at = At("after", "put_if_absent", "_refs/branches/late.json", sleep_while_others_clean_up)
+    with watched(at), omnigraph.open(place) as graph:
+        with pytest.raises(ConflictError, match="create it again"):
+            graph.create_branch("late")
+        assert graph.branches() == ["main", "side"]
+        graph.create_branch("late")
+        assert graph.query(COUNT, branch="late").rows == [{"n": 1}]
+    assert at.met == 2

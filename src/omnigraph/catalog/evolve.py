@@ -127,7 +127,9 @@ def _plan_type(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
 
 def _plan_removed_type(kind: TypeKind, type_: SchemaType, sides: SchemaSides) -> Step:
     if kind is TypeKind.INTERFACE:
-        return UnsupportedChange(f"{kind}:{type_.name}", "removing interface is not supported")
+        return UnsupportedChange(
+            f"{kind}:{type_.name}", "removing interface is not supported; leave it, it has no rows"
+        )
     return DropType(kind, type_.name, sides.drop_mode)
 
 

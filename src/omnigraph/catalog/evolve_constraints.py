@@ -20,6 +20,7 @@ from omnigraph.catalog.migration_steps import (
 from omnigraph.catalog.renames import SchemaType
 from omnigraph.identity import PropertyId
 
+_STAY = "; leave it where it is, since both mean the same"
 Member = PropertyId | str
 """A column by its property's id; `src` and `dst` have none and stand for themselves."""
 
@@ -65,13 +66,13 @@ class ConstraintChanges:
                 yield self._remove_constraint(self.before[rule])
             elif self._has_moved(rule):
                 reason = "moving property constraints into the body is not supported"
-                yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}")
+                yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}{_STAY}")
         for rule, constraint in self._after_on.get(property_.id, {}).items():
             if rule not in self.before:
                 yield AddConstraint(self.pair.kind, self.pair.after.name, constraint)
             elif self._has_moved(rule):
                 reason = "moving body rules to property constraints is not supported"
-                yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}")
+                yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}{_STAY}")
 
     def of_body(self) -> Iterator[Step]:
         """Rules of the body, and those that went away together with their property."""
@@ -90,7 +91,9 @@ class ConstraintChanges:
     def _remove_constraint(self, constraint: Constraint) -> Step:
         """A key makes the ids of its type: without it, the same node would get another."""
         if constraint.kind is ConstraintKind.KEY:
-            return self.pair.refuse(f"removing {render_constraint(constraint)} is not supported")
+            return self.pair.refuse(
+                f"removing {render_constraint(constraint)} is not supported; add another type"
+            )
         return RemoveConstraint(self.pair.kind, self.pair.after.name, constraint)
 
 

@@ -78,7 +78,9 @@ def select_other_annotations(annotations: Sequence[Annotation]) -> tuple[Annotat
     return tuple(a for a in annotations if a.name not in EDITABLE)
 
 
-BEYOND_PROSE = "changing annotations beyond @description/@instruction is not supported"
+BEYOND_PROSE = (
+    "changing annotations beyond @description/@instruction is not supported; leave them as they are"
+)
 
 
 def _list_types(catalog: Catalog, kind: TypeKind) -> Sequence[SchemaType]:

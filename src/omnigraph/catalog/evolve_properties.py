@@ -28,7 +28,10 @@ from omnigraph.catalog.schema_lint import REQUIRED_WITHOUT_DEFAULT, TYPE_CHANGE
 from omnigraph.identity import PropertyId
 from omnigraph.types.property import PropertyType
 
-NOT_COMPUTABLE = "an expression gives single values, and no part of a key"
+NOT_COMPUTABLE = (
+    "an expression gives single values, and no part of a key; "
+    "add another property and fill it with mutations"
+)
 
 
 def plan_property_changes(
@@ -84,14 +87,14 @@ def _plan_changed(
     yield from _plan_type_change(pair, sides, before, after)
     if _plan_embedding(before) != _plan_embedding(after):
         reason = "changing the @embed source or model of an existing property is not supported"
-        yield pair.refuse_property(after, reason)
+        yield pair.refuse_property(after, f"{reason}; add another vector property")
     yield from constraints.of_property(after)
     if before.declared_directly != after.declared_directly:
         reason = "changing declaration provenance (own or from an interface) is not supported"
-        yield pair.refuse_property(after, reason)
+        yield pair.refuse_property(after, f"{reason}; leave it where it is declared")
     if _find_settled_links(pair, sides, before) != _find_settled_links(pair, sides, after):
         reason = "changing interface satisfaction links is not supported"
-        yield pair.refuse_property(after, reason)
+        yield pair.refuse_property(after, f"{reason}; keep the property that satisfies it")
     yield from _plan_metadata(pair, before, after)
 
 
@@ -119,10 +122,12 @@ def _plan_type_change(
         yield step
     else:
         why = "it would change ids" if is_key else "values could be lost"
-        if not is_key and is_computable(after.type):
-            why = f"{why}; give an expression"
+        if is_key:
+            instead = "add another type"
+        else:
+            instead = "give an expression" if is_computable(after.type) else "add another property"
         reason = f"changing property type from {before.type} to {after.type} is not supported"
-        yield pair.refuse_property(after, f"{reason}: {why}", TYPE_CHANGE)
+        yield pair.refuse_property(after, f"{reason}: {why}; {instead}", TYPE_CHANGE)
 
 
 def _is_in_key(pair: ChangedType, property_: Property) -> bool:

@@ -35,7 +35,9 @@ def _rename(pair: ChangedType) -> Iterator[Step]:
     if old == new:
         return
     if pair.kind is TypeKind.INTERFACE:
-        yield pair.refuse(f"renaming interfaces is not supported: {old} to {new}")
+        yield pair.refuse(
+            f"renaming interfaces is not supported: {old} to {new}; keep the old name"
+        )
     else:
         yield RenameType(pair.kind, old, new)
 
@@ -43,7 +45,7 @@ def _rename(pair: ChangedType) -> Iterator[Step]:
 def _plan_implements(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
     before, after = sides.list_implemented(pair)
     if before != after:
-        yield pair.refuse("changing implemented interfaces is not supported")
+        yield pair.refuse("changing implemented interfaces is not supported; keep those it has")
 
 
 def _plan_endpoints(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
@@ -54,7 +56,8 @@ def _plan_endpoints(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
     if _describe_ends(before, sides.accepted) != _describe_ends(after, sides.desired):
         yield pair.refuse(
             "changing edge endpoints is not supported: "
-            f"{before.from_type} -> {before.to_type} to {after.from_type} -> {after.to_type}"
+            f"{before.from_type} -> {before.to_type} to {after.from_type} -> {after.to_type}; "
+            "add another edge type"
         )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
 from omnigraph.cli.input_files import open_output
 from omnigraph.cli.output import encode_json
 from omnigraph.cli.result_formats import (
@@ -16,6 +15,7 @@ from omnigraph.cli.result_formats import (
     render_kv,
     render_table,
 )
+from omnigraph.client.operator_config import OUTPUT_FORMATS, OperatorConfig
 
 if TYPE_CHECKING:
     from omnigraph.graph.query_result import QueryResult

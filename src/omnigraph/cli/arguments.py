@@ -8,7 +8,9 @@ from omnigraph.cli.output import note
 
 FLAGS_BEFORE_THE_VERB = {
     "--as": True,
+    "--graph": True,
     "--profile": True,
+    "--server": True,
     "--store": True,
     "--uri": True,
     "--json": False,

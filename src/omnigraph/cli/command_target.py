@@ -1,30 +1,20 @@
-"""Which graph a command means: an address, a profile, or the operator's default."""
+"""The options by which commands are told which graph they are for."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
-from omnigraph.cli.completion_words import complete_profile, complete_store
-from omnigraph.cli.config import (
-    OperatorConfig,
-    find_active_profile,
-    find_config_folder,
-    read_config,
-)
-from omnigraph.cli.output import note
-from omnigraph.cli.process_settings import read_settings
+from omnigraph.cli.completion_words import complete_profile, complete_server, complete_store
+from omnigraph.cli.scope_resolution import AskedScope, resolve_scope
+from omnigraph.cli.scope_resolution import CommandTarget as CommandTarget
 from omnigraph.cli.terminal import make_room
-
-if TYPE_CHECKING:
-    from omnigraph.graph.graph import Graph
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -37,50 +27,16 @@ _OTHER_ARGUMENTS = (
     *("before", "after", "consumer_name", "entity_id"),
 )
 """Arguments that stand before the address of the graph."""
-_NEEDS_STORAGE = (
-    "this release opens graphs in storage only: pass the address of one as an argument, "
-    "with --store or --uri, or choose a profile that names a store"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class CommandTarget:
-    """The resolved target of a command and who runs it."""
-
-    uri: str
-    actor: str | None
-    config: OperatorConfig
-    quiet: bool
-
-    @property
-    def is_local(self) -> bool:
-        return "://" not in self.uri or self.uri.startswith("file://")
-
-    def open(self, *, read_only: bool) -> Graph:
-        from omnigraph.graph.graph import open as open_graph
-
-        settings = read_settings()
-        return open_graph(self.uri, read_only=read_only, actor=self.actor, settings=settings)
-
-    def quarantine(self, operation_id: str) -> str:
-        """Set aside an intent that keeps the graph from being opened."""
-        from omnigraph.graph.graph import quarantine
-
-        return quarantine(self.uri, operation_id, settings=read_settings())
-
-    def echo(self, verb: str) -> None:
-        """Say on stderr what is about to be changed, and where."""
-        if not self.quiet:
-            note(f"{verb} → {self.uri} (direct, {'local' if self.is_local else 'remote'})")
 
 
 def add_graph_options(
-    *, positional: bool, writes: bool, offline: tuple[str, ...] = ()
+    *, positional: bool, writes: bool, served: bool = False, offline: tuple[str, ...] = ()
 ) -> Callable[[Command], Command]:
     """The options by which every graph verb is addressed; the command gets a `CommandTarget`.
 
-    With `offline`, names of parameters, a command that is given one of them works on files alone
-    and gets no scope: naming a graph besides is a mistake.
+    A verb that is `served` can be given a graph of a server. With `offline`, names of parameters,
+    a command that is given one of them works on files alone and gets no scope: naming a graph
+    besides is a mistake.
     """
 
     def decorate(command: Command) -> Command:
@@ -93,17 +49,20 @@ def add_graph_options(
                 given["scope"] = None
                 return command(*args, **given)
             _refuse_other_order(given)
-            given["scope"] = resolve_scope(
-                [given.pop(name, None) for name in ("graph_uri", "uri", "store")],
+            asked = AskedScope(
+                tuple(given.pop(name, None) for name in ("graph_uri", "uri", "store")),
+                given.pop("server", None),
+                given.pop("graph_id", None),
                 given.pop("profile", None),
                 given.pop("actor", None),
-                quiet=bool(given.pop("quiet", False)),
             )
+            quiet = bool(given.pop("quiet", False))
+            given["scope"] = resolve_scope(asked, served=served, quiet=quiet)
             return command(*args, **given)
 
         decorated: Callable[..., object] = run
         own = list(getattr(run, "__click_params__", ()))
-        for option in _list_options(positional=positional, writes=writes):
+        for option in _list_options(positional=positional, writes=writes, served=served):
             decorated = option(decorated)
         _show_last(decorated, len(own))
         return decorated  # type: ignore[return-value]
@@ -131,7 +90,7 @@ def _shift_address(given: dict[str, object]) -> None:
 
 def _is_only_address(given: dict[str, object], name: str) -> bool:
     """Whether what could be a name is a folder with a graph, and nothing else says where it is."""
-    is_elsewhere = any(given.get(one) for one in ("graph_uri", "uri", "store", "profile"))
+    is_elsewhere = any(given.get(one) for one in ("graph_uri", "uri", "store", "server", "profile"))
     return not is_elsewhere and (Path(name) / _MANIFEST).is_dir()
 
 
@@ -150,7 +109,8 @@ def _refuse_other_order(given: dict[str, object]) -> None:
 
 
 def _refuse_address(given: dict[str, object], parameter: str) -> None:
-    named = [given.pop(name, None) for name in ("graph_uri", "uri", "store", "profile")]
+    names = ("graph_uri", "uri", "store", "server", "graph_id", "profile")
+    named = [given.pop(name, None) for name in names]
     if any(named):
         flag = f"--{parameter.removesuffix('_path').replace('_', '-')}"
         raise click.UsageError(f"give a graph or {flag}, not both")
@@ -158,7 +118,9 @@ def _refuse_address(given: dict[str, object], parameter: str) -> None:
         given.pop(name, None)
 
 
-def _list_options(*, positional: bool, writes: bool) -> list[Callable[..., Callable[..., object]]]:
+def _list_options(
+    *, positional: bool, writes: bool, served: bool
+) -> list[Callable[..., Callable[..., object]]]:
     options: list[Callable[..., Callable[..., object]]] = [
         click.option("--quiet", is_flag=True, help="Do not print what is being changed."),
         click.option(
@@ -167,6 +129,7 @@ def _list_options(*, positional: bool, writes: bool) -> list[Callable[..., Calla
             shell_complete=complete_profile,
             help="A profile of the operator's config.",
         ),
+        *(add_server_options() if served else ()),
         *add_address_options(),
     ]
     if writes:
@@ -185,6 +148,19 @@ def _list_options(*, positional: bool, writes: bool) -> list[Callable[..., Calla
     return options
 
 
+def add_server_options() -> list[Callable[..., Callable[..., object]]]:
+    """The options that name a server and a graph of it."""
+    return [
+        click.option("--graph", "graph_id", metavar="ID", help="The graph of the server."),
+        click.option(
+            "--server",
+            metavar="NAME|URL",
+            shell_complete=complete_server,
+            help="A server instead of storage.",
+        ),
+    ]
+
+
 def add_address_options() -> list[Callable[..., Callable[..., object]]]:
     """Two names for the option that says where a graph is."""
     return [
@@ -195,49 +171,6 @@ def add_address_options() -> list[Callable[..., Callable[..., object]]]:
             "--store", metavar="URI", shell_complete=complete_store, help="The graph's storage."
         ),
     ]
-
-
-def take_only_address(addresses: list[object]) -> str | None:
-    """The one address that is given, if any; naming a graph twice is a mistake."""
-    given = [str(address) for address in addresses if address]
-    if len(given) > 1:
-        raise click.UsageError("give the graph once: as an argument, with --uri or with --store")
-    return _require_storage(given[0]) if given else None
-
-
-def _require_storage(uri: str) -> str:
-    if uri.startswith(("http://", "https://")):
-        raise click.UsageError(f"'{uri}' is a server; {_NEEDS_STORAGE}")
-    return uri
-
-
-def resolve_scope(
-    addresses: list[object], profile: object, actor: object, *, quiet: bool
-) -> CommandTarget:
-    """The one graph that is meant; more than one address is a mistake, none asks the config."""
-    config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
-    uri = take_only_address(addresses) or _require_storage(_from_config(config, profile))
-    chosen = str(actor) if actor else config.actor
-    return CommandTarget(uri, chosen, config, quiet)
-
-
-def _from_config(config: OperatorConfig, profile: object) -> str:
-    name = str(profile) if profile else find_active_profile()
-    if name:
-        chosen = config.profile(name)
-        if chosen.store is None:
-            what = f"server '{chosen.server}'" if chosen.server else f"cluster '{chosen.cluster}'"
-            raise click.UsageError(f"profile '{name}' names {what}; {_NEEDS_STORAGE}")
-        return chosen.store
-    if config.default_store:
-        return config.default_store
-    if config.default_server:
-        named = f"defaults.server names server '{config.default_server}'"
-        raise click.UsageError(f"{named}; {_NEEDS_STORAGE}")
-    raise click.UsageError(
-        "no graph given: pass its address as an argument, with --store or --uri, "
-        "or choose a --profile"
-    )
 
 
 def ask_consent(scope: CommandTarget, verb: str, *, yes: bool, as_json: bool) -> None:

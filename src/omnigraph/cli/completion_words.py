@@ -8,7 +8,7 @@ from typing import TypeAlias
 import click
 from click.shell_completion import CompletionItem
 
-from omnigraph.cli.config import OperatorConfig, find_config_folder, read_config
+from omnigraph.client.operator_config import OperatorConfig, find_config_folder, read_config
 from omnigraph.errors import OmniError
 
 Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

@@ -21,15 +21,18 @@ MOST_SHOWN = 10
 """Bad rows shown to a person; the JSON document has up to a hundred."""
 
 SCOPE_FLAGS = {
-    "--server": ("names a server", "this release cannot connect to servers"),
+    "--server": ("names a server", ""),
     "--cluster": ("names a cluster", "this release does not support clusters"),
-    "--graph": ("chooses a graph of a server or cluster", "give the address of the graph"),
+    "--graph": ("chooses a graph of a server", ""),
     "--store": ("names a graph's storage", ""),
     "--uri": ("names a graph's storage", ""),
     "--as": ("says who writes", ""),
     "--profile": ("names a graph by the operator's configuration", ""),
 }
 """The flags that choose a graph and who works on it: what each is for, and what to do instead."""
+
+
+_SERVED_FLAGS = ("--server", "--graph")
 
 
 def fail(body: dict[str, object], text: str, *, wants_json: bool) -> int:
@@ -87,7 +90,8 @@ def describe_error(error: OmniError) -> str:
     if isinstance(error, RowsRejected) and error.total > 1:
         return _render_list("rows do not fit", [str(one) for one in error.problems], error.total)
     if isinstance(error, ConstraintViolated) and error.total > 1:
-        return _render_list("rules are broken", list(_describe_violations(error)), error.total)
+        listed = _render_list("rules are broken", list(_describe_violations(error)), error.total)
+        return listed if error.place is None else f"{listed}\nhint: {_advise_on_rows(error.place)}"
     hint = find_hint(error)
     return f"error: {error.message}" + (f"\nhint: {hint}" if hint else "")
 
@@ -137,7 +141,13 @@ def _describe_violations(error: OmniError) -> Iterable[str]:
     for one in error.violations:
         file = f"{one.file}:" if one.file else ""
         where = f"{file}line {one.line}: " if one.line is not None else ""
-        yield f"{where}{one.type_key} {one.message}"
+        # A row of a file is found by its line, one that is there by its id.
+        told = bool(where) or one.id is None or f"'{one.id}'" in one.message
+        yield f"{where}{one.type_key} {'' if told else f'{one.id!r}: '}{one.message}"
+
+
+def _advise_on_rows(place: str) -> str:
+    return f"{place} demands it; change the rows first, or in the same commit with --mutation"
 
 
 def _render_list(what: str, lines: Sequence[str], total: int) -> str:
@@ -166,7 +176,8 @@ def _find_remedy(command: click.Command, flag: str) -> str:
     if flag == "--as":
         return "it only reads" if "--store" in takes else ""
     if "--store" in takes:
-        return "give the address as an argument, with --store or with --uri"
+        needs = "this command needs the storage of the graph: " if flag in _SERVED_FLAGS else ""
+        return f"{needs}give the address as an argument, with --store or with --uri"
     return "this command needs no graph"
 
 

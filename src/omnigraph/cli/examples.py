@@ -122,6 +122,7 @@ EXAMPLES = {
         "omnigraph serve --store music.omni --unauthenticated",
         "omnigraph serve --store music.omni=music --bind 0.0.0.0:8080 --workers 4",
     ),
+    "graphs list": ("omnigraph graphs list --server lab",),
     "login": ('echo "$TOKEN" | omnigraph login lab',),
     "logout": ("omnigraph logout lab",),
     "config path": ("omnigraph config path",),
@@ -135,6 +136,7 @@ EXAMPLES = {
     "schema apply": (
         "omnigraph schema apply music.omni --schema next.pg --dry-run",
         "omnigraph schema apply music.omni --schema next.pg",
+        "omnigraph schema apply music.omni --schema next.pg --mutation fill.gq",
     ),
 }
 

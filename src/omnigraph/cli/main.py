@@ -91,6 +91,7 @@ ENTRIES = {
     "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
     "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
     "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
+    "graphs": Entry(f"{_COMMANDS}.graphs_command", "graphs", "List the graphs of a server."),
     "serve": Entry(f"{_COMMANDS}.serve_command", "serve", "Serve graphs over HTTP."),
     "login": Entry(f"{_COMMANDS}.login_command", "login", "Store the token for a server."),
     "logout": Entry(f"{_COMMANDS}.login_command", "logout", "Remove the token for a server."),
@@ -106,12 +107,12 @@ ENTRIES = {
 
 LEGEND = """\
 COMMANDS BY CAPABILITY
-  any      reach a graph: query, load, mutate, shell, export, blob *, snapshot, branch *, tag *,
-           commit *, revert, cherry-pick, restore, diff, changes *, consumer *, entity *,
-           schema show, schema apply
-  served   need a server: none yet
-  direct   reach a graph in storage, or files alone: init, clone, optimize, cleanup, repair,
-           verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
+  any      reach a graph in storage or behind a server: query, load, mutate, export, blob *,
+           snapshot, branch *, tag *, commit *, revert, cherry-pick, restore, changes *,
+           consumer *, entity *, schema show, schema apply
+  served   need a server: graphs list
+  direct   reach a graph in storage, or files alone: init, clone, shell, diff, optimize, cleanup,
+           repair, verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
            serve
   control  say what may be done with graphs: policy *, queries *
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,

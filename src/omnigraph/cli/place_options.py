@@ -10,6 +10,7 @@ import click
 from omnigraph.cli.command_target import CommandTarget
 
 if TYPE_CHECKING:
+    from omnigraph.client.served_view import ServedView
     from omnigraph.graph.graph import GraphView
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -37,6 +38,6 @@ def check_place(branch: str | None, at: str | None, snapshot: str | None) -> Non
 
 def open_view(
     scope: CommandTarget, branch: str | None, at: str | None, snapshot: str | None
-) -> GraphView:
+) -> GraphView | ServedView:
     check_place(branch, at, snapshot)
-    return scope.open(read_only=True).at(at, branch=branch or "main", snapshot=snapshot)
+    return scope.reach(read_only=True).at(at, branch=branch or "main", snapshot=snapshot)

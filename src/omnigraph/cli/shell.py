@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.answers import render_answer, render_mutation
-from omnigraph.cli.config import OUTPUT_FORMATS, OperatorConfig
 from omnigraph.cli.error_output import describe_error
 from omnigraph.cli.interrupts import forget_interrupt, is_interrupt
 from omnigraph.cli.output import encode_json, note
 from omnigraph.cli.shell_input import Completer, list_words, split_statements, wrap_as_query
+from omnigraph.client.operator_config import OUTPUT_FORMATS, OperatorConfig
 from omnigraph.errors import OmniError
 
 if TYPE_CHECKING:

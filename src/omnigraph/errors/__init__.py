@@ -15,6 +15,7 @@ Sorted by what the caller can do next:
     │   ├── BlobRangeNotSatisfiable a byte range outside the value
     │   ├── MissingPackage          something only an optional package can do
     │   ├── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
+    │   ├── NotServed               something that cannot be done through a server
     │   └── MethodNotAllowed, NotAcceptable, UnsupportedMediaType, RequestTooSlow   over HTTP
     ├── NotFoundError           name something else
     │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
@@ -48,6 +49,9 @@ Sorted by what the caller can do next:
     │   ├── ResourceLimitExceeded
     │   ├── TooManyRequests         too much at once; try again later
     │   └── DeadlineExceeded        a query that took longer than it may
+    ├── ServerError             look at the address, the network and the server
+    │   ├── ServerUnreachable       no connection, or one that was lost
+    │   └── UnexpectedAnswer        an answer that is not one of an OmniGraph server
     └── StorageError            call the operator; the outcome may be unknown
         ├── StorageFailure          the substrate failed, with a kind
         ├── OutcomeUnknown          it may or may not have happened: look, never retry blindly
@@ -70,4 +74,5 @@ from omnigraph.errors.input_errors import *
 from omnigraph.errors.limit_errors import *
 from omnigraph.errors.not_found_errors import *
 from omnigraph.errors.omni_error import *
+from omnigraph.errors.server_errors import *
 from omnigraph.errors.storage_errors import *

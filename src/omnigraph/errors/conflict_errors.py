@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.errors.error_details import MergeConflict
+from omnigraph.errors.error_details import MergeConflict, render_place
 from omnigraph.errors.omni_error import ConflictError, JsonValue
 
 
@@ -63,11 +63,13 @@ class RowLevelCasContention(ConflictError):
 class KeyConflict(ConflictError):
     code = "key_conflict"
 
-    def __init__(self, table_key: str, id: str | None, line: int | None = None) -> None:
-        where = f"line {line}: " if line is not None else ""
+    def __init__(
+        self, table_key: str, id: str | None, line: int | None = None, file: str | None = None
+    ) -> None:
+        where = render_place(file, line)
         entity = f" '{id}'" if id is not None else ""
         super().__init__(f"{where}{table_key}{entity} already has this id")
-        self.table_key, self.id, self.line = table_key, id, line
+        self.table_key, self.id, self.line, self.file = table_key, id, line, file
 
     def details(self) -> Mapping[str, JsonValue]:
         entity_kind, _, type_name = self.table_key.partition(":")
@@ -76,6 +78,8 @@ class KeyConflict(ConflictError):
                 "entity_kind": entity_kind,
                 "type_name": type_name,
                 "entity_id": self.id,
+                **({} if self.line is None else {"line": self.line}),
+                **({} if self.file is None else {"file": self.file}),
             }
         }
 
@@ -93,7 +97,8 @@ class PreconditionFailed(ConflictError):
         self.branch, self.expected, self.actual = branch, expected, actual
 
     def details(self) -> Mapping[str, JsonValue]:
-        return {"precondition_failure": {"expected": self.expected, "actual": self.actual}}
+        facts = {"branch": self.branch, "expected": self.expected, "actual": self.actual}
+        return {"precondition_failure": facts}
 
 
 class MergeConflicts(ConflictError):
@@ -116,7 +121,8 @@ class MergeConflicts(ConflictError):
         )
 
     def details(self) -> Mapping[str, JsonValue]:
-        return {"merge_conflicts": [conflict.wire() for conflict in self.conflicts]}
+        conflicts = [conflict.wire() for conflict in self.conflicts]
+        return {"doing": self.doing, "merge_conflicts": conflicts}
 
 
 class MergeBaseUnavailable(ConflictError):
@@ -137,10 +143,11 @@ class IdempotencyKeyReused(ConflictError):
 
     code = "idempotency_key_reused"
 
-    def __init__(self, key: str, commit_id: str) -> None:
+    def __init__(self, key: str, commit_id: str | None = None) -> None:
+        made = "" if commit_id is None else f", which made commit {commit_id}"
         super().__init__(
-            f"the idempotency key '{key}' belongs to another request, which made commit "
-            f"{commit_id}; use a new key for a new request"
+            f"the idempotency key '{key}' belongs to another request{made}; use a new key for a "
+            "new request"
         )
         self.key, self.commit_id = key, commit_id
 

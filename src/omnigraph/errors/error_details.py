@@ -71,10 +71,18 @@ class Diagnostic:
             "column": self.column,
             "span": {"start": self.start, "end": self.end},
             "line_text": self.line_text,
+            "caret": self.caret,
         }
         if self.hint:
             body["hint"] = self.hint
         return body
+
+
+def render_place(file: str | None, line: int | None) -> str:
+    """Where a row came from, to put before a message; empty if that is not known."""
+    if line is None:
+        return ""
+    return f"{file}:line {line}: " if file else f"line {line}: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +98,7 @@ class RowProblem:
     property: str | None = None
 
     def __str__(self) -> str:
-        place = f"{self.file}:" if self.file else ""
-        where = f"{place}line {self.line}: " if self.line is not None else ""
+        where = render_place(self.file, self.line)
         what = f"{self.type_key} " if self.type_key else ""
         which = f"'{self.id}': " if self.id is not None else ""
         return f"{where}{what}{which}{self.reason}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from omnigraph.errors.error_details import Diagnostic, RowProblem, Violation
+from omnigraph.errors.error_details import Diagnostic, RowProblem, Violation, render_place
 from omnigraph.errors.omni_error import InputError, JsonValue
 
 
@@ -60,20 +60,30 @@ class RowsRejected(InputError):
 
 
 class ConstraintViolated(InputError):
-    """A write that would break rules of the schema; the first violation is the message."""
+    """A write that would break rules of the schema; the first violation is the message.
+
+    With a `place`, rows that are there break what another schema demands, and it demands it there.
+    """
 
     code = "constraint_violated"
 
-    def __init__(self, violations: Sequence[Violation], total: int | None = None) -> None:
+    def __init__(
+        self, violations: Sequence[Violation], total: int | None = None, place: str | None = None
+    ) -> None:
         assert violations, "a constraint error needs at least one violation"
         self.violations = tuple(violations)
         self.total = len(self.violations) if total is None else total
+        self.place = place
+        """Where the schema demands what the first violation breaks: file, line and column."""
         first, rest = violations[0], f" (and {self.total - 1} more)" if self.total > 1 else ""
-        where = f"line {first.line}: " if first.line is not None else ""
-        super().__init__(f"{where}{first.message}{rest}")
+        advice = f"; {place} demands it: change these rows first" if place else ""
+        where = render_place(first.file, first.line)
+        super().__init__(f"{where}{first.message}{rest}{advice}")
 
     def details(self) -> Mapping[str, JsonValue]:
-        return {"violations": [v.wire() for v in self.violations], "violation_count": self.total}
+        listed = [violation.wire() for violation in self.violations]
+        place = {} if self.place is None else {"place": self.place}
+        return {"violations": listed, "violation_count": self.total, **place}
 
 
 class UnsupportedSchemaChange(InputError):
@@ -145,6 +155,16 @@ class ChangeCursorRejected(InputError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"change cursor rejected: {reason}")
         self.reason = reason
+
+
+class NotServed(InputError):
+    """Something that can be done with a graph in storage, and not through a server."""
+
+    code = "not_served"
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} is not available on a served graph; {instead}")
+        self.what, self.instead = what, instead
 
 
 class MethodNotAllowed(InputError):

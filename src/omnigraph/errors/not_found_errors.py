@@ -93,12 +93,12 @@ class RouteNotFound(NotFoundError):
 
 
 class WriteNotFound(NotFoundError):
-    """No commit was made under this idempotency key; the write may be sent again."""
+    """Nothing was written under this idempotency key; the write may be sent again."""
 
     code = "write_not_found"
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"no commit was made under the idempotency key '{key}'")
+        super().__init__(f"nothing was written under the idempotency key '{key}'")
         self.key = key
 
 

@@ -29,8 +29,16 @@ class OmniError(Exception):
         self.message = message
 
     def details(self) -> Mapping[str, JsonValue]:
-        """The detail fields of the wire body, in addition to `error` and `code`."""
-        return {}
+        """The detail fields of the wire body, in addition to `error` and `code`.
+
+        By default the facts of the error, as one member that is called like its code.
+        """
+        facts = {
+            name: value
+            for name, value in vars(self).items()
+            if name != "message" and not name.startswith("_")
+        }
+        return {self.code: facts} if any(fact is not None for fact in facts.values()) else {}
 
     def wire(self) -> dict[str, JsonValue]:
         """The JSON error body shared by the CLI and the server."""

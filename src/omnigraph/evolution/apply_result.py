@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from omnigraph.catalog.evolve import MigrationPlan
 from omnigraph.catalog.migration_steps import Step
+from omnigraph.catalog.shape import Json
 from omnigraph.errors import Diagnostic
 from omnigraph.identity import TableKey
 from omnigraph.storage.manifest import Commit
@@ -22,6 +23,8 @@ class TableEffect(StrEnum):
     """Only what it is called, or what its columns are; no value is written."""
     COLUMNS = "columns"
     """Values of some columns are written; all others stay where they are."""
+    ROWS = "rows"
+    """Rows that a mutation changed are written; where columns change as well, all rows are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +51,87 @@ class ChangedTable:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptStep:
+    """A step as it was kept with the commit that took it."""
+
+    body: Mapping[str, object]
+    text: str
+
+    def wire(self) -> Json:
+        return dict(self.body)
+
+    def describe(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNote:
+    """What was worth knowing before the steps were taken."""
+
+    severity: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """The steps of an apply that was made before."""
+
+    steps: tuple[KeptStep, ...]
+    notes: tuple[KeptNote, ...] = ()
+
+    @property
+    def supported(self) -> bool:
+        """What was done could be done."""
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.steps
+
+    def wire(self) -> Json:
+        return {
+            "supported": True,
+            "step_count": len(self.steps),
+            "steps": [step.wire() for step in self.steps],
+            "notes": [
+                {"severity": note.severity, "code": note.code, "message": note.message}
+                for note in self.notes
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedMutation:
+    """One mutation that was run before the change of the schema, in the same commit."""
+
+    query_name: str
+    affected_nodes: int
+    affected_edges: int
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "query_name": self.query_name,
+            "affected_nodes": self.affected_nodes,
+            "affected_edges": self.affected_edges,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaApplyResult:
     """What an apply did, or with `dry_run` would do."""
 
     branch: str
-    plan: MigrationPlan
+    plan: MigrationPlan | KeptPlan
     tables: tuple[ChangedTable, ...]
     dry_run: bool
     manifest_version: int
     actor_id: str | None = None
     commit: Commit | None = None
+    mutations: tuple[AppliedMutation, ...] = ()
+    """What was run first, in order; nothing if there was nothing to change."""
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
 
     @property
     def applied(self) -> bool:
@@ -65,16 +139,18 @@ class SchemaApplyResult:
         return self.commit is not None
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Step | KeptStep, ...]:
         return self.plan.steps
 
     @property
-    def notes(self) -> tuple[Diagnostic, ...]:
+    def notes(self) -> tuple[Diagnostic | KeptNote, ...]:
         return self.plan.notes
 
     def wire(self) -> Mapping[str, object]:
+        ran = {"mutations": [one.wire() for one in self.mutations]} if self.mutations else {}
         return {
             **self.plan.wire(),
+            **ran,
             "branch": self.branch,
             "applied": self.applied,
             "dry_run": self.dry_run,

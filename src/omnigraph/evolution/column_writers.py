@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from omnigraph.storage.tables import ColumnOrder, WrittenColumns, carry_out
@@ -18,9 +19,13 @@ class ColumnWriters(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Carries them out in this process, so many fragments at a time."""
+    """Carries them out in this process, so many fragments at a time.
 
-    count: int
+    The substrate works on one fragment with several threads of its own: more fragments than cores
+    would only get in each other's way.
+    """
+
+    count: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def write(self, orders: Sequence[ColumnOrder]) -> Sequence[WrittenColumns]:
         if len(orders) <= 1:

@@ -58,6 +58,19 @@ class NewRules:
         rules = (self.constraints, self.required, self.members)
         return not any(rules) and not self.counts_edges
 
+    def split(self) -> Iterator[tuple[str | None, NewRules]]:
+        """The rules one by one, each with the property that it stands on, if any."""
+        for name in self.required:
+            yield name, NewRules(self.type, required=(name,))
+        for name in self.members:
+            yield name, NewRules(self.type, members=(name,))
+        declared = {property_.name for property_ in self.type.properties}
+        for constraint in self.constraints:
+            first = next((name for name in constraint.columns if name in declared), None)
+            yield first, NewRules(self.type, constraints=(constraint,))
+        if self.counts_edges:
+            yield None, NewRules(self.type, counts_edges=True)
+
 
 def list_new_rules(after: Entity, steps: Sequence[Step]) -> NewRules:
     """The rules that taking these steps brings, or that the values they change could break."""

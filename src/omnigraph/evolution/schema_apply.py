@@ -7,50 +7,46 @@ together with every table it changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from uuid import uuid4
 
-from omnigraph.catalog.catalog import Catalog, TypeKind
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
 from omnigraph.catalog.draft import Draft
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.identify import apart_from_other_branches
-from omnigraph.catalog.migration_steps import AddProperty, ChangePropertyType, Step
-from omnigraph.constraints.evaluate import REPORTED
 from omnigraph.errors import (
     AlreadyExists,
-    ConstraintViolated,
+    CompileError,
     ReadSetChanged,
     UnsupportedSchemaChange,
-    Violation,
 )
-from omnigraph.evolution.apply_result import ChangedTable, TableEffect
-from omnigraph.evolution.column_plan import ColumnPlan, Entity, plan_columns
+from omnigraph.evolution.apply_outline import Outline, TableWork, outline_tables
+from omnigraph.evolution.column_plan import ColumnPlan
 from omnigraph.evolution.column_writers import ColumnWriters
 from omnigraph.evolution.fillings import collect_expressions, make_filler, render_constants
 from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
-from omnigraph.evolution.rule_scan import find_violations, list_new_rules
-from omnigraph.execution.stored_rows import build_table_schema
-from omnigraph.identity import TableIdentity
-from omnigraph.language.source import NOWHERE
-from omnigraph.storage.created import create_table
-from omnigraph.storage.initialize import GENESIS_VERSION, NewTable
+from omnigraph.evolution.made_tables import MadeTables
+from omnigraph.evolution.mutated_rows import NamedChange, find_mutated, run_mutations
+from omnigraph.evolution.rewritten_rows import open_rewritten_rows
+from omnigraph.evolution.rule_check import require_rules
+from omnigraph.evolution.schema_places import find_place
+from omnigraph.execution.stage_changes import Placement, stage_tables
+from omnigraph.language.source import SourceText
+from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest import (
     Register,
     Rename,
     SchemaChange,
     SchemaContract,
-    SetVersion,
-    TableEntry,
     Tombstone,
 )
-from omnigraph.storage.recovery import WriterKind, drop_created
+from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
-from omnigraph.storage.tables import ColumnOrder, Table, stage_columns
+from omnigraph.storage.staged import StagedTable, Ticket, mint_ticket
+from omnigraph.storage.tables import ColumnOrder, Table, stage_columns, stage_overwrite
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 SCHEMA = "schema_contract"
@@ -58,50 +54,6 @@ PURGES = "purges"
 """In the record of a commit: what was dropped is to go from older states too."""
 _MOST_COUNTERS = 64
 """So often ids are given out anew because a table that nobody knows is in their place."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableWork:
-    """One type that stays: what it was, what it becomes, and its columns."""
-
-    before: Entity
-    after: Entity
-    entry: TableEntry
-    columns: ColumnPlan
-    is_moved: bool
-    """Whether its table gets another version."""
-
-    @property
-    def described(self) -> ChangedTable:
-        written = tuple(filling.field.name for filling in self.columns.fillings)
-        rows = self.entry.row_count
-        effect = TableEffect.COLUMNS if written and rows else TableEffect.METADATA
-        return ChangedTable(self.after.table_key, effect, rows, rows, written if rows else ())
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """All of an apply that is known before anything is written."""
-
-    plan: MigrationPlan
-    added: tuple[Entity, ...]
-    kept: tuple[TableWork, ...]
-    dropped: tuple[TableEntry, ...]
-    needs_sole_branch: bool
-
-    @property
-    def tables(self) -> tuple[ChangedTable, ...]:
-        """The tables it is about, by name."""
-        found = [ChangedTable(t.table_key, TableEffect.CREATED, 0, 0) for t in self.added]
-        found += [
-            ChangedTable(e.table_key, TableEffect.DROPPED, e.row_count, 0) for e in self.dropped
-        ]
-        found += [
-            work.described
-            for work in self.kept
-            if work.is_moved or work.before.name != work.after.name
-        ]
-        return tuple(sorted(found, key=lambda table: table.table_key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +66,10 @@ class Wanted:
     """What gives rows that are there their values, by `Type.property`."""
     other: CatalogSnapshot | None = None
     """A branch that has the schema already: what is new gets the ids and tables it has there."""
+    mutations: tuple[NamedChange, ...] = ()
+    """What is done to the rows first, in order, each under the schema that is there."""
+    check: Callable[[Catalog, Catalog], None] | None = None
+    """Raises if the way from one schema to the other must not be taken."""
 
 
 class SchemaApply:
@@ -124,34 +80,61 @@ class SchemaApply:
 
     def __init__(self, wanted: Wanted, writers: ColumnWriters) -> None:
         self._wanted, self._writers = wanted, writers
-        self._accepted: SchemaContract | None = None
+        self._accepted: CatalogSnapshot | None = None
+        self._needs_sole_branch, self._is_overtaken = False, False
         self.outline: Outline | None = None
         """What the newest preparation came to."""
 
-    def outline_on(self, view: CatalogSnapshot) -> Outline:
-        """Everything that can be said and refused before anything is written.
+    def rehearse(self, view: CatalogSnapshot) -> None:
+        """Find out all that an apply would, and leave everything as it is.
+
+        Raises:
+            OmniError: what an apply would raise.
+        """
+        plan = self._plan_on(view)
+        with run_mutations(view, self._choose_mutations(plan), mint_ticket(view.snapshot)) as rows:
+            self.outline = self._outline(view, rows, plan)
+            require_rules(rows, self.outline, self._wanted.schema)
+
+    def _plan_on(self, view: CatalogSnapshot) -> MigrationPlan:
+        """Everything that can be said and refused before a row is read.
 
         Raises:
             CompileError: rename hints that do not fit the schema of the branch.
             UnsupportedSchemaChange: a step cannot be taken.
             SchemaChangeBlocked: other branches could not follow.
+            SchemaBreaksQueries: stored queries could not run any more.
             ReadSetChanged: the branch got another schema since this was first planned.
         """
-        self._require_same_start(view.snapshot)
+        self._require_same_start(view)
         start = view.catalog
         if self._wanted.other is None:
             start = apart_from_other_branches(start, view.snapshot.ref.incarnation)
-        self.outline = self._outline_from(view, start)
-        return self.outline
+        plan = self._plan_from(start)
+        self._needs_sole_branch = require_sole_branch(view.snapshot, plan.steps)
+        if self._wanted.check is not None:
+            self._wanted.check(view.catalog, plan.catalog)
+        return plan
 
-    def _require_same_start(self, snapshot: Snapshot) -> None:
+    def _outline(self, view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan) -> Outline:
+        return outline_tables(view, rows, plan, needs_sole_branch=self._needs_sole_branch)
+
+    def _choose_mutations(self, plan: MigrationPlan) -> tuple[NamedChange, ...]:
+        """None where there is nothing to change: an apply that is repeated does nothing."""
+        return () if plan.is_empty else self._wanted.mutations
+
+    def _require_same_start(self, view: CatalogSnapshot) -> None:
         """A plan is made for one schema: on another it might drop what somebody just added."""
         if self._accepted is None:
-            self._accepted = snapshot.contract
-        elif self._accepted != snapshot.contract:
-            raise ReadSetChanged(SCHEMA, "the schema it was planned on", "another one")
+            self._accepted = view
+            return
+        now = view.snapshot.contract
+        if self._accepted.snapshot.contract != now:
+            self._is_overtaken = True
+            found = _describe_change(self._accepted.catalog, now)
+            raise ReadSetChanged(SCHEMA, "the schema it was planned on", found)
 
-    def _outline_from(self, view: CatalogSnapshot, start: Catalog) -> Outline:
+    def _plan_from(self, start: Catalog) -> MigrationPlan:
         wanted = self._wanted
         plan = plan_migration(
             start,
@@ -161,31 +144,44 @@ class SchemaApply:
             other=wanted.other.catalog if wanted.other else None,
         )
         _require_supported(plan, wanted.schema)
-        return _outline(view, plan)
+        return plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
-        outline = self.outline_on(view)
+        plan = self._plan_on(view)
+        with run_mutations(view, self._choose_mutations(plan), ticket) as rows:
+            return self._prepare_on(view, rows, self._outline(view, rows, plan), ticket)
+
+    def _prepare_on(
+        self, view: CatalogSnapshot, rows: Snapshot, outline: Outline, ticket: Ticket
+    ) -> Prepared | None:
+        self.outline = outline
         if outline.plan.is_empty:
             return None
-        require_rules(view.snapshot, outline)
-        made = _Made(view.snapshot, ticket)
+        require_rules(rows, outline, self._wanted.schema)
+        made = MadeTables(view.snapshot, ticket)
         with made.undo_on_failure():
-            outline = self.outline = self._create(view, outline, made)
+            outline = self.outline = self._create(view, rows, outline, made)
+            moved = [work for work in outline.kept if work.is_moved]
             staged = tuple(
-                self._stage_columns(work, made) for work in outline.kept if work.is_moved
+                table for work in moved if (table := self._stage(work, rows, made)) is not None
             )
         return Prepared(
             staged,
-            details={"schema": _describe_change(outline.plan)},
+            details={"schema": self._describe(outline.plan)},
             schema=self._make_schema_change(outline, made),
             needs_sole_branch=outline.needs_sole_branch,
         )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
-        """Whatever else moved, the rows that are there then get the schema."""
-        return cause.member != SCHEMA
+        """Whatever moved, the rows that are there then get the schema.
 
-    def _create(self, view: CatalogSnapshot, outline: Outline, made: _Made) -> Outline:
+        If it was the schema, preparing again finds out what became of it, and says so.
+        """
+        return cause.member != SCHEMA or not self._is_overtaken
+
+    def _create(
+        self, view: CatalogSnapshot, rows: Snapshot, outline: Outline, made: MadeTables
+    ) -> Outline:
         """Make the new tables; where the place of one is taken, all ids are given out anew."""
         if self._wanted.other is not None:
             for type_ in outline.added:
@@ -198,12 +194,38 @@ class SchemaApply:
             except AlreadyExists:
                 made.undo()
                 counter = outline.plan.catalog.next_identity_id
-                outline = self._outline_from(view, replace(view.catalog, next_identity_id=counter))
+                plan = self._plan_from(replace(view.catalog, next_identity_id=counter))
+                outline = self._outline(view, rows, plan)
                 continue
             return outline
         raise AlreadyExists(f"no place for the tables of {view.snapshot.root.uri}")
 
-    def _stage_columns(self, work: TableWork, made: _Made) -> StagedTable:
+    def _stage(self, work: TableWork, rows: Snapshot, made: MadeTables) -> StagedTable | None:
+        """The next version of a table; None where mutations left every row as it was."""
+        if not work.is_mutated:
+            return self._stage_columns(work, made)
+        mutated = rows.open_entry(work.source)
+        if work.has_other_columns:
+            return self._stage_rewrite(work, mutated, made)
+        change = find_mutated(made.snapshot.open_entry(work.entry), mutated, work.before)
+        for table in stage_tables(made.snapshot, made.ticket, [(change, Placement.UPSERT)]):
+            made.watch(table.writable)
+            return table
+        return None
+
+    def _stage_rewrite(self, work: TableWork, mutated: Table, made: MadeTables) -> StagedTable:
+        writable = made.open(work.entry)
+        with open_rewritten_rows(mutated, work.columns) as rows:
+            staged = stage_overwrite(
+                writable.table,
+                rows,
+                schema=rows.schema,
+                uuid=str(uuid4()),
+                properties=made.ticket.properties,
+            )
+        return StagedTable(writable, staged)
+
+    def _stage_columns(self, work: TableWork, made: MadeTables) -> StagedTable:
         writable = made.open(work.entry)
         table, columns = writable.table, work.columns
         orders = _list_orders(table, columns) if columns.fillings else []
@@ -216,7 +238,7 @@ class SchemaApply:
         )
         return StagedTable(writable, staged)
 
-    def _make_schema_change(self, outline: Outline, made: _Made) -> SchemaChange:
+    def _make_schema_change(self, outline: Outline, made: MadeTables) -> SchemaChange:
         catalog, text = outline.plan.catalog, self._wanted.schema.source.text
         state = encode_state(SchemaState.of(catalog, text))
         return SchemaChange(
@@ -236,134 +258,32 @@ class SchemaApply:
             ),
         )
 
-
-def _describe_change(plan: MigrationPlan) -> dict[str, object]:
-    """What the commit says about the change."""
-    steps: dict[str, object] = {"steps": [step.describe() for step in plan.steps]}
-    return {**steps, PURGES: True} if any(map(is_hard_drop, plan.steps)) else steps
-
-
-class _Made:
-    """What a preparation has made so far; all of it can be removed again."""
-
-    def __init__(self, snapshot: Snapshot, ticket: Ticket) -> None:
-        self.ticket, self._snapshot = ticket, snapshot
-        self._created: list[tuple[NewTable, SetVersion]] = []
-        self._shared: list[tuple[NewTable, SetVersion]] = []
-        self._opened: list[Writable] = []
-
-    def create(self, type_: Entity) -> None:
-        new = NewTable(type_.identity, type_.table_key, build_table_schema(type_))
-        self._created.append((new, create_table(self._snapshot.root, new, self.ticket)))
-
-    def share(self, type_: Entity, owner: Snapshot) -> None:
-        """Show the table of another branch as it was made, without a row."""
-        new = NewTable(type_.identity, type_.table_key, build_table_schema(type_))
-        owner.root.handles.open(owner.root.location(new.path), GENESIS_VERSION)
-        first = SetVersion(new.identity, new.table_key, GENESIS_VERSION, None, 0)
-        self._shared.append((new, first))
-
-    @property
-    def tables(self) -> list[tuple[NewTable, SetVersion]]:
-        return [*self._created, *self._shared]
-
-    def open(self, entry: TableEntry) -> Writable:
-        writable = open_writable(self._snapshot, entry)
-        self._opened.append(writable)
-        return writable
-
-    def undo(self) -> None:
-        for new, _ in self._created:
-            drop_created(self._snapshot.root, new.path, self.ticket.operation_id)
-        for writable in self._opened:
-            drop_fork(writable)
-        self._created, self._opened = [], []
-
-    @contextmanager
-    def undo_on_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.undo()
-            raise
+    def _describe(self, plan: MigrationPlan) -> dict[str, object]:
+        """What the commit says about the change."""
+        said: dict[str, object] = {"steps": [step.describe() for step in plan.steps]}
+        if self._wanted.mutations:
+            said["mutations"] = [mutation.name for mutation in self._wanted.mutations]
+        if any(map(is_hard_drop, plan.steps)):
+            said[PURGES] = True
+        return said
 
 
-def _outline(view: CatalogSnapshot, plan: MigrationPlan) -> Outline:
-    before: dict[TableIdentity, Entity] = {
-        t.identity: t for t in view.catalog.by_table_key.values()
-    }
-    after = [t for _, t in sorted(plan.catalog.by_table_key.items())]
-    kept_ids = {t.identity for t in after}
-    shown = view.snapshot.state.by_identity
-    kept = [
-        _plan_tables(view.snapshot, before[t.identity], t, shown[t.identity], plan.steps)
-        for t in after
-        if t.identity in before
-    ]
-    return Outline(
-        plan,
-        tuple(t for t in after if t.identity not in before),
-        tuple(kept),
-        tuple(shown[identity] for identity in before if identity not in kept_ids),
-        require_sole_branch(view.snapshot, plan.steps),
-    )
-
-
-def _plan_tables(
-    snapshot: Snapshot, before: Entity, after: Entity, entry: TableEntry, steps: Sequence[Step]
-) -> TableWork:
-    expressions = _list_expressions(after, steps)
-    if before == after and not expressions:
-        return TableWork(before, after, entry, ColumnPlan(()), is_moved=False)
-    stored = snapshot.open_entry(entry).schema
-    columns = plan_columns(stored, before, after, expressions)
-    return TableWork(before, after, entry, columns, columns.changes(stored))
-
-
-def _list_expressions(type_: Entity, steps: Sequence[Step]) -> dict[str, str]:
-    """The expressions for properties of a type, by name."""
-    return {
-        step.property_name: step.expression
-        for step in steps
-        if isinstance(step, AddProperty | ChangePropertyType)
-        and (str(step.type_kind), step.type_name) == (str(type_.kind), type_.name)
-        and step.expression is not None
-    }
-
-
-def require_rules(snapshot: Snapshot, outline: Outline) -> None:
-    """Raise if rows break what the schema demands from now on.
-
-    Raises:
-        ConstraintViolated: with the first of them and the number of all.
-    """
-    found = _find_broken_rules(snapshot, outline)
-    shown = list(islice(found, REPORTED))
-    if shown:
-        raise ConstraintViolated(shown, len(shown) + sum(1 for _ in found))
-
-
-def _find_broken_rules(snapshot: Snapshot, outline: Outline) -> Iterator[Violation]:
-    for work in outline.kept:
-        rules = list_new_rules(work.after, outline.plan.steps)
-        if not rules.is_empty and work.entry.row_count:
-            yield from find_violations(snapshot.open_entry(work.entry), work.columns, rules)
+def _describe_change(accepted: Catalog, now: SchemaContract) -> str:
+    """What somebody else did to the schema meanwhile."""
+    try:
+        text = compile_schema(SourceText(now.source, SCHEMA_SOURCE))
+        steps = plan_migration(accepted, text).steps
+    except CompileError:
+        return "another one"  # its rename hints do not fit any more
+    return f"another one ({', '.join(step.describe() for step in steps)})"
 
 
 def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
     """Raise for the first step that cannot be taken, with its place in the text."""
     change = plan.first_unsupported
-    if change is None:
-        return
-    kind, _, rest = change.entity.partition(":")
-    name, _, member = rest.partition(".")
-    place = None
-    if kind in tuple(TypeKind):
-        span = schema.span_of((TypeKind(kind), name), member or None)
-        if span is not NOWHERE:
-            line, column = schema.source.line_and_column(span.start)
-            place = f"{schema.source.name}:{line}:{column}"
-    raise UnsupportedSchemaChange(change.entity, change.reason, change.code, place)
+    if change is not None:
+        place = find_place(schema, change.entity)
+        raise UnsupportedSchemaChange(change.entity, change.reason, change.code, place)
 
 
 def _list_orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:

@@ -208,7 +208,7 @@ def _merge_repeats(change: TableChange, mode: LoadMode) -> TableChange:
         repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
         place = last.filter(pc.equal(last.column("id"), repeated)).column("at_max")[0].as_py()
         line = change.lines[place].as_py() if change.lines is not None else None
-        raise KeyConflict(change.table_key, repeated, line)
+        raise KeyConflict(change.table_key, repeated, line, change.file)
     kept = pc.take(get_column(last, "at_max"), pc.sort_indices(get_column(last, "at_max")))
     lines = change.lines.take(kept) if change.lines is not None else None
     return replace(change, rows=change.rows.take(kept), lines=lines)

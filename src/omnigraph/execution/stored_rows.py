@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import pyarrow as pa
@@ -116,3 +117,9 @@ def _with_blobs(table: Table, found: pa.Table, type_: EntityTypes) -> pa.Table:
 def read_all(table: Table, type_: EntityTypes) -> pa.Table:
     """Every row, blobs included."""
     return convert_from_table_rows(table.scan(blob_bytes=True), type_)
+
+
+def read_batches(table: Table, type_: EntityTypes) -> Iterator[pa.RecordBatch]:
+    """The same, a batch at a time."""
+    for batch in table.batches(blob_bytes=True):
+        yield from convert_from_table_rows(pa.Table.from_batches([batch]), type_).to_batches()

@@ -246,7 +246,7 @@ def read_blob(
     stat = describe_blob(
         view, type_, selector, described, _make_etag(view, type_, selector, row_id)
     )
-    return Blob(stat, table, row_id, _fit_range(stat, start, length))
+    return Blob(stat, table, row_id, fit_range(stat, start, length))
 
 
 def describe_blob(
@@ -273,7 +273,8 @@ def describe_blob(
     )
 
 
-def _fit_range(stat: BlobStat, start: int | None, length: int | None) -> ByteRange | None:
+def fit_range(stat: BlobStat, start: int | None, length: int | None) -> ByteRange | None:
+    """What is asked for, cut at the end of the value; None for an external blob."""
     if stat.size is None:
         return None
     first = start or 0

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
-from omnigraph.graph.results import DeletedBranch
+from omnigraph.graph.results import DeletedBranch, MadeBranch
 from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.undo_verbs import UndoVerbs
-from omnigraph.storage.refs import BranchRef
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
@@ -43,7 +42,7 @@ class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVer
         """Delete this branch."""
         return self.graph.delete_branch(self.name)
 
-    def rename(self, new_name: str) -> BranchRef:
+    def rename(self, new_name: str) -> MadeBranch:
         """Rename this branch; this object uses the new name from now on."""
         ref = self.graph.rename_branch(self.name, new_name)
         self._default_branch = str(ref.name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from omnigraph.errors import StorageFailure, StorageKind
@@ -18,7 +17,13 @@ from omnigraph.graph.history_verbs import HistoryVerbs
 from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
-from omnigraph.graph.results import DeletedBranch, PendingWrite, RecoveredWrite, render_types_html
+from omnigraph.graph.results import (
+    DeletedBranch,
+    MadeBranch,
+    PendingWrite,
+    RecoveredWrite,
+    render_types_html,
+)
 from omnigraph.graph.schema_verbs import SchemaVerbs
 from omnigraph.graph.undo_verbs import UndoVerbs
 from omnigraph.identity import MAIN
@@ -27,7 +32,7 @@ from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import Authority
 from omnigraph.settings import Settings
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.refs import BranchRef, list_names
+from omnigraph.storage.refs import list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.stored_queries.registry import QueryRegistry
 
@@ -174,12 +179,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -242,22 +242,28 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
         self._guard.allow(Action.READ)
         return [str(name) for name in list_names(self._open.views.root.store)]
 
-    def delete_branch(self, name: str) -> DeletedBranch:
+    def delete_branch(self, name: str, *, idempotency_key: str | None = None) -> DeletedBranch:
         """Delete a branch; its commits can no longer be reached by its name.
+
+        With an `idempotency_key` it is deleted once: sent again, it deletes no other branch that
+        was created under the name since.
 
         >>> _ = graph.create_branch("review")
         >>> graph.delete_branch("review").name
         'review'
         """
-        from omnigraph.storage import graph_branches as graph_branches
+        from omnigraph.graph import branching
 
         self._open.require_writable()
         self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
-        graph_branches.delete(self._open.views.root, name)
-        return DeletedBranch(name.strip(), self.actor)
+        return branching.delete_branch(self._open.views.root, name, self.actor, idempotency_key)
 
-    def rename_branch(self, name: str, new_name: str) -> BranchRef:
+    def rename_branch(
+        self, name: str, new_name: str, *, idempotency_key: str | None = None
+    ) -> MadeBranch:
         """Rename a branch; it stays the same branch, with its commits and its feed.
+
+        With an `idempotency_key` it is renamed once, however often it is asked for.
 
         >>> _ = graph.create_branch("review")
         >>> graph.rename_branch("review", "accepted").name
@@ -265,12 +271,13 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
         >>> graph.branches()
         ['main', 'accepted']
         """
-        from omnigraph.storage import graph_branches as graph_branches
+        from omnigraph.graph import branching
 
         self._open.require_writable()
         self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
         self._guard.allow(Action.BRANCH_CREATE, branch=name, target_branch=new_name)
-        return graph_branches.rename(self._open.views.root, name, new_name)
+        root = self._open.views.root
+        return branching.rename_branch(root, name, new_name, self.actor, idempotency_key)
 
     def branch(self, name: str) -> Branch:
         """The same verbs, bound to one branch.

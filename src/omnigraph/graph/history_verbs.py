@@ -15,13 +15,13 @@ from omnigraph.policy.actions import Action
 if TYPE_CHECKING:
     from omnigraph.graph.keyed_writes import KeptWrite
     from omnigraph.graph.merging import MergeResult
+    from omnigraph.graph.results import MadeBranch
     from omnigraph.history.baseline import Baseline
     from omnigraph.history.diff import Diff
     from omnigraph.history.entity_history import EntityHistory
     from omnigraph.history.feed import CommitChanges, FeedPage
     from omnigraph.storage.consumers import Consumer
     from omnigraph.storage.manifest import RecoveryAudit
-    from omnigraph.storage.refs import BranchRef
     from omnigraph.storage.tags import Tag
 
 
@@ -35,23 +35,23 @@ class HistoryVerbs(ReadingVerbs):
         source: str | None = None,
         commit: str | None = None,
         actor: str | None = None,
-    ) -> BranchRef:
+        idempotency_key: str | None = None,
+    ) -> MadeBranch:
         """Create a branch from another one, or from a commit. Copies nothing.
+
+        With an `idempotency_key` it is created once, however often it is asked for.
 
         >>> review = graph.create_branch("review")
         >>> review.name, review.parent, review.actor_id
         ('review', 'main', 'maria')
         """
-        from omnigraph.storage import graph_branches as graph_branches
+        from omnigraph.graph import branching
 
         self._open.require_writable()
         creator, source = actor or self.actor, self._choose(source)
         self._guard.allow(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
-        if commit is not None:
-            view = self._open.views.at_commit(commit, source)
-            return graph_branches.create(view.snapshot, name, creator)
-        return self._open.views.with_newest(
-            source, lambda view: graph_branches.create(view.snapshot, name, creator)
+        return branching.create_branch(
+            self._open.views, name, source, commit, creator, idempotency_key
         )
 
     def merge(
@@ -136,7 +136,8 @@ class HistoryVerbs(ReadingVerbs):
         """What became of a write that was sent with an idempotency key, by the same actor.
 
         Raises:
-            WriteNotFound: no commit of the branch was made under it.
+            WriteNotFound: no commit of the branch was made under it, and no branch was created,
+                renamed or deleted.
 
         >>> add = 'query q() { insert Person { name: "Cy" } }'
         >>> first = graph.mutate(add, idempotency_key="add-cy")
@@ -176,6 +177,8 @@ class HistoryVerbs(ReadingVerbs):
         branch = self._choose(branch)
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         commit = place_lookup.find_commit(self._open.views, at or f"branch:{branch}", branch)
+        if at is not None:
+            self._guard.allow(Action.READ, branch=commit.branch, actor=actor)
         return create_tag(self._open.views.root, name, commit, actor or self.actor)
 
     def diff(

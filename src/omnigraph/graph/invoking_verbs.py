@@ -33,6 +33,7 @@ class InvokingVerbs(ReadingVerbs, WritingVerbs):
         expect_mutation: bool | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> QueryResult | MutationResult:
         """Run a stored query, a read or a mutation.
 
@@ -44,6 +45,7 @@ class InvokingVerbs(ReadingVerbs, WritingVerbs):
             expect_mutation: Refuse to run a read, or a mutation, where the other is expected.
             expected_head: A mutation only runs if the branch is at this commit.
             actor: Who a commit is recorded for.
+            idempotency_key: Names a mutation: it is made once, however often it is asked for.
 
         >>> graph.invoke("nothing")
         Traceback (most recent call last):
@@ -61,5 +63,6 @@ class InvokingVerbs(ReadingVerbs, WritingVerbs):
                 branch=branch,
                 expected_head=expected_head,
                 actor=actor,
+                idempotency_key=idempotency_key,
             )
         return self.at(snapshot=snapshot, branch=branch).query(found.source, name, params)

@@ -23,6 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.manifest import Commit
 from omnigraph.storage.recovery import WriterKind
+from omnigraph.storage.request_records import find_request
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared
@@ -60,19 +61,19 @@ class WriteKey:
 
 @dataclass(frozen=True, slots=True)
 class KeptWrite:
-    """A write that was made under a key: its commit, and what it was answered."""
+    """A write that was made under a key: what it was answered, and its commit if it made one."""
 
     key: str
     operation: str
     digest: str
     answer: Mapping[str, object]
-    commit: Commit
+    commit: Commit | None
 
     def wire(self) -> dict[str, object]:
         return {
             "key": self.key,
             "operation": self.operation,
-            "commit": self.commit.wire(),
+            "commit": self.commit.wire() if self.commit else None,
             "answer": dict(self.answer),
         }
 
@@ -179,9 +180,12 @@ def find_write(branches: BranchReader, key: str, actor: str | None, branch: str)
         WriteNotFound: there is none: nothing was made, or not yet.
     """
     commit = branches.find_commit(branches.read_newest(branch).snapshot, _is_of(key, actor))
-    if commit is None:
+    if commit is not None:
+        return _decode(commit)
+    record = find_request(branches.root.store, key, actor)
+    if record is None or record.answer is None:
         raise WriteNotFound(key)
-    return _decode(commit)
+    return KeptWrite(record.key, record.operation, record.digest, record.answer, None)
 
 
 def find_kept(branches: BranchReader, branch: str, key: WriteKey | None) -> KeptWrite | None:
@@ -193,7 +197,7 @@ def _find(branches: BranchReader, snapshot: Snapshot, key: WriteKey) -> KeptWrit
     commit = branches.find_commit(snapshot, _is_of(key.key, key.actor))
     kept = None if commit is None else _decode(commit)
     if kept is not None and kept.digest != key.digest:
-        raise IdempotencyKeyReused(key.key, kept.commit.commit_id)
+        raise IdempotencyKeyReused(key.key, kept.commit.commit_id if kept.commit else None)
     return kept
 
 

@@ -46,6 +46,9 @@ MANY_BYTES = 8 << 20
 COSTLY_BYTES = 1 << 20
 """More input than this takes long to prepare, and is not prepared while others wait."""
 
+_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv")
+"""The ends of names of files that are not plain lines."""
+
 Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]
 """A file of JSON lines, its content, a stream of it, or the records themselves."""
 Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
@@ -87,7 +90,7 @@ def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
 
 def _is_small_file(path: Path) -> bool:
     """Whether this is one file of plain records, or no file at all, and not a large one."""
-    if path.suffix in (".gz", ".zst", ".parquet", ".csv") or path.is_dir():
+    if path.suffix in _OTHER_FORMATS or path.is_dir():
         return False
     if not path.exists():
         return not any(sign in str(path) for sign in "*?[")
@@ -136,6 +139,35 @@ def as_input(
     if given and all(isinstance(one, str | Path) for one in given):
         return given, options
     return _encode_python(given, options, find_catalog)
+
+
+def convert_to_lines(
+    records: Input,
+    find_catalog: FindCatalog,
+    *,
+    type: str | None,
+    columns: Mapping[str, str] | None,
+    select: Sequence[str],
+) -> tuple[bytes, str | None] | None:
+    """Input as JSON lines, and the name of its file; None if only the pipeline can read it."""
+    asked = LoadOptions(mode=LoadMode.MERGE, type=type, columns=columns or {}, select=tuple(select))
+    given, options = as_input(records, asked, find_catalog)
+    if not options.is_plain:
+        return None
+    if isinstance(given, LongInput):
+        return b"".join(given.chunks()), None
+    if isinstance(given, bytes):
+        return given, None
+    if isinstance(given, str | Path) and not _is_other_input(given):
+        return read_records(given)
+    return None
+
+
+def _is_other_input(given: str | Path) -> bool:
+    """Whether this names a folder, a pattern, an address or a file of another format."""
+    path, text = Path(given), str(given)
+    is_pattern = not path.exists() and any(sign in text for sign in "*?[")
+    return "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir() or is_pattern
 
 
 def _encode_python(
@@ -259,7 +291,7 @@ class _Load:
             changes = [plan.changes[key] for key in sorted(plan.changes)]
             staged = stage_tables(snapshot, ticket, changes)
         except KeyConflict as conflict:
-            raise _with_line(conflict, plan) from conflict
+            raise _with_place(conflict, plan, request.file) from conflict
         return Prepared(staged) if staged else None
 
     def _parse(self, catalog: Catalog) -> ParsedLines:
@@ -280,7 +312,7 @@ def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     if find_ref(views.root.store, name) is not None:
         return False
     if request.base is None:
-        raise BranchNotFound(name)
+        raise BranchNotFound(name, "name another branch to create it from")
     try:
         graph_branches.create(views.read_newest(request.base).snapshot, name, request.actor_id)
     except AlreadyExists:
@@ -288,15 +320,15 @@ def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     return True
 
 
-def _with_line(conflict: KeyConflict, plan: LoadPlan) -> KeyConflict:
-    """The conflict with the line of the record that caused it."""
+def _with_place(conflict: KeyConflict, plan: LoadPlan, file: str | None) -> KeyConflict:
+    """The conflict with the file and line of the record that caused it."""
     found = plan.changes.get(TableKey(conflict.table_key))
     if found is None or conflict.line is not None or conflict.id is None:
         return conflict
     change = found[0]
     at = change.ids.index(conflict.id).as_py()
     line = change.lines[at].as_py() if at >= 0 and change.lines is not None else None
-    return KeyConflict(conflict.table_key, conflict.id, line)
+    return KeyConflict(conflict.table_key, conflict.id, line, file)
 
 
 def load_result(

@@ -41,7 +41,7 @@ class MutationRequest:
 
 def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
     """Run one mutation as one commit."""
-    mutation = _Mutation(request)
+    mutation = Mutation(request)
     if request.expected_head is not None:
         # A mistake in the text is reported as such, wherever the head is.
         mutation.bind(writer.branches.read_newest(request.branch))
@@ -66,7 +66,7 @@ def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
     )
 
 
-class _Mutation:
+class Mutation:
     """The statements of a mutation, run on whatever the branch is when they are prepared."""
 
     kind, is_costly = WriterKind.MUTATION, False
@@ -75,6 +75,12 @@ class _Mutation:
         self._request = request
         self._given: MutationInput | None = None
         self.done: tuple[MutationPlan, MutationRun] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called, once it is prepared."""
+        assert self.done is not None, "what was written was prepared"
+        return self.done[0].name
 
     def bind(self, view: CatalogSnapshot) -> tuple[MutationPlan, MutationInput]:
         """The plan for the schema of a view, and what it is given."""

@@ -89,6 +89,7 @@ def rewrite_mirror(root: GraphRoot, contract: SchemaContract) -> None:
     for path, text in list_mirror_files(contract):
         try:
             if root.store.find(path) != text.encode():
-                root.store.put(path, text.encode())
+                # Whoever opens the graph next rewrites what a power cut takes.
+                root.store.put(path, text.encode(), durably=False)
         except StorageError:
             return

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SHOWN_ROWS = 50
+
+
+class RowSource(Protocol):
+    """Where the rows of a result come from: columns known at once, rows as they are asked for."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+    def to_arrow(self) -> pa.Table: ...
 
 
 class QueryResult:
@@ -45,7 +56,13 @@ class QueryResult:
         target: Mapping[str, str | None],
         commit_id: str | None,
     ) -> None:
-        self.plan, self.target, self.commit_id = plan, dict(target), commit_id
+        self.plan, self._profile = plan, read.profile
+        self._take_rows(read, target, commit_id)
+
+    def _take_rows(
+        self, read: RowSource, target: Mapping[str, str | None], commit_id: str | None
+    ) -> None:
+        self.target, self.commit_id = dict(target), commit_id
         self._read = read
         self._is_streamed = False
         self._failure: Exception | None = None
@@ -171,7 +188,7 @@ class QueryResult:
         """
         if not self._is_streamed:
             assert self._table is not None, "reading everything completes the profile"
-        return self._read.profile.step()
+        return self._profile.step()
 
     def wire(self, *, javascript: bool = False) -> dict[str, object]:
         """The JSON document of the command line and the server.

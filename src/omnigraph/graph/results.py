@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from omnigraph.errors import RowProblem
 from omnigraph.graph.notebook import render_html_table
+from omnigraph.storage.consumers import Consumer as Consumer
 from omnigraph.storage.manifest import Commit as Commit
+from omnigraph.storage.refs import BranchRef as BranchRef
+from omnigraph.storage.tags import Tag as Tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,21 @@ class MutationResult:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeBranch(BranchRef):
+    """A branch that was created or renamed."""
+
+    is_replayed: bool = False
+    """Whether that was done before, under the same idempotency key."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeletedBranch:
     """A deleted branch, and who deleted it."""
 
     name: str
     actor_id: str | None
+    is_replayed: bool = False
+    """Whether it was deleted before, under the same idempotency key."""
 
     def wire(self) -> dict[str, object]:
         return {"name": self.name, "actor_id": self.actor_id}

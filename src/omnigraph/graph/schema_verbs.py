@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from omnigraph.language.source import SourceText
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
+    from omnigraph.catalog.catalog import Catalog
     from omnigraph.catalog.evolve import MigrationPlan
     from omnigraph.evolution.apply_result import SchemaApplyResult
     from omnigraph.evolution.column_writers import ColumnWriters
@@ -52,12 +54,14 @@ class SchemaVerbs(BranchVerbs):
         branch: str | None = None,
         allow_data_loss: bool = False,
         expressions: Mapping[str, str] | None = None,
+        mutations: Sequence[str | Path | SourceText] = (),
         expected_head: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
         engine: str = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
     ) -> SchemaApplyResult:
         """Give a branch another schema as one commit, or leave everything as it is.
 
@@ -69,12 +73,16 @@ class SchemaVerbs(BranchVerbs):
             allow_data_loss: Remove what is dropped from older states too, for good.
             expressions: What gives rows that are there their values of new and changed
                 properties: SQL over the properties a row has, by `Type.property`.
+            mutations: Query texts that change rows first, in the same commit. Their queries know
+                the schema as it is now, take no parameters, and are run in order.
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
-            dry_run: Only say what would be done, or raise what would be refused.
+            dry_run: Only say what would be done, or raise what would be refused. With mutations,
+                the graph must not be open for reading only: they are tried on copies.
             engine: Where values of columns are written: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the change: it is made once, however often it is asked for.
 
         >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
         >>> done = graph.apply_schema(wanted)
@@ -82,33 +90,47 @@ class SchemaVerbs(BranchVerbs):
         [('add property Person.nick: String?', True)]
         """
         from omnigraph.graph import evolving
+        from omnigraph.graph.keyed_writes import WriteKey
 
-        if not dry_run:
+        if mutations or not dry_run:
             self._open.require_writable()
-        branch, source = self._choose(branch), as_source_text(schema, "<schema>")
+        branch = self._choose(branch)
         self._guard.allow(Action.SCHEMA_APPLY, target_branch=branch, actor=actor)
-        self._check_queries(source, branch)
+        if mutations:
+            self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        source, who = as_source_text(schema, "<schema>"), actor or self.actor
+        texts = [as_source_text(text, "<mutation>") for text in mutations]
+        asked = (
+            source.text,
+            branch.strip(),
+            allow_data_loss,
+            expected_head,
+            expressions,
+            [text.text for text in texts],
+        )
         request = evolving.SchemaRequest(
             source,
             branch,
-            actor or self.actor,
+            who,
             allow_data_loss,
             expected_head,
             dry_run,
             expressions or {},
+            texts,
+            self._make_query_check(),
+            self._guard,
+            WriteKey.of(idempotency_key, "apply_schema", who, *asked),
         )
         writers = self._column_writers(engine, session, spark_conf)
         return evolving.apply_schema(self._open.writer, request, writers)
 
-    def _check_queries(self, schema: SourceText, branch: str) -> None:
-        """Raise if stored queries that run now would not run with a schema."""
+    def _make_query_check(self) -> Callable[[Catalog, Catalog], None] | None:
+        """What raises if stored queries that run with one schema would not run with another."""
         if not self._registry:
-            return
-        from omnigraph.plan.compile import compile_catalog
+            return None
         from omnigraph.stored_queries import check_schema_change
 
-        accepted = self._open.views.read_newest(branch).catalog
-        check_schema_change(self._registry, accepted, compile_catalog(schema))
+        return partial(check_schema_change, self._registry)
 
     def _column_writers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None

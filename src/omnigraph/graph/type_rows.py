@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import TypeNotFound
-from omnigraph.execution.stored_rows import read_all
+from omnigraph.execution.stored_rows import build_logical_schema, read_all, read_batches
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 
 if TYPE_CHECKING:
@@ -40,6 +40,19 @@ class TypeRows:
     def to_arrow(self) -> pa.Table:
         """Every row in memory, blobs included."""
         return read_all(self._view.snapshot.table(self._type.table_key), self._type)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns with their Arrow types."""
+        return build_logical_schema(self._type)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The same rows in batches, without holding them all.
+
+        >>> sum(batch.num_rows for batch in graph.nodes("Person").batches())
+        2
+        """
+        return read_batches(self._view.snapshot.table(self._type.table_key), self._type)
 
     def to_spark(
         self,

@@ -31,6 +31,7 @@ class UndoVerbs(BranchVerbs):
         expected_head: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> ApplyResult:
         """Undo what one commit did, as a new commit; what came after it stays.
 
@@ -49,6 +50,7 @@ class UndoVerbs(BranchVerbs):
             expected_head: Only if the branch is at this commit.
             actor: Who the new commit is recorded for.
             message: Kept with the new commit.
+            idempotency_key: Names the write: it is made once, however often it is asked for.
 
         Raises:
             MergeConflicts: the commit's changes were changed again and nothing decides.
@@ -73,7 +75,7 @@ class UndoVerbs(BranchVerbs):
             dry_run,
             message,
         )
-        return self._undo(undoing.revert, request)
+        return self._undo(undoing.revert, "revert", request, idempotency_key)
 
     def cherry_pick(
         self,
@@ -87,6 +89,7 @@ class UndoVerbs(BranchVerbs):
         expected_head: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> ApplyResult:
         """Do what one commit of any branch did on this branch as well, as a new commit.
 
@@ -118,7 +121,7 @@ class UndoVerbs(BranchVerbs):
             dry_run,
             message,
         )
-        return self._undo(undoing.cherry_pick, request)
+        return self._undo(undoing.cherry_pick, "cherry_pick", request, idempotency_key)
 
     def restore(
         self,
@@ -129,6 +132,7 @@ class UndoVerbs(BranchVerbs):
         expected_head: str | None = None,
         actor: str | None = None,
         message: str | None = None,
+        idempotency_key: str | None = None,
     ) -> ApplyResult:
         """Set a branch to what it was at a place, as a new commit; no commit is lost.
 
@@ -139,6 +143,7 @@ class UndoVerbs(BranchVerbs):
             expected_head: Only if the branch is at this commit.
             actor: Who the new commit is recorded for.
             message: Kept with the new commit.
+            idempotency_key: Names the write: it is made once, however often it is asked for.
 
         >>> _ = graph.tag("before")
         >>> _ = graph.mutate('query q() { delete Person where name = "Ben" }')
@@ -155,18 +160,27 @@ class UndoVerbs(BranchVerbs):
             dry_run=dry_run,
             message=message,
         )
-        return self._undo(undoing.restore, request)
+        return self._undo(undoing.restore, "restore", request, idempotency_key)
 
     def _undo(
         self,
         verb: Callable[[BranchSnapshots, Writer, ApplyRequest], ApplyResult],
-        request: ApplyRequest,
+        operation: str,
+        asked: ApplyRequest,
+        idempotency_key: str | None,
     ) -> ApplyResult:
         """Go on if the actor may change the branch and read that of the commit."""
+        from omnigraph.graph import undoing
+        from omnigraph.graph.keyed_writes import WriteKey
         from omnigraph.graph.place_lookup import find_commit
 
-        branch, actor = request.branch, request.actor
+        branch, actor = asked.branch, asked.actor
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        key = WriteKey.of(idempotency_key, operation, actor, *_list_asked(asked))
+        request = replace(asked, key=key)
+        done = undoing.find_applied(self._open.views, request)
+        if done is not None:  # before its commit is looked for: the place may mean another now
+            return done
         if self.policy is not None:
             found = find_commit(self._open.views, request.commit, branch)
             self._guard.allow(Action.READ, branch=found.branch, actor=actor)
@@ -175,3 +189,10 @@ class UndoVerbs(BranchVerbs):
         with self._hiding_conflicts(branch, actor):
             result = verb(self._open.views, self._open.writer, request)
         return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+
+
+def _list_asked(request: ApplyRequest) -> tuple[object, ...]:
+    """All that makes two requests different, beside who asks."""
+    decided = [dict(one) for one in request.decisions]
+    place = (request.commit.strip(), request.branch.strip(), request.parent)
+    return (*place, request.resolve, decided, request.expected_head, request.message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph.graph_view import as_source_text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import loading
     from omnigraph.graph.graph_embedding import GraphEmbedSummary
     from omnigraph.graph.results import LoadResult, MutationResult
+    from omnigraph.writer.driver import Writer
 
 
 class WritingVerbs(BranchVerbs):
@@ -119,13 +120,9 @@ class WritingVerbs(BranchVerbs):
         """
         from omnigraph.execution.load_options import LoadOptions
         from omnigraph.graph import loading
-        from omnigraph.graph.keyed_writes import WriteKey
 
-        self._open.require_writable()
         branch = self._choose(branch)
-        if base is not None and not loading.has_branch(self._open.views.root, branch):
-            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
-        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        self._allow_load(branch, base, actor)
         options = LoadOptions(
             mode=_parse_mode(mode),
             format=format,
@@ -140,24 +137,23 @@ class WritingVerbs(BranchVerbs):
         given, options = loading.as_input(
             records, options, lambda: views.read_newest(schema_of).catalog
         )
-        who = actor or self.actor
-        content = given if isinstance(given, bytes) else b""
-        asked = (str(options.mode), branch.strip(), base, expected_head, content)
         request = loading.GraphLoadRequest(
             options=options,
             branch=branch,
             base=base,
-            actor_id=who,
+            actor_id=actor or self.actor,
             expected_head=expected_head,
-            key=WriteKey.of(idempotency_key, "load", who, *asked),
         )
-        if loading.needs_pipeline(given, engine, options):
-            from omnigraph.graph import bulk_loading
+        runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
+        return _load_input(self._open.writer, given, request, runs_on, idempotency_key)
 
-            runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
-            return bulk_loading.bulk_load(self._open.writer, given, request, runs_on)
-        data, file = loading.read_records(given)
-        return loading.load(self._open.writer, replace(request, data=data, file=file))
+    def _allow_load(self, branch: str, base: str | None, actor: str | None) -> None:
+        from omnigraph.graph import loading
+
+        self._open.require_writable()
+        if base is not None and not loading.has_branch(self._open.views.root, branch):
+            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
 
     def embed(
         self,
@@ -212,6 +208,15 @@ class WritingVerbs(BranchVerbs):
         return graph_embedding.embed_graph(self._open.writer, request)
 
 
+def _list_asked(request: loading.GraphLoadRequest) -> tuple[object, ...]:
+    """All that makes two loads of the same input different, beside who asks."""
+    options = request.options
+    how = (str(options.mode), options.format, options.partial, options.on_error)
+    what = (options.type, dict(options.columns), options.select)
+    where = (request.branch.strip(), request.base, request.expected_head)
+    return (*how, *what, *where)
+
+
 def _parse_mode(mode: LoadMode | str) -> LoadMode:
     from omnigraph.execution.load_input import LoadMode
 
@@ -219,3 +224,35 @@ def _parse_mode(mode: LoadMode | str) -> LoadMode:
         return LoadMode(mode)
     except ValueError as error:
         raise BadRequest(f"mode '{mode}' is not one of {', '.join(LoadMode)}") from error
+
+
+def _load_input(
+    writer: Writer,
+    given: Any,  # noqa: ANN401 - what `as_input` gives
+    request: loading.GraphLoadRequest,
+    runs_on: loading.RunsOn,
+    idempotency_key: str | None,
+) -> LoadResult:
+    """Load in one piece what is small, and the rest through the pipeline."""
+    from omnigraph.graph import loading
+
+    uses_pipeline = loading.needs_pipeline(given, runs_on.engine, request.options)
+    if not uses_pipeline:
+        data, file = loading.read_records(given)
+        request = replace(request, data=data, file=file)
+    if idempotency_key is not None:
+        from omnigraph.graph.input_identity import identify_input
+        from omnigraph.graph.keyed_writes import WriteKey
+
+        aws = writer.branches.root.settings.aws
+        asked = (
+            *_list_asked(request),
+            identify_input(given, aws) if uses_pipeline else request.data,
+        )
+        key = WriteKey.of(idempotency_key, "load", request.actor_id, *asked)
+        request = replace(request, key=key)
+    if not uses_pipeline:
+        return loading.load(writer, request)
+    from omnigraph.graph import bulk_loading
+
+    return bulk_loading.bulk_load(writer, given, request, runs_on)

@@ -38,8 +38,8 @@ def find_merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Cata
         return source.catalog
     theirs, ours = source.snapshot.branch, target.snapshot.branch
     raise SchemaContractMismatch(
-        f"branches '{theirs}' and '{ours}' have different schemas, and neither has all of the "
-        f"other: '{ours}' lacks {_describe_steps(target, source)}; "
+        f"branches '{theirs}' and '{ours}' have different schemas, and neither contains "
+        f"the other: '{ours}' lacks {_describe_steps(target, source)}; "
         f"'{theirs}' lacks {_describe_steps(source, target)}"
     )
 

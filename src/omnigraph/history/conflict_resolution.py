@@ -106,8 +106,8 @@ class Resolver:
         base = some.filter(from_base)
         if len(base) and not sides.base_is_known:
             raise BadRequest(
-                f"the decision about {self.type.name} '{base.ids[0]}' is 'base', and it has none: "
-                "the newest common commits contradict each other about it"
+                f"the decision about {self.type.name} '{base.ids[0]}' is 'base', but there is no "
+                "single base: the newest common commits contradict each other about it"
             )
         rows = [_read_rows(sides.base, base.filter(base.has("base")).base, self.type)]
         written = some.filter(given)

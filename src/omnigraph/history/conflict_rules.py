@@ -12,7 +12,7 @@ from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 
 
 class ConflictRule(StrEnum):
-    """What to make of two values, or two rows, that contradict each other."""
+    """How to resolve two values, or two rows, that contradict each other."""
 
     OURS = "ours"
     """What the target has."""
@@ -31,9 +31,9 @@ class ConflictRule(StrEnum):
 
 
 WHOLE_ROW = frozenset({ConflictRule.OURS, ConflictRule.THEIRS, ConflictRule.NEWEST})
-"""Rules that take what one side has as it is."""
+"""Rules that take one side unchanged."""
 NEED_BASE = frozenset({ConflictRule.SUM, ConflictRule.APPEND})
-"""Rules that say nothing where nobody can tell what the base was."""
+"""Rules that cannot decide where the base is unknown."""
 _LISTS = frozenset({ConflictRule.UNION, ConflictRule.APPEND})
 
 Given = str | Mapping[str, str] | Iterable[str] | None
@@ -108,7 +108,7 @@ def _parse_rule(name: str) -> ConflictRule:
 def _require_row_rule(rule: ConflictRule, where: str) -> ConflictRule:
     if rule not in WHOLE_ROW:
         raise BadRequest(
-            f"rule '{rule}' decides about one property, not about {where}; "
+            f"rule '{rule}' applies to a single property, not to {where}; "
             f"give it as Type.property={rule}"
         )
     return rule
@@ -118,13 +118,13 @@ def _find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     for type_ in catalog.by_table_key.values():
         if type_.name == name:
             return type_
-    raise BadRequest(f"no such type '{name}' to resolve conflicts of")
+    raise BadRequest(f"no such type '{name}' in a conflict rule")
 
 
 def _check_property(type_: NodeType | EdgeType, name: str, rule: ConflictRule) -> None:
     property_ = type_.property(name)
     if property_ is None:
-        raise BadRequest(f"{type_.name} has no property '{name}' to resolve conflicts of")
+        raise BadRequest(f"{type_.name} has no property '{name}', named in a conflict rule")
     if not _fits(rule, property_.type):
         raise BadRequest(f"rule '{rule}' does not fit {type_.name}.{name}, a {property_.type}")
 

@@ -18,7 +18,7 @@ from omnigraph.storage.tables import Table, is_blob, read_blobs_at, read_rows_at
 Mask = npt.NDArray[np.bool_]
 
 ROWS_AT_ONCE = 8_192
-"""So many rows of each side are in memory while they are compared."""
+"""How many rows of each side are in memory while they are compared."""
 BLOBS_PER_READ = 64
 """The same of blobs."""
 

@@ -62,7 +62,7 @@ class PageLimits:
             ("commits", self.commits),
         ):
             if given <= 0:
-                raise BadRequest(f"a page must allow at least 1 of {what}, not {given}")
+                raise BadRequest(f"the limit of {what} of a page must be at least 1, not {given}")
         if self.changes > MOST_CHANGES:
             raise ResourceLimitExceeded("change_page_changes", MOST_CHANGES, self.changes)
         if self.commits > MOST_COMMITS:

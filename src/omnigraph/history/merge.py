@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -192,7 +192,7 @@ def plan_merge(
     """Everything about a merge that can be known before anything is written.
 
     Raises:
-        BadRequest: the branches have nothing in common, or a decision is about no conflict.
+        BadRequest: the branches have no common ancestor, or a decision is about no conflict.
         SchemaContractMismatch: neither schema is the other with additions.
         MergeBaseUnavailable: what both started from was cleaned away.
     """
@@ -251,12 +251,18 @@ def plan_changes(
     return StatePlan(tables, tuple(conflicts))
 
 
-def require_one_schema(source: Snapshot, target: Snapshot) -> None:
-    theirs, ours = hash_contract(source.state), hash_contract(target.state)
-    if theirs != ours:
+def require_one_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> None:
+    """Raise unless both have the same types with the same ids, whatever was there in between."""
+    counter = target.catalog.next_identity_id
+    if replace(source.catalog, next_identity_id=counter) != target.catalog:
+        from_, into = source.snapshot, target.snapshot
+        theirs, ours = hash_contract(from_.state), hash_contract(into.state)
+        advice = "apply the schema of that commit first"
+        if from_.contract.source == into.contract.source:
+            advice = "something was dropped and added again since: load the rows that are wanted"
         raise SchemaContractMismatch(
-            f"commit {source.head} of branch '{source.branch}' has schema {theirs[:12]} and branch "
-            f"'{target.branch}' has {ours[:12]}; apply the schema of that commit first"
+            f"commit {from_.head} of branch '{from_.branch}' has schema {theirs[:12]} and branch "
+            f"'{into.branch}' has {ours[:12]}; {advice}"
         )
 
 
@@ -376,7 +382,9 @@ def _find_entry(
     if state.is_head:
         seen = None if found is None else str(found.identity)
         raise ReadSetChanged(f"branch_merge_table_identity:{key}", str(ours.identity), seen)
-    raise SchemaContractMismatch(f"{key} is another type now than at commit {state.commit_id}")
+    raise SchemaContractMismatch(
+        f"{key} was dropped and created again since commit {state.commit_id}"
+    )
 
 
 def _require_types(bases: Sequence[KnownState], source: KnownState, target: Snapshot) -> None:
@@ -395,7 +403,8 @@ def _require_columns(key: TableKey, ours: Table, known: Sequence[tuple[Table, Kn
     for table, state in known:
         if table.schema != ours.schema:
             raise SchemaContractMismatch(
-                f"{key} has other properties now than at commit {state.commit_id}"
+                f"{key} has other properties now than at commit {state.commit_id}; "
+                "write what is wanted of it with a mutation or a load"
             )
 
 

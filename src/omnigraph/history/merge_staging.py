@@ -32,7 +32,7 @@ from omnigraph.storage.tables import (
 from omnigraph.types.arrow import BLOB
 
 _BLOB_ROWS = 64
-"""So many rows with blobs are in memory at a time."""
+"""How many rows with blobs are in memory at a time."""
 
 
 def stage_merge(plan: StatePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:

@@ -52,7 +52,7 @@ class NewestChange:
         """For each entity whether the source changed it, or one property of it, last.
 
         Raises:
-            MergeBaseUnavailable: cleanup took what would tell.
+            MergeBaseUnavailable: cleanup removed the commits that would tell.
         """
         self._found.clear()
         theirs = self._find_last_change(key, ids, column, self.source)

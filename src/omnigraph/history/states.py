@@ -97,7 +97,7 @@ def open_kept(snapshot: Snapshot, entry: TableEntry, state: KnownState) -> Table
     """A table of a state; the snapshot is any of the same graph.
 
     Raises:
-        MergeBaseUnavailable: cleanup took it, and it is no head.
+        MergeBaseUnavailable: cleanup removed it.
     """
     if state.is_head:
         return snapshot.open_entry(entry)
@@ -113,7 +113,7 @@ def open_kept(snapshot: Snapshot, entry: TableEntry, state: KnownState) -> Table
 
 @contextmanager
 def translate_reclaimed(tables: Sequence[Table], states: Sequence[KnownState]) -> Iterator[None]:
-    """Tell a state that cleanup took while it was read from anything else that was outdated."""
+    """Tell a state that cleanup removed while it was read from other outdated ones."""
     try:
         yield
     except HistoricalVersionReclaimed as error:

@@ -29,6 +29,7 @@ from omnigraph.storage.recovery import examine, list_pending_intents, settle_all
 from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.relocate import relocate
+from omnigraph.storage.request_records import forget_old_requests
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, TableLocation, open_table
@@ -103,6 +104,7 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         mark = marker.remaining(mark)
     _clean_tables(root, mark, rows, remove_versions)
     _reclaim(root, leftovers, rows)
+    forget_old_requests(root)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
 

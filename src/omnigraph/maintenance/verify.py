@@ -115,7 +115,9 @@ def _verify_seen(seen: CatalogSnapshot, report: Report, files: FileCheck, *, dee
     _verify_schema(snapshot, report)
     _verify_history(snapshot, report)
     _run_guarded(report, snapshot.branch, None, lambda: _verify_manifest(snapshot, report, files))
-    entries = snapshot.entries.values()
+    state, entries = snapshot.state, snapshot.entries.values()
+    for identity in state.tombstones:
+        report.dropped[state.registrations[identity].path] = state.registrations[identity].table_key
     fresh = [e for e in entries if (e.path, e.owner_branch, e.version) not in report.tables]
     report.looked |= {(e.path, e.owner_branch, e.version) for e in entries}
     with ThreadPoolExecutor(snapshot.root.settings.maintenance_concurrency) as pool:
@@ -253,7 +255,12 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
     known = {path for path, _ in shown}
     for path in (MANIFEST, *root.table_paths()):
         if path not in known and path != MANIFEST:
-            report.note("unreferenced_table", f"{path} is not a table of any branch")
+            dropped = report.dropped.get(path)
+            if dropped is None:
+                report.note("unreferenced_table", f"{path} is not a table of any branch")
+            else:
+                message = f"{path} holds {dropped} as it was before the schema dropped it"
+                report.note("dropped_table", message, table_key=dropped)
             continue
         try:
             location = root.location(path)

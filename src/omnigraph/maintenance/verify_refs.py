@@ -13,7 +13,7 @@ from omnigraph.errors import OmniError
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.storage.consumers import CONSUMER_RECORDS
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.lost_branches import find_lost
+from omnigraph.storage.lost_branches import find_lost, find_unnamed
 from omnigraph.storage.manifest import Commit, History, ManifestSnapshot, read_newest
 from omnigraph.storage.refs import BranchRef, find_ref, list_names
 from omnigraph.storage.root import GraphRoot
@@ -37,6 +37,13 @@ def verify_refs(root: GraphRoot, report: Report) -> None:
             break
     for check, branch, message in problems:
         report.wrong(check, message, branch)
+    for id in find_unnamed(root, _readable(root)):
+        report.note(
+            "unnamed_branch",
+            f"no record names branch {id} of the manifest, and nothing was committed to it: "
+            "creating it was interrupted, or its record is gone. Restore the record from a "
+            "backup if you miss a branch; cleanup removes this one",
+        )
 
 
 def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:

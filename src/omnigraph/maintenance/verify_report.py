@@ -25,6 +25,8 @@ class Report:
     tables: set[tuple[str, str | None, int]] = field(default_factory=set)
     """The table versions that other branches showed as well and that were looked at."""
     looked: set[tuple[str, str | None, int]] = field(default_factory=set)
+    dropped: dict[str, str] = field(default_factory=dict)
+    """The tables of types that a branch has dropped, by their paths."""
 
     def add_damaged(
         self, found: DamagedFile, snapshot: Snapshot, path: str, table_key: str | None
@@ -58,3 +60,4 @@ class Report:
         self.notes += other.notes
         self.checked += other.checked
         self.tables |= other.looked
+        self.dropped |= other.dropped

@@ -194,7 +194,8 @@ def raise_repeated(
         conflicts = [one.repeated for one in found if one.repeated is not None]
         if conflicts:
             first = min(conflicts, key=lambda conflict: conflict.first_at)
-            raise KeyConflict(key, first.id, places.of(first.at)[1])
+            file, line = places.of(first.at)
+            raise KeyConflict(key, first.id, line, file)
 
 
 def list_repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Violation]:
@@ -215,7 +216,8 @@ def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> 
     conflicts = [one.taken for one in found if one.taken is not None]
     if conflicts:
         first = min(conflicts, key=lambda conflict: conflict.first_at)
-        raise KeyConflict(key, first.id, places.of(first.at)[1])
+        file, line = places.of(first.at)
+        raise KeyConflict(key, first.id, line, file)
 
 
 def write_rejects(target: OutputFile, tables: Iterable[Table], places: Places) -> int:

@@ -175,17 +175,11 @@ def _divide_results(
     return [results[start:end] for start, end in pairwise(ends)]
 
 
-@dataclass
-class InlineTasks:
-    """Runs tasks in this process."""
-
-    engine: str = "local"
-    application: str | None = None
-    parallelism: int = 1
-    times: list[StageTime] = field(default_factory=list)
+class _OneJob:
+    """Runs one job as several are run."""
 
     def run(
-        self,
+        self: Tasks,
         kernel: Callable[[Spec, Task], Result],
         tasks: Sequence[Task],
         spec: Spec,
@@ -193,6 +187,16 @@ class InlineTasks:
         stage: str = "",
     ) -> list[Result]:
         return self.run_all([Job(kernel, tasks, spec)], stage=stage)[0]
+
+
+@dataclass
+class InlineTasks(_OneJob):
+    """Runs tasks in this process."""
+
+    engine: str = "local"
+    application: str | None = None
+    parallelism: int = 1
+    times: list[StageTime] = field(default_factory=list)
 
     def run_all(
         self, jobs: Sequence[Job[Any, Any, Result]], *, stage: str = ""
@@ -214,7 +218,7 @@ class InlineTasks:
 
 
 @dataclass
-class SparkTasks:
+class SparkTasks(_OneJob):
     """Runs tasks on a Spark session."""
 
     session: SparkSession
@@ -231,16 +235,6 @@ class SparkTasks:
     @property
     def parallelism(self) -> int:
         return get_parallelism(self.session)
-
-    def run(
-        self,
-        kernel: Callable[[Spec, Task], Result],
-        tasks: Sequence[Task],
-        spec: Spec,
-        *,
-        stage: str = "",
-    ) -> list[Result]:
-        return self.run_all([Job(kernel, tasks, spec)], stage=stage)[0]
 
     def run_all(
         self, jobs: Sequence[Job[Any, Any, Result]], *, stage: str = ""

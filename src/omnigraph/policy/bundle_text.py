@@ -41,7 +41,7 @@ def load_bundle(path: str | Path, kind: BundleKind = BundleKind.GRAPH) -> Policy
 
 
 def parse_bundle(source: SourceText, kind: BundleKind = BundleKind.GRAPH) -> Policy:
-    """The same for a text; the policy is called as the text is."""
+    """The policy in a text, and named after it."""
     source.require_encodable()
     return _BundleReader(source, kind).read_bundle()
 
@@ -93,7 +93,7 @@ class _BundleReader:
         members = self._yaml.read_members(value, ("id", "allow"))
         id = self._yaml.read_name(Value(members["id"].node, "the id")) if "id" in members else None
         if id is not None and id in self._rule_ids:
-            self._yaml.add("B112", f"two rules have the id '{id}'", members["id"].span)
+            self._yaml.add("B112", f"duplicate rule id '{id}'", members["id"].span)
         if id is None or "allow" not in members:
             return None
         self._rule_ids.add(id)
@@ -140,7 +140,7 @@ class _BundleReader:
             self._yaml.add("B118", message, value.span)
         elif kinds and kinds != {self._kind}:
             action, item = next(iter(found.items()))
-            message = f"action '{action}' does not belong in a {self._kind} bundle"
+            message = f"action '{action}' is not allowed in a {self._kind} bundle"
             self._yaml.add("B119", message, item.span)
         return found
 
@@ -177,8 +177,8 @@ class _BundleReader:
             return frozenset()
         others = sorted(set(actions) - READING_ACTIONS)
         if others:
-            message = f"{what} cannot leave anything out of '{others[0]}'"
-            hint = "`except` belongs to read, export and change"
+            message = f"{what} cannot use `except` with action '{others[0]}'"
+            hint = "`except` is only allowed with read, export and change"
             self._yaml.add("B120", message, actions[others[0]].span, hint=hint)
         found = self._yaml.read_names(allow["except"], "a type or property")
         for name, item in found:
@@ -195,8 +195,8 @@ class _BundleReader:
             return None
         others = sorted(set(actions) - {Action.INVOKE_QUERY})
         if others:
-            message = f"{what} cannot choose queries for '{others[0]}'"
-            hint = "`queries` belongs to invoke_query alone"
+            message = f"{what} cannot use `queries` with action '{others[0]}'"
+            hint = "`queries` is only allowed with invoke_query"
             self._yaml.add("B120", message, actions[others[0]].span, hint=hint)
         return frozenset(name for name, _ in self._yaml.read_names(allow["queries"], "a query"))
 

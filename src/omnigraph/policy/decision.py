@@ -85,11 +85,11 @@ def decide(
     if isinstance(authority, NoPolicy):
         return _decide_without(authority, asked)
     if authority.kind is not find_kind(action):
-        return _answer(asked, f"policy '{authority.name}' is not about it")
+        return _answer(asked, f"policy '{authority.name}' does not cover it")
     if actor is None:
         return _answer(asked, "it needs an actor")
     if actor not in authority.actors:
-        return _answer(asked, "unknown actor: it is in no group")
+        return _answer(asked, "unknown actor: not a member of any group")
     rules = find_rules(authority, asked)
     if not rules:
         return _answer(asked, "no rule allows it")
@@ -105,10 +105,10 @@ def authorize(
     target_branch: str | None = None,
     query: str | None = None,
 ) -> Decision:
-    """The decision, if it is to allow it.
+    """The decision, if it allows the action.
 
     Raises:
-        PolicyDenied: it is not.
+        PolicyDenied: it does not.
     """
     decision = decide(
         authority, actor, action, branch=branch, target_branch=target_branch, query=query
@@ -146,9 +146,13 @@ def _covers(rule: Rule, policy: Policy, asked: Decision) -> bool:
 
 def _decide_without(authority: NoPolicy, asked: Decision) -> Decision:
     if find_kind(asked.action) is BundleKind.CLUSTER:
-        return _answer(asked, "only a policy of the server allows it")
+        return _answer(asked, "only a server policy can allow it")
     if authority is NoPolicy.OPEN:
-        return _answer(asked, "everything about graphs is open", is_allowed=True)
+        return _answer(
+            asked,
+            "without tokens and policies, everything about graphs is allowed",
+            is_allowed=True,
+        )
     if asked.action is Action.READ and asked.actor is not None:
         return _answer(asked, "without a policy, known actors may read", is_allowed=True)
     return _answer(asked, "without a policy, known actors may only read")

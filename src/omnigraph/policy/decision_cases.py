@@ -1,4 +1,4 @@
-"""Tests of a policy: what is asked, and what shall be decided."""
+"""Tests of a policy: requests, each with the decision that is expected."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _CaseReader:
             return None
         id, action = str(texts["id"]), self._read_action(str(texts["action"]), members["action"])
         if id in self._ids:
-            self._yaml.add("B112", f"two cases have the id '{id}'", members["id"].span)
+            self._yaml.add("B112", f"duplicate case id '{id}'", members["id"].span)
         self._ids.add(id)
         expected = _EXPECTED.get(str(texts["expect"]))
         if expected is None:

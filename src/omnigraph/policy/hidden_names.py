@@ -1,7 +1,7 @@
 """Which types and properties an actor may not see.
 
-Every rule that allows a reading lets see everything but what it leaves out. So a name is hidden
-when all rules that allow the reading leave it out, itself or with its whole type.
+Every rule that allows a read shows everything but what it leaves out. So a name is hidden
+when all rules that allow the read leave it out, itself or with its whole type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def find_hidden(
 ) -> frozenset[str]:
     """The names that are hidden from an actor who does this on a branch.
 
-    The condition of a change is a reading as well: what may not be read cannot decide what is
+    The condition of a change is a read as well: what may not be read cannot decide what is
     changed, unless the actor may read nothing at all.
     """
     if not isinstance(authority, Policy) or not authority.names_left_out:

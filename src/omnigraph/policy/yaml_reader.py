@@ -1,6 +1,6 @@
 """YAML read strictly: every value has a position, every mistake is reported, nothing is guessed.
 
-Texts must be texts: `no` and `1` without quotes are a truth value and a number.
+Strings must be strings: `no` and `1` without quotes are a boolean and a number.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class YamlReader:
             shown = str(value.node.value)
             if shown and value.node.tag.startswith("tag:yaml.org,2002:"):
                 hint = f'put it in quotes: "{shown}"'
-                self.add("B101", f"{value.what} must be a text", value.span, hint=hint)
+                self.add("B101", f"{value.what} must be a string", value.span, hint=hint)
                 return None
         self._report_kind(value, "a text")
         return None
@@ -152,13 +152,13 @@ class YamlReader:
         self.add("B101", f"{value.what} must be {kind}, not {shown}", _start(value))
 
     def _has_no_alias(self, root: Node) -> bool:
-        """Whether each value stands where it is used: shared ones could be a whole tree of them."""
+        """Whether no value is shared: aliases of aliases could expand to a huge tree."""
         seen: set[int] = set()
         waiting = [root]
         while waiting:
             node = waiting.pop()
             if id(node) in seen:
-                self.add("B106", "anchors and aliases cannot be used", Value(node, "").span)
+                self.add("B106", "anchors and aliases are not supported", Value(node, "").span)
                 return False
             seen.add(id(node))
             children = node.value if not isinstance(node.value, str) else ()

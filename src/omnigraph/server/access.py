@@ -22,11 +22,11 @@ def classify_state(*, has_tokens: bool, has_policy: bool, is_unauthenticated: bo
     """The state for what a server was given.
 
     Raises:
-        BadRequest: nobody could be served, or everybody without having been told so.
+        BadRequest: it could serve nobody, or would serve everybody without having been asked to.
     """
     if has_policy and not has_tokens:
         raise BadRequest(
-            "there is a policy and no token, so every request would be refused; give tokens by "
+            "there is a policy but no token, so every request would be refused; set "
             "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
         )
     if has_policy:
@@ -35,7 +35,7 @@ def classify_state(*, has_tokens: bool, has_policy: bool, is_unauthenticated: bo
         return RuntimeState.DEFAULT_DENY
     if not is_unauthenticated:
         raise BadRequest(
-            "there are no tokens; give some by OMNIGRAPH_SERVER_BEARER_TOKENS_FILE, or pass "
-            "--unauthenticated to let everybody in who reaches the port"
+            "there are no tokens; set OMNIGRAPH_SERVER_BEARER_TOKENS_FILE, or pass "
+            "--unauthenticated to serve anyone who can reach the port"
         )
     return RuntimeState.OPEN

@@ -1,4 +1,4 @@
-"""How much one actor may have under way: the writes it waits for, and what they weigh."""
+"""How many writes one actor may have in progress, and how many bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from omnigraph.errors import TooManyRequests
 
 ANONYMOUS = "anonymous"
-"""The account of everybody who has no name."""
+"""The account of requests without an actor."""
 RETRY_AFTER_S = 60
 
 
@@ -21,7 +21,7 @@ class _Account:
 
 @dataclass(slots=True)
 class Admission:
-    """Admits or refuses; used on the event loop only, so checking and reserving is one step."""
+    """Admits or refuses writes; on the event loop only, so checking and reserving is one step."""
 
     most_requests: int
     most_bytes: int
@@ -29,21 +29,21 @@ class Admission:
 
     @contextmanager
     def admit(self, actor: str | None, size: int) -> Iterator[None]:
-        """Hold a place for a write of so many bytes.
+        """Reserve a place for a write of this many bytes.
 
         Raises:
-            TooManyRequests: the actor has too much under way.
+            TooManyRequests: the actor has too many writes in progress.
         """
         name = ANONYMOUS if actor is None else actor
         account = self._accounts.setdefault(name, _Account())
         if account.requests >= self.most_requests:
             raise TooManyRequests(
-                f"{self.most_requests} writes of this actor are under way", RETRY_AFTER_S
+                f"this actor already has {self.most_requests} writes in progress", RETRY_AFTER_S
             )
         if account.requests and account.bytes + size > self.most_bytes:
             raise TooManyRequests(
-                f"the writes of this actor that are under way have {account.bytes} bytes, and "
-                f"{self.most_bytes} are allowed",
+                f"this actor's writes in progress have {account.bytes} bytes; the limit is "
+                f"{self.most_bytes}",
                 RETRY_AFTER_S,
             )
         account.requests += 1

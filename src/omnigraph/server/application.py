@@ -20,6 +20,8 @@ from omnigraph.server import (
     read_routes,
     service_routes,
     stream_routes,
+    tag_routes,
+    undo_routes,
     write_routes,
 )
 from omnigraph.server.http_answers import answer_json
@@ -43,6 +45,8 @@ HANDLERS: Mapping[str, Handler] = {
     "headBlob": blob_routes.head_blob,
     "putBlob": blob_routes.put_blob,
     "query": read_routes.query,
+    "explain": read_routes.explain,
+    "listRows": read_routes.list_rows,
     "read": read_routes.read,
     "mutate": write_routes.mutate,
     "mutate_if_graph_commit": write_routes.mutate,
@@ -51,6 +55,7 @@ HANDLERS: Mapping[str, Handler] = {
     "invoke_query": query_routes.invoke_query,
     "invoke_query_if_graph_commit": query_routes.invoke_query,
     "getSchema": read_routes.get_schema,
+    "planSchema": write_routes.plan_schema,
     "applySchema": write_routes.apply_schema,
     "load": write_routes.load,
     "loadNdjson": write_routes.load_ndjson,
@@ -59,15 +64,27 @@ HANDLERS: Mapping[str, Handler] = {
     "listBranches": branch_routes.list_branches,
     "createBranch": branch_routes.create_branch,
     "mergeBranches": branch_routes.merge_branches,
+    "renameBranch": branch_routes.rename_branch,
     "deleteBranch": branch_routes.delete_branch,
     "listCommits": history_routes.list_commits,
     "getCommit": history_routes.get_commit,
     "getCommitChanges": history_routes.get_commit_changes,
+    "revert": undo_routes.revert,
+    "cherryPick": undo_routes.cherry_pick,
+    "restore": undo_routes.restore,
+    "listTags": tag_routes.list_tags,
+    "createTag": tag_routes.create_tag,
+    "deleteTag": tag_routes.delete_tag,
+    "diff": history_routes.diff,
+    "getEntityHistory": history_routes.get_entity_history,
     "pollChanges": history_routes.poll_changes,
     "captureChangeBaseline": stream_routes.capture_baseline,
+    "listConsumers": tag_routes.list_consumers,
+    "setConsumer": tag_routes.set_consumer,
+    "deleteConsumer": tag_routes.delete_consumer,
     "getWrite": history_routes.get_write,
 }
-_WITH_SLASHES = {"{branch}": "{branch:path}", "{key}": "{key:path}"}
+_WITH_SLASHES = {f"{{{name}}}": f"{{{name}:path}}" for name in ("branch", "tag", "consumer", "key")}
 """What may contain a slash: a server sees addresses only after `%2F` was undone."""
 _STATE = "omnigraph"
 _UNKNOWN_OPERATION = "unknown"
@@ -146,15 +163,17 @@ class _Frame:
         sent = _Sent(send, log.request_id)
         metrics, started = self._service.metrics, time.perf_counter()
         metrics.begin_request()
-        try:
-            await self._inner(scope, receive, sent)
-        except Exception as error:  # noqa: BLE001 - the one place where nothing may pass
-            await self._answer_failure(_translate(error, scope), scope, receive, sent, log)
-        finally:
-            seconds = time.perf_counter() - started
-            operation = str(log.facts.get("operation", _UNKNOWN_OPERATION))
-            metrics.end_request(operation, sent.status, seconds)
-            log.finish(sent.status, seconds)
+        with self._service.tracing.follow(headers) as finish:
+            try:
+                await self._inner(scope, receive, sent)
+            except Exception as error:  # noqa: BLE001 - the one place where nothing may pass
+                await self._answer_failure(_translate(error, scope), scope, receive, sent, log)
+            finally:
+                seconds = time.perf_counter() - started
+                operation = str(log.facts.get("operation", _UNKNOWN_OPERATION))
+                metrics.end_request(operation, sent.status, seconds)
+                log.finish(sent.status, seconds)
+                finish(operation, sent.status, _describe_for_trace(log))
 
     async def _answer_failure(
         self, error: BaseException, scope: Scope, receive: Receive, sent: _Sent, log: RequestLog
@@ -177,6 +196,18 @@ class _Frame:
             # The rest may never come. Of a body that is refused, what still comes is dropped.
             answer.headers["Connection"] = "close"
         await answer(scope, receive, sent)
+
+
+def _describe_for_trace(log: RequestLog) -> dict[str, str | int]:
+    """What a span says of a request: nothing that came in a body."""
+    known = {"http.request.method": log.facts.get("method"), "omnigraph.request_id": log.request_id}
+    named = ("graph", "actor", "branch", "graph_commit_id", "rows", "kind")
+    found = {f"omnigraph.{name}": log.facts.get(name) for name in named}
+    return {
+        name: value if isinstance(value, int) else str(value)
+        for name, value in {**known, **found}.items()
+        if value is not None
+    }
 
 
 class _Sent:

@@ -71,7 +71,7 @@ def load_tokens(settings: ServerSettings) -> Tokens:
     """
     if settings.tokens_aws_secret is not None:
         name = ServerSettings.variable("tokens_aws_secret")
-        raise BadRequest(f"{name} is set, and this release cannot read AWS secrets; use a file")
+        raise BadRequest(f"{name} is set, but this release cannot read AWS secrets; use a file")
     known = [*_from_file(settings), *_from_variable(settings)]
     _require_distinct(known)
     return Tokens(tuple(known))
@@ -94,10 +94,10 @@ def _from_file(settings: ServerSettings) -> Iterator[KnownToken]:
     except ValueRefused as refused:
         raise BadRequest(f"{name}: {refused.reason}") from None
     if not isinstance(listed, Mapping):
-        raise BadRequest(f"{name}: tokens are given as a JSON object, by actor")
+        raise BadRequest(f"{name}: expected a JSON object of tokens by actor")
     for actor, given in listed.items():
         if not actor.strip():
-            raise BadRequest(f"{name}: an actor has a blank name")
+            raise BadRequest(f"{name}: the name of an actor is blank")
         for one in given if isinstance(given, list) else [given]:
             yield _read_token(actor.strip(), one, name)
 
@@ -112,8 +112,8 @@ def _read_token(actor: str, given: object, source: str) -> KnownToken:
     members = {"token": given} if isinstance(given, str) else given
     if not isinstance(members, dict) or not members.keys() <= _MEMBERS:
         raise BadRequest(
-            f"{source}: a token of '{actor}' is a string, or an object of token or sha256, "
-            "and expires"
+            f"{source}: a token of '{actor}' must be a string, or an object with token or sha256 "
+            "and optionally expires"
         )
     token, digest = members.get("token"), members.get("sha256")
     if (token is None) == (digest is None):
@@ -121,7 +121,7 @@ def _read_token(actor: str, given: object, source: str) -> KnownToken:
     expires = _read_expiry(actor, members.get("expires"), source)
     if digest is not None:
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise BadRequest(f"{source}: a sha256 of '{actor}' is not 64 hexadecimal digits")
+            raise BadRequest(f"{source}: the sha256 of '{actor}' must be 64 hexadecimal digits")
         return KnownToken(bytes.fromhex(digest), actor, expires)
     if not isinstance(token, str) or not token.strip():
         raise BadRequest(f"{source}: a token of '{actor}' is blank")
@@ -137,8 +137,7 @@ def _read_expiry(actor: str, given: object, source: str) -> datetime.datetime | 
         moment = None
     if moment is None or moment.tzinfo is None:
         raise BadRequest(
-            f"{source}: when a token of '{actor}' expires is not a time such as "
-            "2027-01-01T00:00:00Z"
+            f"{source}: 'expires' of '{actor}' must be a time such as 2027-01-01T00:00:00Z"
         )
     return moment
 
@@ -150,7 +149,7 @@ def _require_distinct(known: list[KnownToken]) -> None:
         if other != one.actor:
             raise BadRequest(f"'{other}' and '{one.actor}' have the same token")
     if len(seen) < len(known):
-        raise BadRequest("a token is given twice")
+        raise BadRequest("the same token is given twice")
 
 
 def _digest(token: str) -> bytes:

@@ -11,7 +11,6 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from omnigraph.errors import (
-    BadRequest,
     BlobChanged,
     BlobIsNull,
     BlobRangeNotSatisfiable,
@@ -21,7 +20,7 @@ from omnigraph.errors import (
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import StreamAnswer, answer_json
 from omnigraph.server.http_call import Call
-from omnigraph.wire.http_names import OCTETS, SNAPSHOT_ID
+from omnigraph.wire.http_names import ENTITY_KIND, OCTETS, SNAPSHOT_ID
 
 if TYPE_CHECKING:
     from omnigraph.graph.blobs import Blob, BlobStat
@@ -43,10 +42,8 @@ async def head_blob(call: Call) -> Response:
 
 
 async def _read_blob(call: Call, *, wants_bytes: bool) -> Response:
-    branch, snapshot = call.find("branch"), call.find("snapshot")
-    if branch is not None and snapshot is not None:
-        raise BadRequest("give a branch or a snapshot, not both")
-    name = call.read_branch(branch) if snapshot is None else None
+    snapshot = call.find("snapshot")
+    name = call.read_branch_unless(call.find("branch"), snapshot)
     if name is not None:
         call.authorize(Action.READ, name)
 
@@ -59,8 +56,13 @@ async def _read_blob(call: Call, *, wants_bytes: bool) -> Response:
     view, blob = await call.read(work)
     if blob.stat.uri is not None:
         headers = {"Location": blob.stat.uri, "Cache-Control": "no-store"}
-        return Response(None, 302, {**headers, SNAPSHOT_ID: blob.stat.snapshot_id})
+        return Response(None, 302, {**headers, **_describe_place(blob)})
     return await _answer_managed(call, view, blob, wants_bytes=wants_bytes)
+
+
+def _describe_place(blob: Blob) -> dict[str, str]:
+    """Where a blob was found; who named no kind of entity is told which it is."""
+    return {SNAPSHOT_ID: blob.stat.snapshot_id, ENTITY_KIND: blob.stat.entity_kind}
 
 
 def _open_blob(
@@ -79,7 +81,7 @@ async def _answer_managed(
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": etag,
-        SNAPSHOT_ID: blob.stat.snapshot_id,
+        **_describe_place(blob),
         "Content-Length": str(size),
         "Content-Type": OCTETS,
     }

@@ -1,10 +1,12 @@
-"""Routes about commits, what they changed, and writes that were sent with a key."""
+"""Routes about commits, what they and others changed, and writes that were sent with a key."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
 from starlette.responses import Response
 
 from omnigraph.errors import (
@@ -13,16 +15,19 @@ from omnigraph.errors import (
     PolicyDenied,
 )
 from omnigraph.server.access import Action
-from omnigraph.server.http_answers import answer_json
+from omnigraph.server.http_answers import StreamAnswer, answer_json, choose_media
 from omnigraph.server.http_call import Call
 from omnigraph.server.paging import decode_page, encode_page
+from omnigraph.wire.http_names import LINES, NDJSON
 
 if TYPE_CHECKING:
     from omnigraph.graph.results import Commit
+    from omnigraph.history.diff import Diff
 
 DEFAULT_COMMITS = 10_000
 _PAGE_CHANGES = 1_000
 _PAGE_COMMITS = 128
+_LINES_AT_ONCE = 256
 
 
 async def list_commits(call: Call) -> Response:
@@ -118,6 +123,55 @@ async def poll_changes(call: Call) -> Response:
         ).wire()
     )
     return answer_json(page)
+
+
+async def diff(call: Call) -> Response:
+    """Counts by type in one document, or every change as a line."""
+    branch = call.read_branch(call.find("branch"))
+    media = choose_media(call.request.headers.get("accept"), call.route.answer_media)
+    places = (call.find("before"), call.find("after"))
+
+    def start() -> Diff:
+        for place in places:
+            call.authorize_place(place, branch)
+        return call.graph.diff(
+            places[0] or "",
+            places[1],
+            images=call.find("images") == "true",
+            kinds=call.list("kind"),
+            types=call.list("type"),
+            ops=call.list("op"),
+            branch=branch,
+        )
+
+    if media != NDJSON:
+        return answer_json(await call.read(lambda: start().wire_stats()))
+
+    def begin() -> tuple[bytes, Iterator[bytes]]:
+        blocks = _encode_changes(start())
+        return next(blocks, b""), blocks  # mistakes come before the answer begins
+
+    first, rest = await call.read(begin)
+    idle_s = call.service.options.server.idle_s
+    return StreamAnswer(call.stream(first, rest), LINES, idle_s=idle_s)
+
+
+def _encode_changes(found: Diff) -> Iterator[bytes]:
+    changes, encoder = iter(found), msgspec.json.Encoder()
+    while block := list(islice(changes, _LINES_AT_ONCE)):
+        yield encoder.encode_lines([change.wire() for change in block])
+
+
+async def get_entity_history(call: Call) -> Response:
+    branch = call.read_branch(call.find("branch"))
+    call.authorize(Action.READ, branch)
+    type_name, id = call.find("type") or "", call.find("id") or ""
+    found = await call.read(
+        lambda: call.graph.entity_history(
+            type_name, id, kind=call.find("entity"), branch=branch
+        ).wire()
+    )
+    return answer_json(found)
 
 
 async def get_write(call: Call) -> Response:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from omnigraph.errors import BadRequest, NotFoundError, OmniError
 from omnigraph.server.access import Authority
 from omnigraph.settings import Settings
@@ -114,11 +116,15 @@ class HostedGraphs:
             raise NotFoundError(f"there is no graph '{graph_id}' here")
         return found
 
-    @property
-    def digest(self) -> str:
-        """Differs where what is served differs."""
-        names = [*self.served, "", *self.quarantined]
-        return hashlib.sha256("\0".join(names).encode()).hexdigest()
+
+def digest_serving(graphs: HostedGraphs, server_authority: Authority) -> str:
+    """Differs where what is served differs: graphs, their policies, and their stored queries."""
+    served = [
+        (one.id, one.authority, [(query.name, query.source.text) for query in one.queries])
+        for one in graphs.served.values()
+    ]
+    what = (served, sorted(graphs.quarantined), server_authority)
+    return hashlib.sha256(msgspec.json.encode(what, order="deterministic")).hexdigest()
 
 
 def open_graphs(

@@ -16,6 +16,8 @@ from omnigraph.types.to_json import encode_lines
 from omnigraph.wire.http_names import ARROW_STREAM, JSON
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.graph.query_result import QueryResult
 
 _log = structlog.get_logger("omnigraph.server")
@@ -62,7 +64,9 @@ def _is_accepted(offered: str, wanted: str) -> bool:
 
 def encode_rows(result: QueryResult, media: str, count: Callable[[int], None]) -> Iterator[bytes]:
     """The rows of a result, a batch at a time."""
-    return _encode_arrow(result, count) if media == ARROW_STREAM else _encode_lines(result, count)
+    if media == ARROW_STREAM:
+        return encode_arrow(result.arrow_schema, result.batches(), count)
+    return _encode_lines(result, count)
 
 
 def _encode_lines(result: QueryResult, count: Callable[[int], None]) -> Iterator[bytes]:
@@ -73,13 +77,16 @@ def _encode_lines(result: QueryResult, count: Callable[[int], None]) -> Iterator
         yield from encode_lines(pa.Table.from_batches([batch]))
 
 
-def _encode_arrow(result: QueryResult, count: Callable[[int], None]) -> Iterator[bytes]:
+def encode_arrow(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], count: Callable[[int], None]
+) -> Iterator[bytes]:
+    """Batches as an Arrow stream, each of them a piece."""
     import pyarrow as pa  # noqa: PLC0415 - loaded with the engine
 
     sink = _Drained(pa)
-    with pa.ipc.new_stream(sink.file, result.arrow_schema) as writer:
+    with pa.ipc.new_stream(sink.file, schema) as writer:
         yield sink.take()
-        for batch in result.batches():
+        for batch in batches:
             count(batch.num_rows)
             writer.write_batch(batch)
             yield sink.take()

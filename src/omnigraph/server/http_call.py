@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from omnigraph.errors import (
     BadRequest,
     DeadlineExceeded,
-    NotFoundError,
+    OmniError,
     PolicyDenied,
     RequestTooSlow,
     ResourceLimitExceeded,
@@ -24,6 +24,7 @@ from omnigraph.errors import (
 from omnigraph.graph.branch_names import normalize_branch
 from omnigraph.identity import MAIN
 from omnigraph.server.access import Action, authorize
+from omnigraph.server.admission import ANONYMOUS
 from omnigraph.server.hosted_graphs import HostedGraph
 from omnigraph.server.read_limits import ClientLeft, QueryLimits
 from omnigraph.server.request_log import RequestLog
@@ -40,7 +41,7 @@ from omnigraph.wire.http_names import (
 from omnigraph.wire.route_table import RouteSpec
 
 if TYPE_CHECKING:
-    from omnigraph.graph.graph import Graph
+    from omnigraph.graph.graph import Graph, GraphView
     from omnigraph.graph.results import Commit
 
 T = TypeVar("T")
@@ -123,21 +124,28 @@ class Call:
             rule=decision.matched_rule,
         )
 
-    def authorize_snapshot(self, snapshot: str | None) -> None:
+    def authorize_snapshot(self, snapshot: str | None, action: Action = Action.READ) -> None:
         """Go on only if the actor may read the branch that a snapshot is of.
 
         One that does not exist counts as one of `main`: only who may read that is told.
 
         Raises:
             PolicyDenied: it may not.
-            NotFoundError: there is no such snapshot.
+            OmniError: there is no such snapshot.
         """
+        self._authorize_view(lambda: self.unguarded.at(snapshot=snapshot), action)
+
+    def authorize_place(self, place: str | None, branch: str) -> None:
+        """The same for a place, whose versions and times are those of a branch."""
+        self._authorize_view(lambda: self.unguarded.at(place, branch=branch), Action.READ)
+
+    def _authorize_view(self, find: Callable[[], GraphView], action: Action) -> None:
         try:
-            view = self.unguarded.at(snapshot=snapshot)
-        except NotFoundError:
-            self.authorize(Action.READ, MAIN)
+            view = find()
+        except OmniError:
+            self.authorize(action, MAIN)
             raise
-        self.authorize(Action.READ, view.view.snapshot.branch)
+        self.authorize(action, view.view.snapshot.branch)
 
     def note_denial(self, denied: PolicyDenied) -> None:
         """Leave a trace of a denial, once."""
@@ -211,6 +219,18 @@ class Call:
     def read_branch(self, given: str | None) -> str:
         """The name of a branch as it is used from here on; `main` if none is given."""
         return MAIN if given is None else normalize_branch(given)
+
+    def read_branch_unless(self, given: str | None, snapshot: str | None) -> str | None:
+        """The same, or None where a snapshot is read instead.
+
+        Raises:
+            BadRequest: both are given.
+        """
+        if snapshot is None:
+            return self.read_branch(given)
+        if given is not None:
+            raise BadRequest("give a branch or a snapshot, not both")
+        return None
 
     def read_condition(self) -> str | None:
         """The head the branch must have, on routes that are about that."""
@@ -317,11 +337,16 @@ class Call:
         Raises:
             TooManyRequests: it has too many under way.
         """
+        metrics, name = self.service.metrics, self.actor or ANONYMOUS
         try:
             with self.service.admission.admit(self.actor, size):
-                yield
+                metrics.begin_write(name)
+                try:
+                    yield
+                finally:
+                    metrics.end_write(name)
         except TooManyRequests:
-            self.service.metrics.count_refusal()
+            metrics.count_refusal()
             raise
 
     async def write(self, work: Callable[[], T]) -> T:

@@ -29,6 +29,8 @@ LISTENING = "OMNIGRAPH_LISTEN_ADDR="
 """Before the address, in the one line of stdout."""
 EXIT_DEADLINE = 2
 _BACKLOG = 2_048
+_KEEP_ALIVE_S = 75
+"""How long a connection without a request stays open: longer than most proxies keep theirs."""
 
 _log = structlog.get_logger("omnigraph.server")
 
@@ -112,7 +114,14 @@ async def _serve(
     loop.add_signal_handler(signal.SIGHUP, reload)
     if lifeline is not None:
         loop.add_reader(lifeline, end_with_parent, lifeline)
-    await server.serve([listener])
+    measuring = None
+    if service.options.server.metrics_bind is not None:
+        measuring = asyncio.ensure_future(service.keep_measuring())
+    try:
+        await server.serve([listener])
+    finally:
+        if measuring is not None:
+            measuring.cancel()
     if not server.has_started:
         return 1
     if server.is_overdue:
@@ -139,6 +148,7 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=max(1, round(grace_s)),
             )
         )

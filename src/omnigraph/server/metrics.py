@@ -6,12 +6,14 @@ metrics adds them up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from omnigraph.graph.storage_use import IoCounters, read_io_counters
 from omnigraph.server.hosted_graphs import HostedGraphs
 from omnigraph.server.serve_options import Address
 
@@ -59,6 +61,25 @@ class Metrics:
         self._quarantined = _make_gauge(
             "omnigraph_quarantined_graphs", "Graphs that could not be opened.", self, "max"
         )
+        self._writes = _make_gauge(
+            "omnigraph_writes_in_flight",
+            "Writes under way, by a digest of the name of their actor.",
+            self,
+            labels=("actor",),
+        )
+        self._pending = _make_gauge(
+            "omnigraph_recovery_pending",
+            "Interrupted writes that the next writer settles.",
+            self,
+            "max",
+        )
+        self._reads = Counter(
+            "omnigraph_storage_reads", "Reads of tables in storage.", registry=self.registry
+        )
+        self._read_bytes = Counter(
+            "omnigraph_storage_read_bytes", "Bytes they read.", registry=self.registry
+        )
+        self._counted = IoCounters(0, 0)
         self._children: dict[tuple[str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}
 
@@ -83,6 +104,21 @@ class Metrics:
     def count_commit(self, operation: str) -> None:
         self._commits.labels(operation).inc()
 
+    def begin_write(self, actor: str) -> None:
+        self._writes.labels(_digest_name(actor)).inc()
+
+    def end_write(self, actor: str) -> None:
+        self._writes.labels(_digest_name(actor)).dec()
+
+    def measure(self, graphs: HostedGraphs) -> None:
+        """Look at what no request tells of."""
+        now = read_io_counters()
+        more, self._counted = now - self._counted, now
+        self._reads.inc(more.reads)
+        self._read_bytes.inc(more.bytes_read)
+        served = graphs.served.values()
+        self._pending.set(sum(len(one.unguarded.recovery_pending()) for one in served))
+
     def count_refusal(self) -> None:
         self._refused.inc()
 
@@ -103,10 +139,17 @@ class Metrics:
         self._quarantined.set(len(graphs.quarantined))
 
 
-def _make_gauge(name: str, meaning: str, metrics: Metrics, together: str = "sum") -> Gauge:
+def _make_gauge(
+    name: str, meaning: str, metrics: Metrics, together: str = "sum", labels: Sequence[str] = ()
+) -> Gauge:
     """A number that goes up and down; of several workers, the sum or the largest."""
     mode = "livesum" if together == "sum" else "livemax"
-    return Gauge(name, meaning, registry=metrics.registry, multiprocess_mode=mode)  # type: ignore[arg-type]
+    return Gauge(name, meaning, labels, registry=metrics.registry, multiprocess_mode=mode)  # type: ignore[arg-type]
+
+
+def _digest_name(actor: str) -> str:
+    """What stands for an actor where names have no place."""
+    return hashlib.sha256(actor.encode()).hexdigest()[:12]
 
 
 def serve_metrics(address: Address, registry: CollectorRegistry) -> Callable[[], None]:

@@ -32,7 +32,7 @@ _GRAPH_ID = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
 
 @lru_cache(maxsize=2)
 def describe_api(*, has_auth: bool = True) -> dict[str, Any]:
-    """The document; without tokens it has no word of them."""
+    """The document; it mentions tokens only where they are used."""
     _, components = msgspec.json.schema_components(list_schemas(), ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from omnigraph.errors import BadRequest
+
+T = TypeVar("T")
 
 _LONGEST = 4_096
 
@@ -33,3 +38,17 @@ def decode_page(token: str | None, count: int) -> tuple[str, ...] | None:
     if len(facts) != count:
         raise BadRequest("the page token is not one that this list gave")
     return facts
+
+
+def cut_page(
+    entries: Iterable[T], name_of: Callable[[T], str], token: str | None, limit: int
+) -> tuple[list[T], dict[str, str]]:
+    """Entries in the order of their names, after those of the page before.
+
+    Gives the page, and the member that says where the next one starts if there is one.
+    """
+    ordered, after = sorted(entries, key=name_of), decode_page(token, 1)
+    start = bisect_right(ordered, after[0], key=name_of) if after else 0
+    page = ordered[start : start + limit]
+    has_more = start + limit < len(ordered)
+    return page, {"next_page_token": encode_page(name_of(page[-1]))} if has_more else {}

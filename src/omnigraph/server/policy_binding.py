@@ -44,7 +44,7 @@ class PolicyFiles:
         """Raise unless each bundle is for one of these graphs and no graph has two.
 
         Raises:
-            BadRequest: it is not so.
+            BadRequest: a bundle is for another graph, or a graph has two.
         """
         seen: set[str | None] = set()
         for one in self.of_graphs:

@@ -34,7 +34,7 @@ def require_graphs(files: Collection[QueryFiles], served: Collection[str]) -> No
     """Raise unless all of them are for graphs that are served.
 
     Raises:
-        BadRequest: they are not.
+        BadRequest: one is for another graph.
     """
     for one in files:
         if one.graph_id is not None and one.graph_id not in served:

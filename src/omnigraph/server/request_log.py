@@ -93,8 +93,10 @@ def set_up_logging(settings: ServerSettings) -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.getLevelNamesMapping()[settings.log_level.upper()])
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    known, levels = logging.getLevelNamesMapping(), settings.log_levels
+    root.setLevel(known[levels.level.upper()])
+    for name, level in (("uvicorn", "warning"), *levels.of_modules):
+        logging.getLogger(name).setLevel(known[level.upper()])
 
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("omnigraph.request")

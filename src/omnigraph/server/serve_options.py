@@ -30,7 +30,7 @@ class Address:
         """
         host, colon, port = text.strip().rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-            raise BadRequest(f"'{text}' is not an address to listen at; write HOST:PORT")
+            raise BadRequest(f"'{text}' is not a valid listen address; write HOST:PORT")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class ServeOptions:
         if not self.stores:
             raise BadRequest("no graph to serve; name one with --store")
         if self.workers < 1:
-            raise BadRequest("a server has at least one worker")
+            raise BadRequest("a server needs at least one worker")
         self.policies.require_graphs(seen)
         require_graphs(self.queries, seen)
 

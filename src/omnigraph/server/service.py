@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,11 +17,12 @@ from omnigraph.server.admission import Admission
 from omnigraph.server.audit import AuditLog
 from omnigraph.server.bearer_tokens import Tokens, load_tokens
 from omnigraph.server.engine_threads import EngineThreads
-from omnigraph.server.hosted_graphs import HostedGraphs, open_graphs
+from omnigraph.server.hosted_graphs import HostedGraphs, digest_serving, open_graphs
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.query_files import load_queries
 from omnigraph.server.serve_options import ServeOptions
 from omnigraph.server.stream_slots import StreamSlots
+from omnigraph.server.tracing import Tracing, open_tracing
 from omnigraph.stored_queries import QueryRegistry
 
 _log = structlog.get_logger("omnigraph.server")
@@ -34,6 +36,8 @@ class Configuration:
     tokens: Tokens
     state: RuntimeState
     server_authority: Authority
+    digest: str
+    """Differs where what is served differs."""
 
 
 @dataclass
@@ -47,6 +51,7 @@ class Service:
     slots: StreamSlots
     metrics: Metrics
     audit: AuditLog
+    tracing: Tracing
     is_draining: bool = False
     _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -97,6 +102,15 @@ class Service:
             tokens=len(self.configuration.tokens.known),
         )
 
+    async def keep_measuring(self) -> None:
+        """Measure now and then what no request does."""
+        while True:
+            try:
+                await self.threads.read(lambda: self.metrics.measure(self.graphs))
+            except OmniError as error:
+                _log.warning("metrics are incomplete", reason=error.message)
+            await asyncio.sleep(self.options.server.metrics_interval_s)
+
 
 def configure(options: ServeOptions, known: HostedGraphs | None = None) -> Configuration:
     """Load tokens, policies and stored queries, decide the state and open the graphs.
@@ -127,7 +141,8 @@ def configure(options: ServeOptions, known: HostedGraphs | None = None) -> Confi
         listed = "; ".join(f"{id}: {reason}" for id, reason in graphs.quarantined.items())
         what = "every graph is required" if graphs.served else "no graph can be served"
         raise BadRequest(f"{what}, and these cannot be opened: {listed}")
-    return Configuration(graphs, tokens, state, server_authority)
+    digest = digest_serving(graphs, server_authority)
+    return Configuration(graphs, tokens, state, server_authority, digest)
 
 
 @contextmanager
@@ -145,9 +160,11 @@ def open_service(options: ServeOptions) -> Iterator[Service]:
         StreamSlots(settings.streams),
         metrics,
         AuditLog(settings.audit_file),
+        open_tracing(os.environ),
     )
     try:
         yield service
     finally:
         service.threads.stop()
         service.audit.close()
+        service.tracing.close()

@@ -28,7 +28,7 @@ async def ready(call: Call) -> Response:
     body = {
         "ready": not service.is_draining,
         "status": "draining" if service.is_draining else "serving",
-        "booted_serving_digest": service.graphs.digest,
+        "booted_serving_digest": service.configuration.digest,
         "state_revision": service.graphs.revision,
         "served_graph_count": len(service.graphs.served),
         "quarantined_graph_count": len(service.graphs.quarantined),

@@ -11,19 +11,22 @@ from omnigraph.server.access import Action
 from omnigraph.server.http_answers import StreamAnswer
 from omnigraph.server.http_call import Call
 from omnigraph.server.stream_slots import CHUNK_BYTES
+from omnigraph.wire.http_names import LINES
 from omnigraph.wire.request_bodies import ChangeBaselineRequest, ExportRequest
-
-_LINES = "application/x-ndjson; charset=utf-8"
 
 
 async def export(call: Call) -> Response:
-    """Every record, edges before nodes."""
+    """Every record, edges before nodes, of a branch as it is or of a snapshot."""
     body, _ = await call.read_body(ExportRequest)
-    branch = call.read_branch(body.branch)
-    call.authorize(Action.EXPORT, branch)
+    branch = call.read_branch_unless(body.branch, body.snapshot)
+    if branch is not None:
+        call.authorize(Action.EXPORT, branch)
 
     def start() -> Iterator[bytes]:
-        return call.graph.at(branch=branch).export_jsonl(body.type_names or None)
+        if branch is None:
+            call.authorize_snapshot(body.snapshot, Action.EXPORT)
+        view = call.graph.at(branch=branch, snapshot=body.snapshot)
+        return view.export_jsonl(body.type_names or None)
 
     return await _send_lines(call, start)
 
@@ -66,7 +69,7 @@ async def _send_lines(call: Call, start: Callable[[], Iterator[bytes]]) -> Respo
         end()
         raise
     idle_s = call.service.options.server.idle_s
-    return StreamAnswer(call.stream(first, rest), _LINES, idle_s=idle_s, on_end=end)
+    return StreamAnswer(call.stream(first, rest), LINES, idle_s=idle_s, on_end=end)
 
 
 def _cut(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -181,7 +181,7 @@ class _WorkerFailed(Exception):
 
 
 def _forget_metrics(pid: int) -> None:
-    """What a worker that is gone was doing is over; what it had counted stays."""
+    """Forget what a dead worker had in progress; its counters stay."""
     from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415
 
     mark_process_dead(pid)  # type: ignore[no-untyped-call]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from starlette.responses import Response
 
-from omnigraph.errors import BadRequest, BranchNotFound
-from omnigraph.identity import MAIN
+from omnigraph.errors import BadRequest
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
@@ -15,7 +17,11 @@ from omnigraph.wire.request_bodies import (
     LoadRequest,
     MutateRequest,
     SchemaApplyRequest,
+    SchemaPlanRequest,
 )
+
+if TYPE_CHECKING:
+    from omnigraph.graph.results import LoadResult
 
 LOAD_BYTES = "graph_batch_request_bytes"
 """The resource a load uses up with its body."""
@@ -60,27 +66,64 @@ async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
     return answer_json(done.wire(), headers=call.describe_replay(is_replayed=done.is_replayed))
 
 
+async def plan_schema(call: Call) -> Response:
+    """The steps to another schema; nothing is changed."""
+    body, _ = await call.read_body(SchemaPlanRequest)
+    branch = call.read_branch(body.branch)
+    call.authorize(Action.READ)
+    plan = await call.read(
+        lambda: call.graph.plan_schema(
+            body.schema_source,
+            branch=branch,
+            allow_data_loss=body.allow_data_loss,
+            expressions=body.expressions,
+        )
+    )
+    return answer_json(plan.wire())
+
+
 async def apply_schema(call: Call) -> Response:
-    """Another schema for `main`, as one commit or not at all."""
+    """Another schema for a branch, as one commit or not at all."""
     body, size = await call.read_body(SchemaApplyRequest)
-    call.authorize(Action.SCHEMA_APPLY, None, MAIN)
+    branch, key = call.read_branch(body.branch), call.read_key()
+    call.authorize(Action.SCHEMA_APPLY, None, branch)
     with call.admit(size):
         done = await call.write(
             lambda: call.graph.apply_schema(
                 body.schema_source,
+                branch=branch,
                 allow_data_loss=body.allow_data_loss,
+                expressions=body.expressions,
+                expected_head=body.expected_head,
                 dry_run=body.dry_run,
                 actor=call.actor,
+                idempotency_key=key,
             )
         )
-    call.note_commit(done.commit, MAIN)
-    return answer_json({"uri": call.graph_url, **done.wire()})
+    call.note_commit(done.commit, branch, replayed=done.is_replayed)
+    return answer_json(
+        {"uri": call.graph_url, **done.wire()},
+        headers=call.describe_replay(is_replayed=done.is_replayed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _HttpLoad:
+    """What a load shall do with its records, and for which branch."""
+
+    branch: str
+    base: str | None
+    mode: str
+    partial: bool
+    expected_head: str | None
 
 
 async def load(call: Call) -> Response:
     body, size = await call.read_body(LoadRequest, call.service.options.server.load_bytes)
-    data = body.data.encode()
-    return await _run_load(call, data, size, body.branch, body.base, body.mode)
+    branch, base = _read_branches(call, body.branch, body.base)
+    wanted = _HttpLoad(branch, base, body.mode or "merge", body.partial, body.expected_head)
+    done = await _run_load(call, wanted, body.data.encode(), size)
+    return _answer_load(call, done, {"uri": call.graph_url, **done.wire()})
 
 
 async def load_ndjson(call: Call) -> Response:
@@ -89,41 +132,39 @@ async def load_ndjson(call: Call) -> Response:
     branch, base = _read_branches(call, call.find("branch"), call.find("from"))
     await _authorize_load(call, branch, base)
     data = await call.read_bytes(call.service.options.server.load_bytes, LOAD_BYTES)
-    return await _run_load(call, data, len(data), branch, base, call.find("mode"), with_uri=False)
+    wanted = _HttpLoad(
+        branch,
+        base,
+        call.find("mode") or "merge",
+        call.find("partial") == "true",
+        call.find("expected_head"),
+    )
+    done = await _run_load(call, wanted, data, len(data))
+    return _answer_load(call, done, done.wire())
 
 
-async def _run_load(
-    call: Call,
-    data: bytes,
-    size: int,
-    given_branch: str | None,
-    given_base: str | None,
-    mode: str | None,
-    *,
-    with_uri: bool = True,
-) -> Response:
-    branch, base = _read_branches(call, given_branch, given_base)
-    key = call.read_key()
+async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> LoadResult:
+    branch, base, key = wanted.branch, wanted.base, call.read_key()
     call.read_condition()
     await _authorize_load(call, branch, base)
     with call.admit(size):
-        try:
-            done = await call.write(
-                lambda: call.graph.load(
-                    data,
-                    mode or "merge",
-                    branch=branch,
-                    base=base,
-                    actor=call.actor,
-                    idempotency_key=key,
-                )
+        done = await call.write(
+            lambda: call.graph.load(
+                data,
+                wanted.mode,
+                branch=branch,
+                base=base,
+                partial=wanted.partial,
+                expected_head=wanted.expected_head,
+                actor=call.actor,
+                idempotency_key=key,
             )
-        except BranchNotFound as missing:
-            if base is not None or missing.branch != branch:
-                raise
-            raise BranchNotFound(branch, "pass `from` to create it from another one") from None
+        )
     call.note_commit(done.commit, branch, replayed=done.is_replayed)
-    document = {"uri": call.graph_url, **done.wire()} if with_uri else done.wire()
+    return done
+
+
+def _answer_load(call: Call, done: LoadResult, document: dict[str, object]) -> Response:
     return answer_json(document, headers=call.describe_replay(is_replayed=done.is_replayed))
 
 

@@ -13,6 +13,7 @@ from omnigraph.environment import Setting, list_settings
 from omnigraph.settings.choices import *
 from omnigraph.settings.command_line_settings import CommandLineSettings as CommandLineSettings
 from omnigraph.settings.graph_settings import Settings as Settings
+from omnigraph.settings.log_levels import LogLevels as LogLevels
 from omnigraph.settings.server_settings import ServerSettings as ServerSettings
 from omnigraph.settings.setting_groups import *
 

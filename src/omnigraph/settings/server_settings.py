@@ -14,7 +14,8 @@ from omnigraph.environment import (
     one_of_words,
     parse_seconds,
 )
-from omnigraph.settings.choices import LogFormat, LogLevel
+from omnigraph.settings.choices import LogFormat
+from omnigraph.settings.log_levels import LOG_LEVELS, LogLevels
 
 _SERVER = "server"
 
@@ -162,6 +163,13 @@ class ServerSettings(SettingGroup):
         "Where metrics can be read, as `HOST:PORT`; they are not served otherwise.",
         applies=_SERVER,
     )
+    metrics_interval_s: float = declare_setting(
+        "OMNIGRAPH_METRICS_INTERVAL_SECONDS",
+        30.0,
+        parse_seconds(least=1),
+        "How often what no request measures is looked at: reads of storage, interrupted writes.",
+        applies=_SERVER,
+    )
     audit_file: str | None = declare_setting(
         "OMNIGRAPH_AUDIT_FILE",
         None,
@@ -169,11 +177,12 @@ class ServerSettings(SettingGroup):
         "A file to which one line of JSON is added for each write and each denial.",
         applies=_SERVER,
     )
-    log_level: LogLevel = declare_setting(
+    log_levels: LogLevels = declare_setting(
         "OMNIGRAPH_LOG",
-        LogLevel.INFO,
-        one_of_words(LogLevel),
-        "What the server writes to its log, on stderr.",
+        LogLevels(),
+        LOG_LEVELS,
+        "What the server writes to its log, on stderr; `info,omnigraph.request=warning` gives a "
+        "part of it another level.",
         applies=_SERVER,
     )
     log_format: LogFormat = declare_setting(

@@ -9,7 +9,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound, ConflictError, OmniError
+from omnigraph.errors import (
+    AlreadyExists,
+    BadRequest,
+    BranchNotFound,
+    ConflictError,
+    OmniError,
+    ReadSetChanged,
+)
 from omnigraph.identity import MAIN, BranchName
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.lost_branches import find_lost, mark_deleted, unmark_deleted
@@ -35,17 +42,21 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.lance_branches import create_branch as create_physical
 from omnigraph.storage.tables.lance_branches import delete_branch as delete_physical
 from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.storage.tables.probes import is_lance_branch
 from omnigraph.storage.tags import list_tags
 
 
-def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRef:
-    """A branch that starts as the snapshot is.
+def create(
+    source: Snapshot, name: str, actor_id: str | None = None, incarnation: str | None = None
+) -> BranchRef:
+    """A branch that starts as the snapshot is; `incarnation` is its id, a fresh one by default.
 
     The physical branch comes first and the name last, so a crash leaves no half branch: only a
     physical one that no name refers to.
 
     Raises:
         HistoricalVersionReclaimed: cleanup removed what the snapshot shows.
+        ConflictError: the creator slept, and cleanup took the branch for garbage.
     """
     branch, root = normalize_new_branch(name), source.root
     with root.hold() as hold:
@@ -58,7 +69,7 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
         read_manifest(root.manifest(source.ref.incarnation), source.manifest_version)
         ref = BranchRef(
             name=branch,
-            incarnation=root.ids.next(),
+            incarnation=incarnation or root.ids.next(),
             parent=source.branch,
             parent_incarnation=source.ref.incarnation,
             fork_version=source.manifest_version,
@@ -75,14 +86,44 @@ def create(source: Snapshot, name: str, actor_id: str | None = None) -> BranchRe
             )
         hold.check()
         create_ref(root.store, ref)
+        is_held = _is_held(hold)
+    if not is_held:
+        _require_created(root, ref)
     return ref
 
 
-def delete(root: GraphRoot, name: str) -> BranchName:
+def _is_held(hold: Hold) -> bool:
+    try:
+        hold.check()
+    except ReadSetChanged:
+        return False
+    return True
+
+
+def _require_created(root: GraphRoot, ref: BranchRef) -> None:
+    """Raise, and take the name back, if the physical branch is gone.
+
+    Where the fence is a lease, the creator may have slept before it gave the branch its name. A
+    cleanup that came meanwhile met a branch without one, as a crash leaves it, and removed it.
+    """
+    assert ref.incarnation is not None
+    with root.hold() as hold:
+        if is_lance_branch(root.manifest(), ref.incarnation):
+            return
+        if find_ref(root.store, ref.name) == ref:
+            hold.check()
+            delete_ref(root.store, ref.name)
+    raise ConflictError(
+        f"branch '{ref.name}' was removed by a cleanup while it was being created; "
+        "nothing is left of it, so create it again"
+    )
+
+
+def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> BranchName:
     """Remove the name, then as much of what it stood for as can go now.
 
     A mark comes first, so that nobody takes the record for lost. A branch that did lose its record
-    is deleted by its id.
+    is deleted by its id. With an `incarnation`, another branch that has the name now is not meant.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -92,7 +133,7 @@ def delete(root: GraphRoot, name: str) -> BranchName:
     with root.hold() as hold:
         named = find_ref(root.store, branch)
         ref = named or _find_lost(root, branch)
-        if ref is None or ref.incarnation is None:
+        if ref is None or ref.incarnation is None or incarnation not in (None, ref.incarnation):
             raise BranchNotFound(branch)
         children = _settle_names(root, hold, ref)
         if named is not None and find_ref(root.store, branch) is None:
@@ -122,8 +163,10 @@ def _find_lost(root: GraphRoot, name: BranchName) -> BranchRef | None:
     return BranchRef(name, name) if name in ids else None
 
 
-def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
+def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = None) -> BranchRef:
     """Rename a branch; it stays the same branch, with its commits and its feed.
+
+    With an `incarnation`, another branch that has the name now is not meant.
 
     The new name comes first and the old one goes last. A crash in between leaves one branch with
     two names: both lead to the same commits. The next write by the new name removes the old one,
@@ -141,7 +184,8 @@ def rename(root: GraphRoot, name: str, new_name: str) -> BranchRef:
         for one in (ref, taken):
             if one is not None:
                 _settle_names(root, hold, one)
-        if ref is None or find_ref(root.store, old) is None:
+        is_meant = ref is not None and incarnation in (None, ref.incarnation)
+        if ref is None or not is_meant or find_ref(root.store, old) is None:
             raise BranchNotFound(old)
         # Intents name the branch they are for, so none may be pending when its name changes.
         settle_all(root, hold, ref)

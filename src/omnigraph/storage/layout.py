@@ -7,6 +7,7 @@
     _refs/deleted/<branch id>.json       that a branch was deleted, while something of it is left
     _refs/tags/<encoded name>.json       which commit a tag names
     _refs/consumers/<encoded name>.json  how far a consumer of the change feed has read
+    _refs/requests/<digest>.json         what became of a request with a key that made no commit
     _schema.pg, _schema.ir.json, __schema_state.json
                                          mirror of the schema the manifest holds
     __recovery/<operation>.json          what an unfinished write set out to do
@@ -38,6 +39,7 @@ BRANCHES = "_refs/branches"
 DELETED = "_refs/deleted"
 TAGS = "_refs/tags"
 CONSUMERS = "_refs/consumers"
+REQUESTS = "_refs/requests"
 RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
@@ -99,6 +101,11 @@ def tag_ref(tag: str) -> str:
 def make_consumer_path(consumer: str) -> str:
     """The object that says how far a consumer of the change feed has read."""
     return f"{CONSUMERS}/{encode_name(consumer)}{_JSON}"
+
+
+def make_request_path(name: str) -> str:
+    """The object that says what became of a request that made no commit."""
+    return f"{REQUESTS}/{encode_name(name)}{_JSON}"
 
 
 def find_name(file_name: str) -> str | None:

@@ -71,9 +71,25 @@ def is_lost(root: GraphRoot, incarnation: str) -> bool:
 
 def find_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> list[LostBranch]:
     """The branches that lost their record, given all records that are there."""
+    unnamed = _list_unnamed(root, refs)
+    return [LostBranch(one, _name_of(root, one)) for one in unnamed if is_lost(root, one)]
+
+
+def find_unnamed(root: GraphRoot, refs: Iterable[BranchRef]) -> list[str]:
+    """The ids of branches without a record, a mark or commits of their own.
+
+    A creation that was interrupted leaves such a branch, and so does one whose record is lost.
+    Nothing but a name is lost with it.
+    """
+    known = list_marked(root.store)
+    unnamed = [one for one in _list_unnamed(root, refs) if one not in known]
+    return [one for one in unnamed if not is_lost(root, one)]
+
+
+def _list_unnamed(root: GraphRoot, refs: Iterable[BranchRef]) -> list[str]:
+    """The branches of the manifest that no record names."""
     files = root.store.list(f"{MANIFEST}/{name_branch_file('x').rpartition('/')[0]}")
-    unnamed = _incarnations(files) - {ref.incarnation for ref in refs}
-    return [LostBranch(one, _name_of(root, one)) for one in sorted(unnamed) if is_lost(root, one)]
+    return sorted(_incarnations(files) - {ref.incarnation for ref in refs})
 
 
 def require_none_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from omnigraph.errors import ManifestCorrupt, TypeNotFound
 from omnigraph.identity import BranchName, CommitId, TableKey
 from omnigraph.storage.manifest.read import ManifestSnapshot
-from omnigraph.storage.manifest.state import ManifestState, SchemaContract, TableEntry
+from omnigraph.storage.manifest.state import (
+    ManifestState,
+    SchemaContract,
+    TableEntry,
+    TableVersion,
+)
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.location import TableLocation
@@ -82,3 +87,12 @@ class Snapshot:
 
     def table(self, key: TableKey) -> Table:
         return self.open_entry(self.entry(key))
+
+    def show_versions(self, entries: Iterable[TableEntry]) -> Snapshot:
+        """The same with other versions of some tables, which nobody has published."""
+        versions = {
+            e.identity: TableVersion(e.identity, e.version, e.owner_branch, e.row_count, e.owner)
+            for e in entries
+        }
+        state = replace(self.state, versions={**self.state.versions, **versions})
+        return replace(self, manifest=replace(self.manifest, state=state))

@@ -150,8 +150,8 @@ def _require_files(request: WriteRequest) -> None:
         missing = find_missing_staged(table.transaction)
         if missing is None:
             path = table.entry.path
-            staged = (f"{path}/{name}" for name in list_staged_paths(table.transaction))
-            missing = next((name for name in staged if name in listed), None)
+            names = list_staged_paths(table.transaction, is_fork=table.is_fork)
+            missing = next((name for name in names if f"{path}/{name}" in listed), None)
         if missing is not None:
             raise ReadSetChanged(STAGED_FILES, f"{table.entry.table_key}: {missing}", None)
 

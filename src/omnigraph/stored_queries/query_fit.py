@@ -26,7 +26,7 @@ class Breakage:
 
 @dataclass(frozen=True, slots=True)
 class QueryFit:
-    """What a check found; warnings keep nobody from running a query."""
+    """What a check found; warnings do not stop a query from running."""
 
     breakages: tuple[Breakage, ...] = ()
     warnings: tuple[Breakage, ...] = ()
@@ -44,7 +44,7 @@ class QueryFit:
 
 
 def check_queries(registry: QueryRegistry, catalog: Catalog) -> QueryFit:
-    """Every stored query held against a schema."""
+    """Check every stored query against a schema."""
     breakages, warnings = [], []
     for one in registry:
         problem = find_problem(one, catalog)
@@ -55,10 +55,10 @@ def check_queries(registry: QueryRegistry, catalog: Catalog) -> QueryFit:
 
 
 def check_schema_change(registry: QueryRegistry, accepted: Catalog, desired: Catalog) -> None:
-    """Go on only if every stored query that runs now would still run.
+    """Raise if a stored query that runs now would no longer run.
 
     Raises:
-        SchemaBreaksQueries: naming those that would not.
+        SchemaBreaksQueries: with the queries that would break.
     """
     broken = [
         (one.name, problem)

@@ -1,4 +1,4 @@
-"""Every query of some files by its name, which is how it is asked for."""
+"""The queries of some files, found by name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def parse_registry(sources: Iterable[SourceText]) -> QueryRegistry:
         for one in declared:
             known = found.get(one.name)
             if known is not None:
-                message = f"query '{one.name}' is in {known.source.name} as well"
+                message = f"query '{one.name}' is also defined in {known.source.name}"
                 mistakes.append(source.diagnostic("P110", message, one.name_span))
             found[one.name] = StoredQuery(one, source)
     if mistakes:

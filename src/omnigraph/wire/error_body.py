@@ -38,7 +38,7 @@ _PUBLIC_WORDS: Mapping[type[errors.OmniError], str] = {
     errors.HistoricalVersionReclaimed: "this state was removed by cleanup and cannot be read",
     errors.WriterBusy: "another writer holds the graph; try again",
     errors.UncoveredDrift: "a table was changed by something else; the operator must repair it",
-    errors.GraphNotFound: "the graph is not there any more",
+    errors.GraphNotFound: "the graph no longer exists",
 }
 
 
@@ -78,7 +78,7 @@ def _hide(error: errors.OmniError, request_id: str) -> dict[str, object]:
 
 
 def _make_internal_body(kind: str, code: str | None, request_id: str) -> dict[str, object]:
-    words = f"the server failed; its log has the reason under request {request_id}"
+    words = f"internal error; the server log has the reason under request {request_id}"
     body: dict[str, object] = {"error": words, "kind": kind, "request_id": request_id}
     return body if code is None else {**body, "code": code}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
+LINES = f"{NDJSON}; charset=utf-8"
+"""What a stream of lines is called in an answer."""
 OCTETS = "application/octet-stream"
 
 REQUEST_ID = "X-Request-Id"
@@ -17,6 +19,8 @@ COMMIT_ID = "Omnigraph-Commit-Id"
 """The commit that streamed rows were read at."""
 QUERY_NAME = "Omnigraph-Query-Name"
 SNAPSHOT_ID = "Omnigraph-Snapshot-Id"
+ENTITY_KIND = "Omnigraph-Entity-Kind"
+"""Whether a blob is one of a node or of an edge."""
 REPLAYED = "Omnigraph-Replayed"
 """`true` where a write had been made before, under the same idempotency key."""
 

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 
-class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of every body."""
+class RequestBody(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The base of every body. What has its default is not sent: an older server may not know it."""
 
 
 class QueryRequest(RequestBody, frozen=True, kw_only=True):
@@ -60,9 +62,28 @@ class InvokeQueryRequest(RequestBody, frozen=True, kw_only=True):
     expect_mutation: bool | None = None
 
 
+class ExplainRequest(RequestBody, frozen=True, kw_only=True):
+    """A query whose plan is asked for; with `analyze` it is run as well."""
+
+    query: str
+    name: str | None = None
+    params: dict[str, Any] | None = None
+    branch: str | None = None
+    snapshot: str | None = None
+    analyze: bool = False
+
+
 class BranchCreateRequest(RequestBody, frozen=True, kw_only=True, rename={"source": "from"}):
+    """A branch of another one as it is now, or as it was at a commit."""
+
     name: str
     source: str | None = None
+    commit: str | None = None
+
+
+class BranchRenameRequest(RequestBody, frozen=True, kw_only=True):
+    name: str
+    new_name: str
 
 
 class BranchMergeRequest(RequestBody, frozen=True, kw_only=True):
@@ -72,12 +93,66 @@ class BranchMergeRequest(RequestBody, frozen=True, kw_only=True):
     dry_run: bool = False
     resolve: str | list[str] | dict[str, str] | None = None
     decisions: list[dict[str, Any]] | None = None
+    expected_head: str | None = None
     message: str | None = None
 
 
-class SchemaApplyRequest(RequestBody, frozen=True, kw_only=True):
+class ApplyCommitRequest(RequestBody, frozen=True, kw_only=True):
+    """A commit to revert or to pick: its id, the beginning of it, a tag, or any other place."""
+
+    commit: str
+    branch: str | None = None
+    parent: int | None = None
+    dry_run: bool = False
+    resolve: str | list[str] | dict[str, str] | None = None
+    decisions: list[dict[str, Any]] | None = None
+    expected_head: str | None = None
+    message: str | None = None
+
+
+class RestoreRequest(RequestBody, frozen=True, kw_only=True):
+    """The place whose state a branch shall have again."""
+
+    place: str
+    branch: str | None = None
+    dry_run: bool = False
+    expected_head: str | None = None
+    message: str | None = None
+
+
+class TagCreateRequest(RequestBody, frozen=True, kw_only=True):
+    """A name for the commit at a place, or for the head of a branch."""
+
+    name: str
+    at: str | None = None
+    branch: str | None = None
+
+
+class ConsumerSetRequest(RequestBody, frozen=True, kw_only=True):
+    """Up to where a consumer has read, and for how long the rest is kept for it."""
+
+    position: str | None = None
+    lasts_seconds: float = 7 * 24 * 3600.0
+    branch: str | None = None
+
+
+class SchemaPlanRequest(RequestBody, frozen=True, kw_only=True):
+    """Another schema, whose steps are asked for."""
+
     schema_source: str
+    branch: str | None = None
     allow_data_loss: bool = False
+    expressions: dict[str, str] | None = None
+
+
+class SchemaApplyRequest(RequestBody, frozen=True, kw_only=True):
+    """Another schema, and what gives rows that are there their values."""
+
+    schema_source: str
+    branch: str | None = None
+    allow_data_loss: bool = False
+    expressions: dict[str, str] | None = None
+    expected_head: str | None = None
     dry_run: bool = False
 
 
@@ -88,10 +163,13 @@ class LoadRequest(RequestBody, frozen=True, kw_only=True, rename={"base": "from"
     branch: str | None = None
     base: str | None = None
     mode: str | None = None
+    partial: bool = False
+    expected_head: str | None = None
 
 
 class ExportRequest(RequestBody, frozen=True, kw_only=True):
     branch: str | None = None
+    snapshot: str | None = None
     type_names: list[str] = []
 
 

@@ -130,6 +130,8 @@ class LoadedType(Answer, frozen=True, kw_only=True):
 
 
 class GraphBatchLoadOutput(Answer, frozen=True, kw_only=True):
+    """What a load wrote; no commit if there was nothing to load. A large one tells more."""
+
     branch: str
     base_branch: str | None
     branch_created: bool
@@ -139,7 +141,14 @@ class GraphBatchLoadOutput(Answer, frozen=True, kw_only=True):
     edges: list[LoadedType]
     total_entities: int
     actor_id: str | None
-    commit: CommitOutput
+    commit: CommitOutput | None
+    spark_app_id: str | UnsetType | None = UNSET
+    stages: list[dict[str, Any]] | UnsetType = UNSET
+    rows: int | UnsetType | None = UNSET
+    bytes: int | UnsetType | None = UNSET
+    seconds: float | UnsetType = UNSET
+    rows_per_second: float | UnsetType | None = UNSET
+    skipped: dict[str, Any] | UnsetType = UNSET
 
 
 class LoadOutput(GraphBatchLoadOutput, frozen=True, kw_only=True):
@@ -167,6 +176,22 @@ class SchemaApplyOutput(Answer, frozen=True, kw_only=True):
     notes: list[dict[str, Any]] | UnsetType = UNSET
 
 
+class SchemaPlanOutput(Answer, frozen=True, kw_only=True):
+    """The steps to another schema."""
+
+    supported: bool
+    step_count: int
+    steps: list[dict[str, Any]]
+    notes: list[dict[str, Any]]
+
+
+class ExplainOutput(Answer, frozen=True, kw_only=True):
+    """The plan of a query: as text and, if the query was not run, as a document."""
+
+    text: str
+    plan: dict[str, Any] | UnsetType = UNSET
+
+
 class BranchListOutput(Answer, frozen=True, kw_only=True):
     branches: list[str]
     next_page_token: str | UnsetType = UNSET
@@ -177,6 +202,12 @@ class BranchCreateOutput(Answer, frozen=True, kw_only=True, rename={"source": "f
     source: str | None
     name: str
     actor_id: str | None
+
+
+class BranchRenameOutput(BranchCreateOutput, frozen=True, kw_only=True):
+    """The branch under its new name; `from` is what it was created from."""
+
+    renamed_from: str
 
 
 class BranchDeleteOutput(Answer, frozen=True, kw_only=True):
@@ -201,6 +232,66 @@ class BranchMergeOutput(Answer, frozen=True, kw_only=True):
     branch_delete_error: str | UnsetType = UNSET
 
 
+class ApplyCommitOutput(Answer, frozen=True, kw_only=True):
+    """What a revert, a cherry-pick or a restore did, or would do."""
+
+    branch: str
+    outcome: Literal["reverted", "cherry_picked", "restored", "unchanged"]
+    applied_commit_id: str
+    dry_run: bool
+    tables: list[dict[str, Any]]
+    conflicts: list[dict[str, Any]]
+    resolved: dict[str, int]
+    actor_id: str | None
+    commit: CommitOutput | None
+
+
+class TagOutput(Answer, frozen=True, kw_only=True):
+    """A permanent name for a commit."""
+
+    name: str
+    graph_commit_id: str
+    graph_branch: str
+    actor_id: str | None
+    created_at: int
+
+
+class TagListOutput(Answer, frozen=True, kw_only=True):
+    tags: list[TagOutput]
+    next_page_token: str | UnsetType = UNSET
+
+
+class ConsumerOutput(Answer, frozen=True, kw_only=True):
+    """A consumer of the feed of a branch: up to where it has read, and until when it counts."""
+
+    name: str
+    graph_branch: str
+    graph_commit_id: str
+    expires_at: int
+    updated_at: int
+
+
+class ConsumerListOutput(Answer, frozen=True, kw_only=True):
+    consumers: list[ConsumerOutput]
+    next_page_token: str | UnsetType = UNSET
+
+
+class TypeStatsOutput(Answer, frozen=True, kw_only=True):
+    kind: Literal["node", "edge"]
+    type_name: str
+    inserted: int
+    updated: int
+    deleted: int
+
+
+class DiffOutput(Answer, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
+    """Between which snapshots, and how many entities of each type are different."""
+
+    before: str
+    after: str
+    stats: list[TypeStatsOutput]
+
+
 class ChangeCause(Answer, frozen=True, kw_only=True):
     graph_commit_id: str
     authored_branch: str
@@ -217,6 +308,22 @@ class ChangeBlock(Answer, frozen=True, kw_only=True):
 
 class CommitChangesOutput(ChangeBlock, frozen=True, kw_only=True):
     next_page_token: str | UnsetType = UNSET
+
+
+class EntityVersionOutput(Answer, frozen=True, kw_only=True):
+    cause: ChangeCause
+    op: str
+    image: dict[str, Any] | None
+
+
+class EntityHistoryOutput(Answer, frozen=True, kw_only=True):
+    """Every value an entity had, newest first; not complete where cleanup removed the rest."""
+
+    kind: Literal["node", "edge"]
+    type_name: str
+    id: str
+    versions: list[EntityVersionOutput]
+    complete: bool
 
 
 class ChangeFeedOutput(Answer, frozen=True, kw_only=True):
@@ -248,9 +355,9 @@ class BlobPutOutput(Answer, frozen=True, kw_only=True):
 
 
 class WriteOutput(Answer, frozen=True, kw_only=True):
-    """What became of a write that was sent with an idempotency key."""
+    """What became of a write that was sent with an idempotency key; its commit if it made one."""
 
     key: str
     operation: str
-    commit: CommitOutput
+    commit: CommitOutput | None
     answer: dict[str, Any]

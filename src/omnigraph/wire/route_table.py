@@ -73,12 +73,18 @@ OP = QueryParameter(
     choices=("insert", "update", "delete"),
 )
 BLOB = (
-    QueryParameter("entity", "What it belongs to.", is_required=True, choices=("node", "edge")),
+    QueryParameter(
+        "entity",
+        "What it belongs to; needed only if a node type and an edge type share the name.",
+        choices=("node", "edge"),
+    ),
     QueryParameter("type", "The type of the entity.", is_required=True),
     QueryParameter("id", "The id of the entity.", is_required=True),
     QueryParameter("property", "The property that holds it.", is_required=True),
 )
 SNAPSHOT = QueryParameter("snapshot", "A commit or snapshot id, instead of a branch.")
+EXPECTED_HEAD = QueryParameter("expected_head", "Only if the branch is at this commit.")
+YES_NO = ("true", "false")
 ROWS = (JSON, NDJSON, ARROW_STREAM)
 
 ROUTES: tuple[RouteSpec, ...] = (
@@ -111,9 +117,15 @@ ROUTES: tuple[RouteSpec, ...] = (
         "getSnapshot",
         "GET",
         f"{GRAPH}/snapshot",
-        "Which version of which table makes up a branch.",
+        "Which version of which table makes up a branch, now or as it was.",
         response=gives.SnapshotOutput,
-        parameters=(BRANCH,),
+        parameters=(
+            BRANCH,
+            QueryParameter(
+                "at",
+                "A tag, commit, version, time or any other place, instead of the branch as it is.",
+            ),
+        ),
     ),
     RouteSpec(
         "getBlob",
@@ -153,6 +165,28 @@ ROUTES: tuple[RouteSpec, ...] = (
         gives.ReadOutput,
         answer_media=ROWS,
         statuses=(504,),
+    ),
+    RouteSpec(
+        "explain",
+        "POST",
+        f"{GRAPH}/explain",
+        "The plan of a query; with `analyze`, what every operator did and took.",
+        asks.ExplainRequest,
+        gives.ExplainOutput,
+        statuses=(504,),
+    ),
+    RouteSpec(
+        "listRows",
+        "GET",
+        f"{GRAPH}/rows",
+        "Every node or edge of a type, blobs included, as a stream.",
+        parameters=(
+            QueryParameter("entity", "Nodes or edges.", is_required=True, choices=("node", "edge")),
+            QueryParameter("type", "The type.", is_required=True),
+            BRANCH,
+            SNAPSHOT,
+        ),
+        answer_media=(ARROW_STREAM,),
     ),
     RouteSpec(
         "read",
@@ -229,6 +263,15 @@ ROUTES: tuple[RouteSpec, ...] = (
         f"{GRAPH}/schema",
         "The accepted schema.",
         response=gives.SchemaOutput,
+        parameters=(BRANCH, SNAPSHOT),
+    ),
+    RouteSpec(
+        "planSchema",
+        "POST",
+        f"{GRAPH}/schema/plan",
+        "The steps to another schema; nothing is changed.",
+        asks.SchemaPlanRequest,
+        gives.SchemaPlanOutput,
     ),
     RouteSpec(
         "applySchema",
@@ -237,6 +280,8 @@ ROUTES: tuple[RouteSpec, ...] = (
         "Give the graph another schema as one commit.",
         asks.SchemaApplyRequest,
         gives.SchemaApplyOutput,
+        is_write=True,
+        statuses=(412,),
     ),
     RouteSpec(
         "load",
@@ -246,6 +291,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         asks.LoadRequest,
         gives.LoadOutput,
         is_write=True,
+        statuses=(412,),
     ),
     RouteSpec(
         "loadNdjson",
@@ -261,10 +307,14 @@ ROUTES: tuple[RouteSpec, ...] = (
                 "How records meet what is there; `merge` by default.",
                 choices=("append", "merge", "overwrite"),
             ),
+            QueryParameter(
+                "partial", "Whether a merge keeps what a record leaves out.", choices=YES_NO
+            ),
+            EXPECTED_HEAD,
         ),
         body_media=NDJSON,
         is_write=True,
-        statuses=(415,),
+        statuses=(412, 415),
     ),
     RouteSpec(
         "ingest",
@@ -275,6 +325,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         gives.LoadOutput,
         is_write=True,
         successor="load",
+        statuses=(412,),
     ),
     RouteSpec(
         "export",
@@ -300,6 +351,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         "Create a branch; nothing is copied.",
         asks.BranchCreateRequest,
         gives.BranchCreateOutput,
+        is_write=True,
     ),
     RouteSpec(
         "mergeBranches",
@@ -309,6 +361,16 @@ ROUTES: tuple[RouteSpec, ...] = (
         asks.BranchMergeRequest,
         gives.BranchMergeOutput,
         is_write=True,
+        statuses=(412,),
+    ),
+    RouteSpec(
+        "renameBranch",
+        "POST",
+        f"{GRAPH}/branches/rename",
+        "Rename a branch; it stays the same branch, with its commits and its feed.",
+        asks.BranchRenameRequest,
+        gives.BranchRenameOutput,
+        is_write=True,
     ),
     RouteSpec(
         "deleteBranch",
@@ -316,6 +378,7 @@ ROUTES: tuple[RouteSpec, ...] = (
         f"{GRAPH}/branches/{{branch}}",
         "Delete a branch.",
         response=gives.BranchDeleteOutput,
+        is_write=True,
     ),
     RouteSpec(
         "listCommits",
@@ -340,6 +403,95 @@ ROUTES: tuple[RouteSpec, ...] = (
         response=gives.CommitChangesOutput,
         parameters=(LIMIT, PAGE_TOKEN, KIND, TYPE, OP),
         statuses=(410,),
+    ),
+    RouteSpec(
+        "revert",
+        "POST",
+        f"{GRAPH}/revert",
+        "Undo what one commit did, as a new commit.",
+        asks.ApplyCommitRequest,
+        gives.ApplyCommitOutput,
+        is_write=True,
+        statuses=(412,),
+    ),
+    RouteSpec(
+        "cherryPick",
+        "POST",
+        f"{GRAPH}/cherry-pick",
+        "Do what one commit of any branch did on a branch as well, as a new commit.",
+        asks.ApplyCommitRequest,
+        gives.ApplyCommitOutput,
+        is_write=True,
+        statuses=(412,),
+    ),
+    RouteSpec(
+        "restore",
+        "POST",
+        f"{GRAPH}/restore",
+        "Set a branch to what it was at a place, as a new commit.",
+        asks.RestoreRequest,
+        gives.ApplyCommitOutput,
+        is_write=True,
+        statuses=(412,),
+    ),
+    RouteSpec(
+        "listTags",
+        "GET",
+        f"{GRAPH}/tags",
+        "The tags, by name.",
+        response=gives.TagListOutput,
+        parameters=(LIMIT, PAGE_TOKEN),
+    ),
+    RouteSpec(
+        "createTag",
+        "POST",
+        f"{GRAPH}/tags",
+        "Give a commit a permanent name.",
+        asks.TagCreateRequest,
+        gives.TagOutput,
+    ),
+    RouteSpec(
+        "deleteTag",
+        "DELETE",
+        f"{GRAPH}/tags/{{tag}}",
+        "Delete a tag.",
+        response=gives.TagOutput,
+    ),
+    RouteSpec(
+        "diff",
+        "GET",
+        f"{GRAPH}/diff",
+        "How two places differ: counts by type, or every change as a line.",
+        response=gives.DiffOutput,
+        parameters=(
+            QueryParameter("before", "The place to start from.", is_required=True),
+            QueryParameter("after", "The other place; the branch as it is by default."),
+            BRANCH,
+            QueryParameter(
+                "images", "Whether lines have whole entities before and after.", choices=YES_NO
+            ),
+            KIND,
+            TYPE,
+            OP,
+        ),
+        answer_media=(JSON, NDJSON),
+    ),
+    RouteSpec(
+        "getEntityHistory",
+        "GET",
+        f"{GRAPH}/history",
+        "Every value an entity had on a branch, newest first.",
+        response=gives.EntityHistoryOutput,
+        parameters=(
+            QueryParameter("type", "The type of the entity.", is_required=True),
+            QueryParameter("id", "The id of the entity.", is_required=True),
+            QueryParameter(
+                "entity",
+                "What it is, where a node type and an edge type share the name.",
+                choices=("node", "edge"),
+            ),
+            BRANCH,
+        ),
     ),
     RouteSpec(
         "pollChanges",
@@ -370,6 +522,30 @@ ROUTES: tuple[RouteSpec, ...] = (
         asks.ChangeBaselineRequest,
         answer_media=(NDJSON,),
         is_body_optional=True,
+    ),
+    RouteSpec(
+        "listConsumers",
+        "GET",
+        f"{GRAPH}/consumers",
+        "The consumers of the change feeds, by name.",
+        response=gives.ConsumerListOutput,
+        parameters=(LIMIT, PAGE_TOKEN),
+    ),
+    RouteSpec(
+        "setConsumer",
+        "PUT",
+        f"{GRAPH}/consumers/{{consumer}}",
+        "Record how far a consumer has read, so that cleanup keeps the rest for it.",
+        asks.ConsumerSetRequest,
+        gives.ConsumerOutput,
+        is_body_optional=True,
+    ),
+    RouteSpec(
+        "deleteConsumer",
+        "DELETE",
+        f"{GRAPH}/consumers/{{consumer}}",
+        "Delete a consumer.",
+        response=gives.ConsumerOutput,
     ),
     RouteSpec(
         "getWrite",

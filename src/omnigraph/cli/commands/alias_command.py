@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from omnigraph.cli.answers import render_mutation, write_answer
 from omnigraph.cli.command_target import CommandTarget
 from omnigraph.cli.completion_words import FILE, complete_alias
-from omnigraph.cli.config import (
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.input_files import read_parameters, read_source
+from omnigraph.cli.output import note, print_json
+from omnigraph.cli.scope_resolution import AskedScope, resolve_scope
+from omnigraph.client.operator_config import (
     OUTPUT_FORMATS,
     Alias,
     OperatorConfig,
     find_config_folder,
     read_config,
 )
-from omnigraph.cli.examples import render_examples
-from omnigraph.cli.input_files import read_parameters, read_source
-from omnigraph.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from omnigraph.graph.query_result import QueryResult
+    from omnigraph.graph.results import MutationResult
 
 SCOPE_FLAGS = ("--server", "--graph", "--store", "--uri", "--cluster", "--profile", "--as")
 
@@ -62,34 +68,44 @@ def alias(
     Arguments are the parameters the alias lists, in its order; each is read as JSON, or as text
     if it is none.
     """
+    from omnigraph.graph.query_result import QueryResult
+
     if chosen is not None and as_json:
         raise click.UsageError("give --format or --json, not both")
     scope, found = _resolve(name, quiet=quiet)
     given = read_parameters(params, params_file) or {}
     parameters = {**found.params, **_find_alias(found, args), **given}
+    if found.mutate:
+        scope.echo(f"alias {name}")
+    result = _run(scope, found, parameters)
+    if isinstance(result, QueryResult):
+        shape = "json" if as_json else chosen or found.format or scope.config.output
+        write_answer(result, shape, None, scope.config)
+    elif as_json:
+        print_json(result.wire())
+    else:
+        click.echo(render_mutation(result))
+
+
+def _run(
+    scope: CommandTarget, found: Alias, parameters: Mapping[str, object]
+) -> QueryResult | MutationResult:
+    """Run the query of a file, or the one that a server stores."""
+    graph = scope.reach(read_only=not found.mutate)
+    if found.server is not None:
+        assert found.query is not None, "an alias of a server names its query"
+        return graph.invoke(found.query, parameters, expect_mutation=found.mutate)
     source = read_source(_find_file(scope.config, found))
     if found.mutate:
-        graph = scope.open(read_only=False)
-        scope.echo(f"alias {name}")
-        done = graph.mutate(source, found.query, parameters)
-        if as_json:
-            print_json(done.wire())
-        else:
-            click.echo(render_mutation(done))
-        return
-    result = scope.open(read_only=True).query(source, found.query, parameters)
-    shape = "json" if as_json else chosen or found.format or scope.config.output
-    write_answer(result, shape, None, scope.config)
+        return graph.mutate(source, found.query, parameters)
+    return graph.query(source, found.query, parameters)
 
 
 def _resolve(name: str, *, quiet: bool) -> tuple[CommandTarget, Alias]:
     config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
     found = config.alias(name)
-    if found.store is None:
-        raise click.ClickException(
-            f"alias '{name}' runs on server '{found.server}', which this release cannot reach"
-        )
-    return CommandTarget(found.store, config.actor, config, quiet), found
+    asked = AskedScope((found.store,), found.server, found.graph)
+    return resolve_scope(asked, served=True, quiet=quiet), found
 
 
 def _find_file(config: OperatorConfig, found: Alias) -> str:

@@ -29,7 +29,7 @@ def add_cell_options(command: Command) -> Command:
     decorated: Callable[..., object] = command
     for option in (
         place_options,
-        add_graph_options(positional=True, writes=False),
+        add_graph_options(positional=True, writes=False, served=True),
         click.argument("property_name", metavar="PROPERTY"),
         click.argument("entity_id", metavar="ID"),
         click.argument("type_name", metavar="TYPE"),

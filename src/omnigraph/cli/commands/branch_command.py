@@ -24,7 +24,7 @@ def branch() -> None:
 
 @branch.command("create", epilog=render_examples("branch create"))
 @click.argument("branch_name", metavar="NAME")
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
 @click.option("--commit", metavar="ID", help="Start at this commit instead of at the head.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -32,7 +32,7 @@ def create(
     scope: CommandTarget, branch_name: str, source: str, commit: str | None, as_json: bool
 ) -> None:
     """Create branch NAME; nothing is copied."""
-    graph = scope.open(read_only=False)
+    graph = scope.reach(read_only=False)
     scope.echo("branch create")
     ref = graph.create_branch(branch_name, source=source, commit=commit)
     if as_json:
@@ -42,11 +42,11 @@ def create(
 
 
 @branch.command("list", epilog=render_examples("branch list"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(scope: CommandTarget, as_json: bool) -> None:
     """List the branches, main first."""
-    names = scope.open(read_only=True).branches()
+    names = scope.reach(read_only=True).branches()
     if as_json:
         print_json({"branches": names})
         return
@@ -57,11 +57,11 @@ def list_(scope: CommandTarget, as_json: bool) -> None:
 @branch.command("rename", epilog=render_examples("branch rename"))
 @click.argument("branch_name", metavar="NAME")
 @click.argument("new_name", metavar="NEW")
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool) -> None:
     """Rename branch NAME to NEW; it stays the same branch."""
-    graph = scope.open(read_only=False)
+    graph = scope.reach(read_only=False)
     scope.echo("branch rename")
     ref = graph.rename_branch(branch_name, new_name)
     if as_json:
@@ -73,13 +73,13 @@ def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool)
 
 @branch.command("delete", epilog=render_examples("branch delete"))
 @click.argument("branch_name", metavar="NAME")
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
     """Delete branch NAME and the commits that only it contains."""
     ask_consent(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
-    graph = scope.open(read_only=False)
+    graph = scope.reach(read_only=False)
     scope.echo("branch delete")
     gone = graph.delete_branch(branch_name)
     if as_json:
@@ -90,7 +90,7 @@ def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> 
 
 @branch.command("merge", epilog=render_examples("branch merge"))
 @click.argument("source", metavar="SOURCE")
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option("--into", default="main", show_default=True, help="The branch to change.")
 @add_deciding_options
 @click.option("--delete-branch", is_flag=True, help="Delete SOURCE after the merge.")
@@ -117,7 +117,7 @@ def merge(
     as_json: bool,
 ) -> None:
     """Merge branch SOURCE into another one, as one commit or not at all."""
-    graph = scope.open(read_only=dry_run)
+    graph = scope.reach(read_only=dry_run)
     scope.echo("branch merge")
     with stage_log(engine, quiet=scope.quiet or as_json):
         result = graph.merge(

@@ -27,7 +27,7 @@ def changes() -> None:
 
 
 @changes.command("poll", epilog=render_examples("changes poll"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch to follow.")
 @click.option("--cursor", metavar="C", help="Continue after this cursor of an earlier poll.")
 @click.option("--start", metavar="WHERE", help="now, beginning or after:COMMIT; now by default.")
@@ -55,7 +55,7 @@ def poll(
         raise click.UsageError("give --cursor or --start, not both")
     if start is not None and start not in ("now", "beginning") and not start.startswith("after:"):
         raise click.UsageError("--start must be now, beginning or after:COMMIT")
-    graph = scope.open(read_only=True)
+    graph = scope.reach(read_only=True)
     read = partial(graph.changes, kinds=kinds, types=types, ops=ops, branch=branch)
     pages = _read_pages(read, cursor or start or "now", limit)
     if as_json:
@@ -141,7 +141,7 @@ def _print_blocks(pages: Iterator[FeedPage]) -> None:
 
 
 @changes.command("baseline", epilog=render_examples("changes baseline"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch to copy.")
 @filter_options
 @click.option("--out", type=FILE, required=True, metavar="PATH", help="The file to write.")
@@ -159,7 +159,7 @@ def baseline(
 
     The cursor is printed after the file has been written. --op applies only to the cursor.
     """
-    graph = scope.open(read_only=True)
+    graph = scope.reach(read_only=True)
     copy = graph.baseline(kinds=kinds, types=types, ops=ops, branch=branch)
     write_durably(out, copy.jsonl())
     if as_json:

@@ -26,7 +26,7 @@ def commit() -> None:
 
 
 @commit.command("list", epilog=render_examples("commit list"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch to read.")
 @click.option(
     "--limit", type=click.IntRange(min=0), metavar="N", help="The maximum number of commits."
@@ -34,7 +34,7 @@ def commit() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(scope: CommandTarget, branch: str, limit: int | None, as_json: bool) -> None:
     """List the commits of a branch, newest first."""
-    commits = scope.open(read_only=True).commits(branch)[:limit]
+    commits = scope.reach(read_only=True).commits(branch)[:limit]
     if as_json:
         print_json({"commits": [one.wire() for one in commits]})
         return
@@ -44,11 +44,11 @@ def list_(scope: CommandTarget, branch: str, limit: int | None, as_json: bool) -
 
 @commit.command("show", epilog=render_examples("commit show"))
 @click.argument("commit_id")
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(scope: CommandTarget, commit_id: str, as_json: bool) -> None:
     """Show one commit, wherever it was made."""
-    found = scope.open(read_only=True).commit(commit_id)
+    found = scope.reach(read_only=True).commit(commit_id)
     if as_json:
         print_json(found.wire())
         return
@@ -58,7 +58,7 @@ def show(scope: CommandTarget, commit_id: str, as_json: bool) -> None:
 
 @commit.command("changes", epilog=render_examples("commit changes"))
 @click.argument("commit_id")
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -79,7 +79,7 @@ def changes(
     as_json: bool,
 ) -> None:
     """Show what a commit changed relative to its first parent."""
-    graph = scope.open(read_only=True)
+    graph = scope.reach(read_only=True)
     is_one_page = limit is not None or page_token is not None
     read = partial(
         graph.commit_changes,

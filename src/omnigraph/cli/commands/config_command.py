@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.config import FILE_NAME, find_config_folder, read_config
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.process_settings import describe_unknown_settings
+from omnigraph.client.operator_config import FILE_NAME, find_config_folder, read_config
 
 if TYPE_CHECKING:
     from omnigraph.environment import Setting
@@ -91,7 +91,7 @@ def _describe_setting(one: Setting[Any]) -> dict[str, object]:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def token(url: str, as_json: bool) -> None:
     """Show where the token for a server's address comes from, but not the token."""
-    from omnigraph.cli.credentials import choose_token, find_server
+    from omnigraph.client.credentials import choose_token, find_server
 
     folder = find_config_folder()
     servers = read_config(folder, lambda message: note(f"warning: {message}")).servers

@@ -17,7 +17,7 @@ def consumer() -> None:
 
 @consumer.command("set", epilog=render_examples("consumer set"))
 @click.argument("consumer_name", metavar="NAME")
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch it follows.")
 @click.option("--cursor", metavar="C", help="The cursor it has read up to; the head by default.")
 @click.option("--commit", metavar="ID", help="The same, as a commit id.")
@@ -45,7 +45,7 @@ def set_(
     if cursor is not None and commit is not None:
         raise click.UsageError("give --cursor or --commit, not both")
     lasts = datetime.timedelta(seconds=parse_duration(expires))
-    graph = scope.open(read_only=False)
+    graph = scope.reach(read_only=False)
     scope.echo("consumer set")
     noted = graph.set_consumer(consumer_name, cursor or commit, lasts=lasts, branch=branch)
     if as_json:
@@ -55,11 +55,11 @@ def set_(
 
 
 @consumer.command("list", epilog=render_examples("consumer list"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(scope: CommandTarget, as_json: bool) -> None:
     """List the consumers, and how far each has read."""
-    found = scope.open(read_only=True).consumers()
+    found = scope.reach(read_only=True).consumers()
     if as_json:
         print_json({"consumers": [one.wire() for one in found]})
         return
@@ -71,13 +71,13 @@ def list_(scope: CommandTarget, as_json: bool) -> None:
 
 @consumer.command("delete", epilog=render_examples("consumer delete"))
 @click.argument("consumer_name", metavar="NAME")
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: CommandTarget, consumer_name: str, yes: bool, as_json: bool) -> None:
     """Delete consumer NAME; cleanup may then remove what only it protected."""
     ask_consent(scope, f"consumer delete {consumer_name}", yes=yes, as_json=as_json)
-    graph = scope.open(read_only=False)
+    graph = scope.reach(read_only=False)
     scope.echo("consumer delete")
     gone = graph.delete_consumer(consumer_name)
     if as_json:

@@ -18,7 +18,7 @@ def entity() -> None:
 @entity.command("history", epilog=render_examples("entity history"))
 @click.argument("type_name", metavar="TYPE")
 @click.argument("entity_id", metavar="ID")
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch to read.")
 @click.option(
     "--kind",
@@ -35,7 +35,7 @@ def history(
     as_json: bool,
 ) -> None:
     """Show every value an entity had, newest first, with commit, actor and time."""
-    found = scope.open(read_only=True).entity_history(
+    found = scope.reach(read_only=True).entity_history(
         type_name, entity_id, kind=kind, branch=branch
     )
     if as_json:

@@ -21,7 +21,7 @@ from omnigraph.settings import ENGINES
 
 
 @click.command(epilog=render_examples("export"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @place_options
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type; repeatable.")
 @click.option(

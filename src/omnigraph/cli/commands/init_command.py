@@ -7,12 +7,13 @@ from typing import TypeVar
 
 import click
 
-from omnigraph.cli.command_target import add_address_options, take_only_address
+from omnigraph.cli.command_target import add_address_options
 from omnigraph.cli.completion_words import FILE, complete_store
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.process_settings import read_settings
+from omnigraph.cli.scope_resolution import take_only_address
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

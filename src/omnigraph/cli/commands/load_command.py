@@ -35,7 +35,7 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
 
 
 @click.command(epilog=render_examples("load"))
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option(
     "--data",
     "places",
@@ -126,9 +126,9 @@ def load(
     refused = None if rejects is None else OutputFile(rejects)
     if mode == "overwrite":
         ask_consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
-    graph = scope.open(read_only=False)
+    graph = scope.reach(read_only=False)
     scope.echo(f"load ({mode})")
-    engine = engine or graph.settings.load_engine
+    engine = engine or scope.load_engine
     with stage_log(engine, quiet=scope.quiet or as_json):
         result = graph.load(
             _read_records(places),

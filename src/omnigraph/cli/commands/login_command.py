@@ -7,10 +7,10 @@ import sys
 import click
 
 from omnigraph.cli.completion_words import complete_server
-from omnigraph.cli.config import find_config_folder, read_config
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_stdin_line
 from omnigraph.cli.output import note, print_json
+from omnigraph.client.operator_config import find_config_folder, read_config
 
 
 @click.command(epilog=render_examples("login"))
@@ -22,7 +22,7 @@ def login(name: str, token: str | None, as_json: bool) -> None:
 
     A token given as an argument can be seen by others on this machine while the command runs.
     """
-    from omnigraph.cli.credentials import check_name, store_token
+    from omnigraph.client.credentials import check_name, store_token
 
     check_name(name)
     config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
@@ -57,7 +57,7 @@ def _read_typed_token(name: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def logout(name: str, as_json: bool) -> None:
     """Remove the token for server NAME, if there is one."""
-    from omnigraph.cli.credentials import remove_token
+    from omnigraph.client.credentials import remove_token
 
     path = find_config_folder() / "credentials"
     remove_token(path, name)

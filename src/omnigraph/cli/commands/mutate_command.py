@@ -10,11 +10,12 @@ from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_parameters, read_query
 from omnigraph.cli.output import print_json
+from omnigraph.cli.stored_runs import invoke_mutation, is_stored
 
 
 @click.command(epilog=render_examples("mutate"))
 @click.argument("name", required=False)
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option(
     "--query", "query_path", type=FILE, metavar="FILE", help="The queries (.gq); - for stdin."
 )
@@ -35,12 +36,19 @@ def mutate(
     expected: str | None,
     as_json: bool,
 ) -> None:
-    """Run mutation NAME as one commit; a text with one query needs no name."""
-    query = read_query(query_path, text)
+    """Run mutation NAME as one commit; a text with one query needs no name.
+
+    Without a text, NAME is a stored query of the server.
+    """
     parameters = read_parameters(params, params_file)
-    graph = scope.open(read_only=False)
+    stored = is_stored(scope, name, query_path, text)
+    query = None if stored else read_query(query_path, text)
+    graph = scope.reach(read_only=False)
     scope.echo("mutate")
-    result = graph.mutate(query, name, parameters, branch=branch, expected_head=expected)
+    if query is None:
+        result = invoke_mutation(graph, name, parameters, branch, expected)
+    else:
+        result = graph.mutate(query, name, parameters, branch=branch, expected_head=expected)
     if as_json:
         print_json(result.wire())
         return

@@ -5,15 +5,15 @@ from __future__ import annotations
 import click
 
 from omnigraph.cli.completion_words import complete_profile
-from omnigraph.cli.config import (
+from omnigraph.cli.examples import render_examples
+from omnigraph.cli.output import note, print_json
+from omnigraph.client.operator_config import (
     OperatorConfig,
     OperatorProfile,
     find_active_profile,
     find_config_folder,
     read_config,
 )
-from omnigraph.cli.examples import render_examples
-from omnigraph.cli.output import note, print_json
 
 
 @click.group()

@@ -13,12 +13,13 @@ from omnigraph.cli.engine_options import parse_spark_options, report_spark_start
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, read_parameters, read_query, require_free
 from omnigraph.cli.place_options import check_place, open_view, place_options
+from omnigraph.cli.stored_runs import invoke_read, is_stored
 from omnigraph.settings import ENGINES
 
 
 @click.command(epilog=render_examples("query"))
 @click.argument("name", required=False)
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option(
     "--query", "query_path", type=FILE, metavar="FILE", help="The queries (.gq); - for stdin."
 )
@@ -56,6 +57,8 @@ def query(
 ) -> None:
     """Run read query NAME; a text with one query needs no name.
 
+    Without a text, NAME is a stored query of the server.
+
     A query that ranks or searches text runs in this process even with --engine spark.
     """
     check_place(branch, at, snapshot)
@@ -66,11 +69,14 @@ def query(
             f"--format {chosen} cannot be written to a terminal; give --out PATH"
         )
     require_free(out, force=force)
-    source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)
-    view = open_view(scope, branch, at, snapshot)
-    conf = parse_spark_options(spark_conf)
-    with report_spark_start(engine):
-        result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
+    if is_stored(scope, name, query_path, text):
+        result = invoke_read(scope, name, parameters, (branch, at, snapshot))
+    else:
+        source = read_query(query_path, text)
+        view = open_view(scope, branch, at, snapshot)
+        conf = parse_spark_options(spark_conf)
+        with report_spark_start(engine):
+            result = view.query(source, name, parameters, engine=engine, spark_conf=conf)
     shape = "json" if as_json else chosen or find_format(out) or scope.config.output
     write_answer(result, shape, out, scope.config, force=force)

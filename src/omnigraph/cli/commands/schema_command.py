@@ -34,11 +34,11 @@ def schema() -> None:
 
 
 @schema.command(epilog=render_examples("schema show"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(scope: CommandTarget, as_json: bool) -> None:
     """Print the schema of a graph."""
-    source = scope.open(read_only=True).schema
+    source = scope.reach(read_only=True).schema
     if as_json:
         print_json({"schema_source": source})
     else:
@@ -107,7 +107,7 @@ def plan(
 
 
 @schema.command(epilog=render_examples("schema apply"))
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @click.option(
     "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it shall be."
 )
@@ -118,6 +118,14 @@ def plan(
     help="Remove what is dropped from older states too, for good.",
 )
 @_SET
+@click.option(
+    "--mutation",
+    "mutation_paths",
+    type=FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Mutations (.gq) to run first, in the same commit. Repeatable.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
 @click.option(
@@ -132,6 +140,7 @@ def apply(
     branch: str,
     allow_data_loss: bool,
     given: tuple[str, ...],
+    mutation_paths: tuple[str, ...],
     dry_run: bool,
     expected: str | None,
     engine: str,
@@ -143,10 +152,10 @@ def apply(
 
     FILE may be - for standard input.
     """
-    wanted = read_source(schema_path)
+    wanted, mutations = read_source(schema_path), [read_source(path) for path in mutation_paths]
     if allow_data_loss and not dry_run:
         ask_consent(scope, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
-    graph = scope.open(read_only=dry_run)
+    graph = scope.reach(read_only=dry_run and not mutations)
     if not dry_run:
         scope.echo("schema apply")
     with stage_log(engine, quiet=scope.quiet or as_json):
@@ -155,6 +164,7 @@ def apply(
             branch=branch,
             allow_data_loss=allow_data_loss,
             expressions=_read_expressions(given),
+            mutations=mutations,
             expected_head=expected,
             dry_run=dry_run,
             engine=engine,
@@ -181,7 +191,10 @@ def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _describe_applied(result: SchemaApplyResult) -> Iterator[str]:
-    """The steps, then what became of each table, then what it came to."""
+    """What was run first, the steps, what became of each table, and what it came to."""
+    for ran in result.mutations:
+        counts = f"{ran.affected_nodes} nodes, {ran.affected_edges} edges"
+        yield f"- run mutation {ran.query_name}: {counts}"
     for step in result.steps:
         yield f"- {step.describe()}"
     if not result.steps:

@@ -7,8 +7,8 @@ import sys
 import click
 
 from omnigraph.cli.command_target import CommandTarget, add_graph_options
-from omnigraph.cli.config import find_config_folder
 from omnigraph.cli.examples import render_examples
+from omnigraph.client.operator_config import find_config_folder
 
 
 @click.command(epilog=render_examples("shell"))

@@ -11,7 +11,7 @@ from omnigraph.cli.place_options import open_view, place_options
 
 
 @click.command(epilog=render_examples("snapshot"))
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @place_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def snapshot(

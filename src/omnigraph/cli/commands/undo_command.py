@@ -58,7 +58,7 @@ def cherry_pick(**options: Any) -> None:  # noqa: ANN401 - click passes them by 
 
 @click.command(epilog=render_examples("restore"))
 @click.argument("commit_id", metavar="PLACE")
-@add_graph_options(positional=True, writes=True)
+@add_graph_options(positional=True, writes=True, served=True)
 @_BRANCH
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
 @_MESSAGE
@@ -80,7 +80,7 @@ def _run(
     as_json: bool,
     **options: Any,  # noqa: ANN401
 ) -> None:
-    graph = scope.open(read_only=dry_run)
+    graph = scope.reach(read_only=dry_run)
     scope.echo(verb)
     apply: dict[str, Callable[..., ApplyResult]] = {
         "revert": graph.revert,

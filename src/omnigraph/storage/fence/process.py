@@ -8,7 +8,6 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from itertools import count
-from types import TracebackType
 from typing import Self
 
 from omnigraph.errors import WriterBusy
@@ -136,12 +135,7 @@ class ProcessHold:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

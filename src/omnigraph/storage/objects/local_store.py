@@ -129,17 +129,21 @@ class LocalObjectStore:
 
     # --- writing ---
 
-    def put(self, path: str, data: bytes) -> None:
-        self.put_chunks(path, (data,))
+    def put(self, path: str, data: bytes, *, durably: bool = True) -> None:
+        self._put(path, (data,), durably=durably)
 
     def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        self._put(path, chunks, durably=True)
+
+    def _put(self, path: str, chunks: Iterable[bytes], *, durably: bool) -> None:
         with (
             translate_os_errors("write", self._place(path)),
             self._make_folder(path) as (at, name),
         ):
-            with _open_temporary_file(at, chunks) as temporary, self._lock_root():
+            with _open_temporary_file(at, chunks, durably=durably) as temporary, self._lock_root():
                 os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
-            sync_folder(at)
+            if durably:
+                sync_folder(at)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         place = self._place(path)
@@ -282,18 +286,20 @@ def _has_objects(folder: str) -> bool:
 
 
 @contextmanager
-def _open_temporary_file(folder: int, chunks: Iterable[bytes]) -> Iterator[str]:
+def _open_temporary_file(
+    folder: int, chunks: Iterable[bytes], *, durably: bool = True
+) -> Iterator[str]:
     """The name of a complete and synced file in the folder, gone afterwards unless renamed."""
     name = f"{_TEMPORARY_PREFIX}{uuid4().hex}"
     try:
-        _write_synced(name, folder, chunks)
+        _write_whole(name, folder, chunks, durably=durably)
         yield name
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
 
 
-def _write_synced(name: str, folder: int, chunks: Iterable[bytes]) -> None:
+def _write_whole(name: str, folder: int, chunks: Iterable[bytes], *, durably: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o666, dir_fd=folder)
     try:
@@ -301,7 +307,8 @@ def _write_synced(name: str, folder: int, chunks: Iterable[bytes]) -> None:
             left = memoryview(chunk)
             while left:  # a disk that gets full takes a part of it
                 left = left[os.write(descriptor, left) :]
-        os.fsync(descriptor)
+        if durably:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

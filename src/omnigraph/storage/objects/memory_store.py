@@ -58,7 +58,7 @@ class MemoryObjectStore:
     def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
         self.put(path, b"".join(chunks))
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durably: bool = True) -> None:  # noqa: ARG002 - nothing lasts
         with self._lock:
             self._write(path, data)
 

@@ -139,7 +139,7 @@ class S3ObjectStore:
 
     # --- writing ---
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durably: bool = True) -> None:  # noqa: ARG002 - it always is
         with self._translate("write", path):
             self._retrying.put(require_path(path), data, use_multipart=False)
 

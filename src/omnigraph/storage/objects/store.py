@@ -79,8 +79,12 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def put(self, path: str, data: bytes) -> None:
-        """Make `data` the object, replacing what is there; durable on return."""
+    def put(self, path: str, data: bytes, *, durably: bool = True) -> None:
+        """Make `data` the object, replacing what is there; durable on return.
+
+        Put not `durably`, it is there at once, and after a power cut it may be what it was before,
+        or damaged: for what can be made again.
+        """
         ...
 
     def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:

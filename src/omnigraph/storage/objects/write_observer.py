@@ -114,8 +114,8 @@ class CountingStore:
     def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
         self._write("put_chunks", path, lambda: self._inner.put_chunks(path, chunks))
 
-    def put(self, path: str, data: bytes) -> None:
-        self._write("put", path, lambda: self._inner.put(path, data))
+    def put(self, path: str, data: bytes, *, durably: bool = True) -> None:
+        self._write("put", path, lambda: self._inner.put(path, data, durably=durably))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         return self._write_if("put_if_absent", path, lambda: self._inner.put_if_absent(path, data))

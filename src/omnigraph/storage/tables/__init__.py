@@ -41,6 +41,8 @@ from omnigraph.storage.tables.fragments import parse_fragments as parse_fragment
 from omnigraph.storage.tables.fragments import write_fragments as write_fragments
 from omnigraph.storage.tables.indices import LanceIndexKind as LanceIndexKind
 from omnigraph.storage.tables.indices import describe_indices as describe_indices
+from omnigraph.storage.tables.io_counters import IoCounters as IoCounters
+from omnigraph.storage.tables.io_counters import read_io_counters as read_io_counters
 from omnigraph.storage.tables.location import Generation as Generation
 from omnigraph.storage.tables.location import TableLocation as TableLocation
 from omnigraph.storage.tables.quoting import build_in_list as build_in_list

@@ -77,16 +77,29 @@ Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def read_computed(
-    table: Table, read: Mapping[str, str], fragments: Sequence[int] | None = None
+    table: Table,
+    read: Mapping[str, str],
+    fragments: Sequence[int] | None = None,
+    *,
+    blob_bytes: bool = False,
+    batch_rows: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """What these expressions give for the rows, a batch at a time, in the order they are stored.
+
+    Blob columns come as descriptors unless `blob_bytes` is set.
 
     Raises:
         BadRequest: an expression is none, or names what is not there.
     """
     only = None if fragments is None else [_find_fragment(table, id) for id in fragments]
     try:
-        scanner = table.native.scanner(columns=dict(read), fragments=only, scan_in_order=True)
+        scanner = table.native.scanner(
+            columns=dict(read),
+            fragments=only,
+            scan_in_order=True,
+            blob_handling="all_binary" if blob_bytes else None,
+            batch_size=batch_rows,
+        )
     except ValueError as error:
         wrong = next((text for text in read.values() if not _is_known(table, text)), "this")
         raise BadRequest(f"cannot compute {wrong}: {_reason(error)}") from error

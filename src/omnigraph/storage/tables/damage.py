@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 
 import lance
 
@@ -167,12 +166,7 @@ class Forgetting:
             self._noted = [one for one in log.files.values() if one.version in wanted]
             forget_files(self._folder, [one.name for one in self._noted])
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         folder = self._folder
         if folder is not None:
             still = [one for one in self._noted if os.path.lexists(f"{folder}/{one.name}")]

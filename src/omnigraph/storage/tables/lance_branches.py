@@ -84,7 +84,11 @@ def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def has_own_versions(location: TableLocation) -> bool:
-    """Whether anything was committed to a branch since it was made."""
+    """Whether anything was committed to a branch since it was made.
+
+    Nothing was to a ref without a folder, which a creator leaves that slept while its folder was
+    taken for that of a dead one.
+    """
     if location.branch is None:
         return True
     start = read_fork_point(location, location.branch)

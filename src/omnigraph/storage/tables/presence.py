@@ -45,10 +45,14 @@ def find_missing_staged(staged: StagedTransaction) -> str | None:
     return missing[0] if missing else None
 
 
-def list_staged_paths(staged: StagedTransaction) -> Iterator[str]:
-    """What a transaction brings in, its fork included, relative to the root of the table."""
+def list_staged_paths(staged: StagedTransaction, *, is_fork: bool) -> Iterator[str]:
+    """What a transaction brings in, relative to the root of the table.
+
+    That includes the fork it is on, if that was made for it. One that the graph shows already is
+    not staged: a cleanup that saw it while it was being made may still have it on its list.
+    """
     home = "" if staged.location.branch is None else f"tree/{staged.location.branch}"
-    if home:
+    if is_fork:
         yield home
     for name in list_staged_files(staged):
         yield f"{home}/{name}" if home else name

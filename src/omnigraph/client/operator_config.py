@@ -1,7 +1,8 @@
 """The operator's own file, `config.yaml`: named servers and stores, defaults, who they are.
 
-Only the command line reads it. A missing file is an empty one; an unknown key is reported and
-ignored, so that an older command can read a newer file. It never holds secrets.
+Only the command line and `connect` read it, never a server. A missing file is an empty one; an
+unknown key is reported and ignored, so that an older command can read a newer file. It never holds
+secrets.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def read_config(folder: Path, warn: Callable[[str], None]) -> OperatorConfig:
     path = folder / FILE_NAME
     if not path.is_file():
         return OperatorConfig()
-    import yaml  # only commands that resolve a graph need it
+    import yaml  # noqa: PLC0415 - only commands that resolve a graph need it
 
     try:
         body = yaml.safe_load(path.read_text())

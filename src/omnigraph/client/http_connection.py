@@ -1,0 +1,241 @@
+"""Requests to a server: one method for each way of answering, and errors as they were raised.
+
+Nothing here is sent twice. Redirects are not followed, and a token goes to no other place than the
+one it was given for.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+from urllib.parse import urlencode
+from uuid import uuid4
+
+import msgspec
+import urllib3
+from urllib3.connection import HTTPConnection
+
+from omnigraph.client.server_address import ServerAddress
+from omnigraph.errors import BadRequest, OmniError, ServerUnreachable, UnexpectedAnswer
+from omnigraph.version import __version__
+from omnigraph.wire.error_classes import is_error_body, rebuild_error
+from omnigraph.wire.http_names import JSON, REQUEST_ID
+from omnigraph.wire.route_table import RouteSpec, find_route
+
+AnswerT = TypeVar("AnswerT", bound=msgspec.Struct)
+
+CONNECT_S = 10.0
+"""How long to wait for a connection."""
+PIECE_BYTES = 1 << 20
+_SHOWN_BYTES = 200
+_CONNECTIONS = 32
+_NEVER_SENT = (
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.NameResolutionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    urllib3.exceptions.SSLError,
+    urllib3.exceptions.LocationValueError,
+)
+
+
+class ConnectionLost(ServerUnreachable):
+    """The connection ended after something was sent: the request may have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """What is sent: an operation of the route table, with what its route takes."""
+
+    operation: str
+    path: Mapping[str, str] = field(default_factory=dict)
+    parameters: tuple[tuple[str, str], ...] = ()
+    body: msgspec.Struct | None = None
+    data: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    accept: str = JSON
+
+    @property
+    def route(self) -> RouteSpec:
+        return find_route(self.operation)
+
+    def with_headers(self, headers: Mapping[str, str]) -> ClientRequest:
+        return replace(self, headers={**self.headers, **headers})
+
+    def encode(self) -> bytes | None:
+        """What is sent.
+
+        Raises:
+            BadRequest: a value in the body cannot be written as JSON.
+        """
+        if self.body is None:
+            return self.data
+        try:
+            members = msgspec.to_builtins(self.body)
+            return json.dumps(members, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadRequest(f"the request cannot be written as JSON: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+class ServerConnection:
+    """The connections of one handle to one server; safe to share between threads."""
+
+    def __init__(
+        self,
+        address: ServerAddress,
+        token: str | None = None,
+        *,
+        timeout: float | None = None,
+        ca_file: str | None = None,
+    ) -> None:
+        self.address = address
+        self._token = _check_token(token)
+        self._pool = urllib3.PoolManager(
+            maxsize=_CONNECTIONS,
+            retries=False,
+            timeout=urllib3.Timeout(connect=min(CONNECT_S, timeout or CONNECT_S), read=timeout),
+            ca_certs=ca_file,
+            socket_options=[
+                *HTTPConnection.default_socket_options,
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            ],
+        )
+
+    def __repr__(self) -> str:
+        return f"ServerConnection({self.address.url!r})"
+
+    def close(self) -> None:
+        """Close the connections that nothing uses."""
+        self._pool.clear()
+
+    def ask(self, request: ClientRequest) -> ServerAnswer:
+        """The whole answer to a request.
+
+        Raises:
+            OmniError: what the server says went wrong.
+            ServerUnreachable: there was no connection, or it was lost.
+        """
+        return self.finish(self.start(request))
+
+    def finish(self, response: urllib3.BaseHTTPResponse) -> ServerAnswer:
+        """The rest of an answer that has begun."""
+        try:
+            data = response.read()
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._describe_loss(error) from error
+        finally:
+            response.release_conn()
+        return ServerAnswer(response.status, response.headers, data)
+
+    def ask_for(self, request: ClientRequest, kind: type[AnswerT]) -> AnswerT:
+        """The answer, read as the type that its route declares."""
+        return self.decode(self.ask(request), kind)
+
+    def decode(self, answer: ServerAnswer, kind: type[AnswerT]) -> AnswerT:
+        try:
+            return msgspec.json.decode(answer.data, type=kind)
+        except msgspec.DecodeError as error:
+            raise UnexpectedAnswer(self.address.url, answer.status, str(error)) from error
+
+    def start(self, request: ClientRequest) -> urllib3.BaseHTTPResponse:
+        """An answer that has begun, and whose body is read as it is used."""
+        route = request.route
+        data = request.encode()
+        headers = {
+            "Accept": request.accept,
+            "User-Agent": f"omnigraph/{__version__}",
+            REQUEST_ID: uuid4().hex,
+            **request.headers,
+        }
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if data is not None:
+            headers["Content-Type"] = route.body_media
+        url = self.address.join(route.path, dict(request.path))
+        try:
+            response = self._pool.urlopen(
+                route.method,
+                _add_parameters(url, request.parameters),
+                body=data,
+                headers=headers,
+                redirect=False,
+                preload_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            if isinstance(error, _NEVER_SENT):
+                raise ServerUnreachable(self.address.base, _describe(error)) from error
+            raise self._describe_loss(error) from error
+        if response.status >= 400:
+            raise self._read_error(response)
+        return response
+
+    def pieces(self, response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+        """The body of an answer as it comes; one that ends too early is an error."""
+        try:
+            yield from response.stream(PIECE_BYTES)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._describe_loss(error) from error
+        finally:
+            response.close()
+
+    def _read_error(self, response: urllib3.BaseHTTPResponse) -> OmniError:
+        try:
+            data = response.read()
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            return self._describe_loss(error)
+        finally:
+            response.release_conn()
+        try:
+            body = msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            body = None
+        if is_error_body(body):
+            return rebuild_error(body, response.status)
+        shown = data[:_SHOWN_BYTES].decode(errors="replace").strip() or "no body"
+        return UnexpectedAnswer(self.address.url, response.status, shown)
+
+    def _describe_loss(self, error: Exception) -> ConnectionLost:
+        return ConnectionLost(self.address.base, _describe(error))
+
+
+def _check_token(token: str | None) -> str | None:
+    """The token without space around it; what is wrong with one is told without showing it."""
+    text = (token or "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isprintable():
+        raise BadRequest("a token is one line of printable ASCII characters")
+    return text
+
+
+def _add_parameters(url: str, parameters: Iterable[tuple[str, str]]) -> str:
+    encoded = urlencode(list(parameters))
+    return f"{url}?{encoded}" if encoded else url
+
+
+def _describe(error: Exception) -> str:
+    """The words of a failure, without the names of objects in memory that urllib3 puts in them."""
+    match error:
+        case urllib3.exceptions.NameResolutionError():
+            return "its name cannot be resolved"
+        case urllib3.exceptions.ConnectTimeoutError():
+            return "no connection in time"
+        case urllib3.exceptions.ReadTimeoutError():
+            return "no answer in time"
+        case urllib3.exceptions.SSLError():
+            return f"TLS failed: {error}"
+        case urllib3.exceptions.NewConnectionError():
+            return str(error).rpartition(": ")[2]
+        case _:
+            return f"the connection was lost ({error})"

@@ -1,0 +1,196 @@
+"""ServedGraph: the verbs of a graph, carried out by a server; and how to connect to one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self, TypeVar
+
+from msgspec import UNSET
+
+from omnigraph.client.credentials import choose_token
+from omnigraph.client.http_connection import ClientRequest, ServerConnection
+from omnigraph.client.keyed_requests import is_replayed, make_key, send_keyless, send_write
+from omnigraph.client.operator_config import find_config_folder, read_config
+from omnigraph.client.served_schema import ServedSchema
+from omnigraph.client.server_address import ServerAddress, parse_graph_address
+from omnigraph.client.wire_reading import read_consumer, read_made_branch, read_tag
+from omnigraph.graph.branch_names import normalize_branch
+from omnigraph.graph.results import (
+    Consumer,
+    DeletedBranch,
+    MadeBranch,
+    Tag,
+    render_types_html,
+)
+from omnigraph.identity import MAIN
+from omnigraph.wire import response_bodies as bodies
+from omnigraph.wire.request_bodies import BranchRenameRequest
+
+PageT = TypeVar("PageT", bodies.BranchListOutput, bodies.TagListOutput, bodies.ConsumerListOutput)
+
+
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    timeout: float | None = None,
+    ca_file: str | None = None,
+) -> ServedGraph:
+    """Connect to a graph of a server; it has the verbs of a graph that is opened.
+
+    Nothing is sent before the first verb is called.
+
+    Args:
+        url: Its address, such as `https://host/graphs/music`.
+        token: The token to send; without it, the one the environment has or `omnigraph login`
+            stored for the server.
+        timeout: How many seconds to wait for the server to send anything; forever by default.
+        ca_file: A file of certificates to trust instead of those of the system.
+
+    >>> music = omnigraph.connect("https://graph.example.org/graphs/music", token="example")
+    >>> music
+    ServedGraph('https://graph.example.org/graphs/music')
+    """
+    address = parse_graph_address(url)
+    given = find_token(address) if token is None else token
+    return ServedGraph(ServerConnection(address, given, timeout=timeout, ca_file=ca_file))
+
+
+def find_token(address: ServerAddress) -> str | None:
+    """The token that the environment or the operator's files have for a server."""
+    folder = find_config_folder()
+    servers = read_config(folder, lambda _: None).servers
+    found = choose_token(address.url, servers, os.environ, folder / "credentials")
+    return None if found is None else found.text
+
+
+def list_graphs(address: ServerAddress, token: str | None = None) -> bodies.GraphListOutput:
+    """The graphs that a server has."""
+    given = find_token(address) if token is None else token
+    connection = ServerConnection(address, given)
+    try:
+        return connection.ask_for(ClientRequest("listGraphs"), bodies.GraphListOutput)
+    finally:
+        connection.close()
+
+
+class ServedGraph(ServedSchema):
+    """A graph behind a server, on its `main` branch; every verb takes another branch by name.
+
+    Safe to share between threads. What only works on storage raises `NotServed`.
+    """
+
+    def __init__(self, connection: ServerConnection) -> None:
+        super().__init__(connection, MAIN)
+
+    def __repr__(self) -> str:
+        return f"ServedGraph({self.uri!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the branches, and the types with how many rows each has on `main`."""
+        note = f"{self.uri}; branches: {', '.join(self.branches())}"
+        return render_types_html(self.snapshot(), note)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that nothing uses."""
+        self._connection.close()
+
+    def branches(self) -> list[str]:
+        """The names of all branches, `main` first."""
+        pages = self._read_pages("listBranches", bodies.BranchListOutput)
+        names = [name for page in pages for name in page.branches]
+        return sorted(names, key=lambda name: (name != MAIN, name))
+
+    def delete_branch(self, name: str, *, idempotency_key: str | None = None) -> DeletedBranch:
+        """Delete a branch; its commits can no longer be reached by its name."""
+        request = ClientRequest("deleteBranch", path={"branch": normalize_branch(name)})
+        answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
+        gone = self._connection.decode(answer, bodies.BranchDeleteOutput)
+        return DeletedBranch(gone.name, gone.actor_id, is_replayed(answer))
+
+    def rename_branch(
+        self, name: str, new_name: str, *, idempotency_key: str | None = None
+    ) -> MadeBranch:
+        """Rename a branch; it stays the same branch, with its commits and its feed."""
+        body = BranchRenameRequest(name=name, new_name=new_name)
+        request = ClientRequest("renameBranch", body=body)
+        answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
+        made = self._connection.decode(answer, bodies.BranchRenameOutput)
+        return read_made_branch(made, is_replayed=is_replayed(answer))
+
+    def tags(self) -> list[Tag]:
+        """List all tags by name."""
+        pages = self._read_pages("listTags", bodies.TagListOutput)
+        return [read_tag(one) for page in pages for one in page.tags]
+
+    def delete_tag(self, name: str) -> Tag:
+        """Delete a tag; its commit is kept as long as anything else needs it."""
+        request = ClientRequest("deleteTag", path={"tag": name.strip()})
+        answer = send_keyless(self._connection, request)
+        return read_tag(self._connection.decode(answer, bodies.TagOutput))
+
+    def consumers(self) -> list[Consumer]:
+        """List all consumers of the change feeds by name."""
+        pages = self._read_pages("listConsumers", bodies.ConsumerListOutput)
+        return [read_consumer(one) for page in pages for one in page.consumers]
+
+    def delete_consumer(self, name: str) -> Consumer:
+        """Delete a consumer; cleanup may then remove what only it protected."""
+        request = ClientRequest("deleteConsumer", path={"consumer": name.strip()})
+        answer = send_keyless(self._connection, request)
+        return read_consumer(self._connection.decode(answer, bodies.ConsumerOutput))
+
+    def _read_pages(self, operation: str, kind: type[PageT]) -> Iterator[PageT]:
+        token: tuple[tuple[str, str], ...] = ()
+        while True:
+            page = self._connection.ask_for(ClientRequest(operation, parameters=token), kind)
+            yield page
+            if page.next_page_token is UNSET:
+                return
+            token = (("page_token", page.next_page_token),)
+
+    def branch(self, name: str) -> ServedBranch:
+        """The same verbs, bound to one branch."""
+        return ServedBranch(self, name)
+
+
+class ServedBranch(ServedSchema):
+    """One branch of a served graph, by name."""
+
+    def __init__(self, graph: ServedGraph, name: str) -> None:
+        super().__init__(graph._connection, name)
+        self.graph = graph
+
+    @property
+    def name(self) -> str:
+        return self._default_branch
+
+    def __repr__(self) -> str:
+        return f"ServedBranch({self.uri!r}, {self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the types with how many rows each has here."""
+        return self.at()._repr_html_()
+
+    def delete(self) -> DeletedBranch:
+        """Delete this branch."""
+        return self.graph.delete_branch(self.name)
+
+    def rename(self, new_name: str) -> MadeBranch:
+        """Rename this branch; this object uses the new name from now on."""
+        made = self.graph.rename_branch(self.name, new_name)
+        self._default_branch = str(made.name)
+        return made

@@ -1,0 +1,246 @@
+"""The verbs about branches and history of a served graph."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from omnigraph.client.http_connection import ClientRequest
+from omnigraph.client.keyed_requests import is_replayed, make_key, send_keyless, send_write
+from omnigraph.client.served_view import refuse_engine
+from omnigraph.client.served_writing import ServedWriting
+from omnigraph.client.unserved import refuse_actor
+from omnigraph.client.wire_reading import (
+    read_apply,
+    read_consumer,
+    read_entity_history,
+    read_made_branch,
+    read_merge,
+    read_tag,
+)
+from omnigraph.errors import BadRequest
+from omnigraph.graph.results import Consumer, MadeBranch, Tag
+from omnigraph.wire import request_bodies as asks
+from omnigraph.wire import response_bodies as bodies
+
+if TYPE_CHECKING:
+    from omnigraph.graph.merging import MergeResult
+    from omnigraph.graph.undoing import ApplyResult
+    from omnigraph.history.entity_history import EntityHistory
+
+Rules = str | Mapping[str, str] | Sequence[str] | None
+Decisions = str | Path | Sequence[Mapping[str, object]]
+
+
+class ServedHistory(ServedWriting):
+    """Branching off, merging and undoing through a server."""
+
+    def create_branch(
+        self,
+        name: str,
+        *,
+        source: str | None = None,
+        commit: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MadeBranch:
+        """Create a branch from another one, or from a commit. Copies nothing."""
+        refuse_actor(actor)
+        where = self._choose(source)
+        body = asks.BranchCreateRequest(name=name, source=where, commit=commit)
+        request = ClientRequest("createBranch", body=body)
+        answer = send_write(self._connection, request, make_key(idempotency_key), where)
+        made = self._connection.decode(answer, bodies.BranchCreateOutput)
+        return read_made_branch(made, is_replayed=is_replayed(answer))
+
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch into another one, as one commit or not at all."""
+        refuse_actor(actor)
+        refuse_engine(engine, session, spark_conf)
+        target = self._choose(into)
+        body = asks.BranchMergeRequest(
+            source=source,
+            target=target,
+            dry_run=dry_run,
+            resolve=_as_rules(resolve),
+            decisions=_as_decisions(decisions),
+            delete_branch=delete_branch,
+            expected_head=expected_head,
+            message=message,
+        )
+        request = ClientRequest("mergeBranches", body=body)
+        answer = send_write(self._connection, request, make_key(idempotency_key), target)
+        done = self._connection.decode(answer, bodies.BranchMergeOutput)
+        return read_merge(done, is_replayed=is_replayed(answer))
+
+    # --- undoing --------------------------------------------------------------------------------
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str | None = None,
+        parent: int | None = None,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ApplyResult:
+        """Undo what one commit did, as a new commit; what came after it stays."""
+        refuse_actor(actor)
+        body = asks.ApplyCommitRequest(
+            commit=commit,
+            branch=self._choose(branch),
+            parent=parent,
+            dry_run=dry_run,
+            resolve=_as_rules(resolve),
+            decisions=_as_decisions(decisions),
+            expected_head=expected_head,
+            message=message,
+        )
+        return self._apply(ClientRequest("revert", body=body), branch, idempotency_key)
+
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        branch: str | None = None,
+        parent: int | None = None,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ApplyResult:
+        """Do what one commit of any branch did on this branch as well, as a new commit."""
+        refuse_actor(actor)
+        body = asks.ApplyCommitRequest(
+            commit=commit,
+            branch=self._choose(branch),
+            parent=parent,
+            dry_run=dry_run,
+            resolve=_as_rules(resolve),
+            decisions=_as_decisions(decisions),
+            expected_head=expected_head,
+            message=message,
+        )
+        return self._apply(ClientRequest("cherryPick", body=body), branch, idempotency_key)
+
+    def restore(
+        self,
+        place: str,
+        *,
+        branch: str | None = None,
+        dry_run: bool = False,
+        expected_head: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ApplyResult:
+        """Set a branch to what it was at a place, as a new commit; no commit is lost."""
+        refuse_actor(actor)
+        body = asks.RestoreRequest(
+            place=place,
+            branch=self._choose(branch),
+            dry_run=dry_run,
+            expected_head=expected_head,
+            message=message,
+        )
+        return self._apply(ClientRequest("restore", body=body), branch, idempotency_key)
+
+    def _apply(self, request: ClientRequest, branch: str | None, key: str | None) -> ApplyResult:
+        answer = send_write(self._connection, request, make_key(key), self._choose(branch))
+        done = self._connection.decode(answer, bodies.ApplyCommitOutput)
+        return read_apply(done, is_replayed=is_replayed(answer))
+
+    # --- names and readers ----------------------------------------------------------------------
+
+    def tag(
+        self,
+        name: str,
+        at: str | None = None,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+    ) -> Tag:
+        """Give a commit a permanent name: the head of a branch, or the commit at a place."""
+        refuse_actor(actor)
+        body = asks.TagCreateRequest(name=name, at=at, branch=self._choose(branch))
+        answer = send_keyless(self._connection, ClientRequest("createTag", body=body))
+        return read_tag(self._connection.decode(answer, bodies.TagOutput))
+
+    def set_consumer(
+        self,
+        name: str,
+        position: str | None = None,
+        *,
+        lasts: datetime.timedelta = datetime.timedelta(days=7),
+        branch: str | None = None,
+    ) -> Consumer:
+        """Record how far a consumer of the feed has read, so that cleanup keeps the rest for it."""
+        body = asks.ConsumerSetRequest(
+            position=position, lasts_seconds=lasts.total_seconds(), branch=self._choose(branch)
+        )
+        request = ClientRequest("setConsumer", path={"consumer": name}, body=body)
+        answer = send_keyless(self._connection, request)
+        return read_consumer(self._connection.decode(answer, bodies.ConsumerOutput))
+
+    def entity_history(
+        self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
+    ) -> EntityHistory:
+        """Every value an entity had on a branch, newest first, with commit, actor and time."""
+        named = () if kind is None else (("entity", kind),)
+        request = ClientRequest(
+            "getEntityHistory",
+            parameters=(
+                ("type", type_name),
+                ("id", entity_id),
+                *named,
+                ("branch", self._choose(branch)),
+            ),
+        )
+        found = self._connection.ask_for(request, bodies.EntityHistoryOutput)
+        return read_entity_history(found)
+
+
+def _as_decisions(given: Decisions) -> list[dict[str, object]] | None:
+    from omnigraph.graph.merging import load_decisions  # noqa: PLC0415 - loads the engine
+
+    return [dict(one) for one in load_decisions(given)] or None
+
+
+def _as_rules(resolve: Rules) -> str | list[str] | dict[str, str] | None:
+    if resolve is None or isinstance(resolve, str):
+        return resolve
+    rules: list[str] | dict[str, str] = (
+        dict(resolve) if isinstance(resolve, Mapping) else list(resolve)
+    )
+    try:
+        return msgspec.convert(rules, list[str] | dict[str, str]) or None
+    except msgspec.ValidationError:
+        raise BadRequest("resolve is a rule, a list of rules, or rules by type") from None

@@ -1,0 +1,286 @@
+"""The verbs that read a branch of a served graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET
+
+from omnigraph.client.http_connection import ClientRequest, ServerConnection
+from omnigraph.client.served_blob import ServedBlob
+from omnigraph.client.served_lines import ServedBaseline, decode_lines, export_lines
+from omnigraph.client.served_rows import ServedQueryResult
+from omnigraph.client.served_view import ServedView, open_view, refuse_engine, run_query
+from omnigraph.client.source_names import naming_source
+from omnigraph.client.unserved import ServedObject, refuse_actor, require_default
+from omnigraph.client.wire_reading import (
+    read_commit,
+    read_commit_changes,
+    read_feed_page,
+    read_kept_write,
+    read_snapshot,
+)
+from omnigraph.errors import BadRequest
+from omnigraph.graph.branch_names import normalize_branch
+from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.keyed_writes import KeptWrite
+from omnigraph.graph.results import Commit, SnapshotInfo
+from omnigraph.history.feed import CommitChanges, FeedPage
+from omnigraph.language.source import SourceText
+from omnigraph.wire import response_bodies as bodies
+from omnigraph.wire.http_names import ARROW_STREAM
+from omnigraph.wire.request_bodies import (
+    ChangeBaselineRequest,
+    ExplainRequest,
+    ExportRequest,
+    QueryRequest,
+)
+
+_COMMIT_ID_CHARACTERS = 26
+_STARTS = ("now", "beginning")
+
+
+class ServedReading(ServedObject):
+    """Reading a branch through a server, unless a verb is given another one."""
+
+    def __init__(self, connection: ServerConnection, branch: str) -> None:
+        self._connection, self._default_branch = connection, branch
+
+    def _choose(self, branch: str | None) -> str:
+        return normalize_branch(self._default_branch if branch is None else branch)
+
+    @property
+    def uri(self) -> str:
+        """The address of the graph."""
+        return self._connection.address.url
+
+    @property
+    def actor(self) -> None:
+        """Nobody the client knows of: the server takes the actor from the token."""
+        return None
+
+    @property
+    def read_only(self) -> bool:
+        """Never: the server decides what may be written."""
+        return False
+
+    @property
+    def schema(self) -> str:
+        """The accepted schema, as it was written."""
+        request = ClientRequest("getSchema", parameters=(("branch", self._choose(None)),))
+        return self._connection.ask_for(request, bodies.SchemaOutput).schema_source
+
+    def query(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        limits: object | None = None,
+    ) -> ServedQueryResult:
+        """Run a read query on the current state of a branch; its rows are streamed."""
+        refuse_engine(engine, session, spark_conf, limits)
+        where = self._choose(branch)
+        text = as_source_text(query, "<query>")
+        body = QueryRequest(
+            query=text.text,
+            name=name,
+            params=None if params is None else dict(params),
+            branch=where,
+        )
+        with naming_source(text):
+            return run_query(
+                self._connection,
+                ClientRequest("query", body=body, accept=ARROW_STREAM),
+                {"branch": where, "snapshot": None},
+            )
+
+    def explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query; with `analyze` also what every operator did and took."""
+        text = as_source_text(query, "<query>")
+        body = ExplainRequest(
+            query=text.text,
+            name=name,
+            params=None if params is None else dict(params),
+            branch=self._choose(branch),
+            analyze=analyze,
+        )
+        with naming_source(text):
+            request = ClientRequest("explain", body=body)
+            return self._connection.ask_for(request, bodies.ExplainOutput).text
+
+    def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = None,
+        branch: str | None = None,
+        start: int | None = None,
+        length: int | None = None,
+    ) -> ServedBlob:
+        """The blob of one entity in the current state of a branch, or a range of it."""
+        return self.at(branch=branch).read_blob(
+            type_name, entity_id, property, kind=kind, start=start, length=length
+        )
+
+    def export(
+        self, types: Sequence[str] | None = None, *, branch: str | None = None
+    ) -> Iterator[dict[str, object]]:
+        """Every record in the current state of a branch."""
+        request = ExportRequest(branch=self._choose(branch), type_names=list(types or ()))
+        return decode_lines(export_lines(self._connection, request))
+
+    def commits(self, branch: str | None = None) -> tuple[Commit, ...]:
+        """The commits of a branch, newest first."""
+        found: list[Commit] = []
+        token: tuple[tuple[str, str], ...] = ()
+        while True:
+            parameters = (("branch", self._choose(branch)), *token)
+            body = self._connection.ask_for(
+                ClientRequest("listCommits", parameters=parameters), bodies.CommitListOutput
+            )
+            found += (read_commit(one) for one in body.commits)
+            if body.next_page_token is UNSET:
+                return tuple(found)
+            token = (("page_token", body.next_page_token),)
+
+    def commit(self, commit_id: str, branch: str | None = None) -> Commit:
+        """One commit by id, wherever it was made."""
+        self._choose(branch)
+        request = ClientRequest("getCommit", path={"commit_id": commit_id.strip()})
+        return read_commit(self._connection.ask_for(request, bodies.CommitOutput))
+
+    def snapshot(self, branch: str | None = None) -> SnapshotInfo:
+        """The table versions that make up a branch now."""
+        parameters = (("branch", self._choose(branch)),)
+        request = ClientRequest("getSnapshot", parameters=parameters)
+        return read_snapshot(self._connection.ask_for(request, bodies.SnapshotOutput))
+
+    def at(
+        self,
+        place: str | None = None,
+        *,
+        commit: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        branch: str | None = None,
+    ) -> ServedView:
+        """The graph as it was: at a place, after a commit, at a snapshot id or manifest version.
+
+        By default, the current state of the branch, pinned.
+        """
+        given = [value for value in (place, commit, snapshot, version) if value is not None]
+        if len(given) > 1:
+            raise BadRequest("give one of place, commit, snapshot and version")
+        named = place if version is None else f"version:{version}"
+        return open_view(self._connection, self._choose(branch), named, commit or snapshot)
+
+    # --- changes --------------------------------------------------------------------------------
+
+    def commit_changes(
+        self,
+        commit: str,
+        *,
+        page_token: str | None = None,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        max_changes: int = 1_000,
+        max_bytes: int = 4 << 20,
+        branch: str | None = None,
+    ) -> CommitChanges:
+        """What a commit changed relative to its first parent, with images, one page at a time."""
+        require_default({"max_bytes": (max_bytes, 4 << 20)}, "commit_changes")
+        commit_id = commit.strip()
+        if len(commit_id) != _COMMIT_ID_CHARACTERS:
+            commit_id = self.at(commit_id, branch=branch).commit_id or commit_id
+        page = () if page_token is None else (("page_token", page_token),)
+        request = ClientRequest(
+            "getCommitChanges",
+            path={"commit_id": commit_id},
+            parameters=(("limit", str(max_changes)), *page, *_list_filter(kinds, types, ops)),
+        )
+        return read_commit_changes(self._connection.ask_for(request, bodies.CommitChangesOutput))
+
+    def changes(
+        self,
+        position: str = "now",
+        *,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        max_changes: int = 1_000,
+        max_bytes: int = 4 << 20,
+        max_commits: int = 128,
+        branch: str | None = None,
+    ) -> FeedPage:
+        """A page of the change feed of a branch: commits oldest first, with what each changed."""
+        require_default({"max_bytes": (max_bytes, 4 << 20)}, "changes")
+        text = position.strip()
+        named = "start" if text in _STARTS or text.startswith("after:") else "cursor"
+        request = ClientRequest(
+            "pollChanges",
+            parameters=(
+                ("branch", self._choose(branch)),
+                (named, text),
+                ("limit", str(max_changes)),
+                ("max_commits", str(max_commits)),
+                *_list_filter(kinds, types, ops),
+            ),
+        )
+        return read_feed_page(self._connection.ask_for(request, bodies.ChangeFeedOutput))
+
+    def baseline(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        branch: str | None = None,
+    ) -> ServedBaseline:
+        """A copy of a branch to start following its feed from; `ops` only bind the cursor."""
+        request = ChangeBaselineRequest(
+            branch=self._choose(branch), kind=list(kinds), type=list(types), op=list(ops)
+        )
+        return ServedBaseline(self._connection, request)
+
+    def stored_queries(self) -> list[dict[str, object]]:
+        """What can be run by name: what each query does, takes and gives."""
+        body = self._connection.ask_for(ClientRequest("list_queries"), bodies.QueryListOutput)
+        return msgspec.convert(body.queries, list[dict[str, object]])
+
+    def find_write(
+        self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
+    ) -> KeptWrite:
+        """What became of a write that was sent with an idempotency key, by the same actor."""
+        refuse_actor(actor)
+        request = ClientRequest(
+            "getWrite",
+            path={"key": idempotency_key},
+            parameters=(("branch", self._choose(branch)),),
+        )
+        return read_kept_write(self._connection.ask_for(request, bodies.WriteOutput))
+
+
+def _list_filter(
+    kinds: Sequence[str], types: Sequence[str], ops: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    for name, values in (("kind", kinds), ("type", types), ("op", ops)):
+        for value in values:
+            yield name, value

@@ -1,0 +1,199 @@
+"""One immutable state of a served graph, and what can be read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import UNSET
+
+from omnigraph.client.http_connection import ClientRequest, ServerConnection
+from omnigraph.client.served_blob import ServedBlob, read_blob
+from omnigraph.client.served_lines import decode_lines, export_lines
+from omnigraph.client.served_rows import ServedQueryResult, StreamedRows
+from omnigraph.client.source_names import naming_source
+from omnigraph.client.unserved import ServedObject, require_default
+from omnigraph.client.wire_reading import read_snapshot
+from omnigraph.graph.blobs import BlobSelector
+from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.results import SnapshotInfo, render_types_html
+from omnigraph.language.source import SourceText
+from omnigraph.wire.http_names import ARROW_STREAM, COMMIT_ID, QUERY_NAME
+from omnigraph.wire.request_bodies import ExplainRequest, ExportRequest, QueryRequest
+from omnigraph.wire.response_bodies import ExplainOutput, SchemaOutput, SnapshotOutput
+
+
+class ServedView(ServedObject):
+    """One immutable state of a served graph: a branch head, a commit or an earlier version."""
+
+    def __init__(
+        self, connection: ServerConnection, info: SnapshotInfo, snapshot: str | None
+    ) -> None:
+        self._connection, self._info, self._snapshot = connection, info, snapshot
+
+    def __repr__(self) -> str:
+        url, info = self._connection.address.url, self._info
+        return f"ServedView({url!r}, {info.graph_branch!r}, {self._snapshot or info.snapshot_id!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the types with how many rows each has here, and which state this is."""
+        info = self._info
+        url = self._connection.address.url
+        note = f"{url}; branch {info.graph_branch} at {info.snapshot_id}"
+        return render_types_html(info, note)
+
+    @property
+    def _place(self) -> str:
+        """What names this state, and its branch too, whoever made its newest commit."""
+        info = self._info
+        return f"manifest:{info.graph_branch}:v{info.graph_manifest_version}"
+
+    @property
+    def schema(self) -> str:
+        """The schema the rows of this view follow, as it was written."""
+        request = ClientRequest("getSchema", parameters=(("snapshot", self._place),))
+        return self._connection.ask_for(request, SchemaOutput).schema_source
+
+    def explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        analyze: bool = False,
+    ) -> str:
+        """The plan of a query as text; with `analyze` it is run, and the plan shows what it did."""
+        return self._explain(query, name, params, analyze=analyze).text
+
+    def explain_json(
+        self, query: str | Path | SourceText, name: str | None = None
+    ) -> dict[str, object]:
+        """The plan of a query as a JSON document."""
+        plan = self._explain(query, name, None, analyze=False).plan
+        return {} if plan is UNSET else plan
+
+    def _explain(
+        self,
+        query: str | Path | SourceText,
+        name: str | None,
+        params: Mapping[str, object] | None,
+        *,
+        analyze: bool,
+    ) -> ExplainOutput:
+        text = as_source_text(query, "<query>")
+        body = ExplainRequest(
+            query=text.text,
+            name=name,
+            params=_as_dict(params),
+            snapshot=self._place,
+            analyze=analyze,
+        )
+        with naming_source(text):
+            request = ClientRequest("explain", body=body)
+            return self._connection.ask_for(request, ExplainOutput)
+
+    @property
+    def commit_id(self) -> str | None:
+        """The newest commit this view contains."""
+        return self._info.graph_commit_id
+
+    def info(self) -> SnapshotInfo:
+        """Which version of which table this view is made of."""
+        return self._info
+
+    def query(
+        self,
+        query: str | Path | SourceText,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        engine: str = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        limits: object | None = None,
+    ) -> ServedQueryResult:
+        """Run a read query of a text on this view."""
+        refuse_engine(engine, session, spark_conf, limits)
+        text = as_source_text(query, "<query>")
+        request = QueryRequest(
+            query=text.text, name=name, params=_as_dict(params), snapshot=self._place
+        )
+        branch = None if self._snapshot else self._info.graph_branch
+        with naming_source(text):
+            return run_query(
+                self._connection,
+                ClientRequest("query", body=request, accept=ARROW_STREAM),
+                {"branch": branch, "snapshot": self._snapshot},
+            )
+
+    def read_blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property: str,
+        *,
+        kind: str | None = None,
+        start: int | None = None,
+        length: int | None = None,
+    ) -> ServedBlob:
+        """The blob of one entity in this view, or a range of it; nothing is read yet."""
+        selector = BlobSelector(type_name, entity_id, property, kind)
+        where = (("snapshot", self._place),)
+        return read_blob(self._connection, selector, where, start, length)
+
+    def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
+        """Every record, edges before nodes, each type by ascending id."""
+        return decode_lines(self.export_jsonl(types))
+
+    def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
+        """The same as blocks of JSON lines."""
+        request = ExportRequest(snapshot=self._place, type_names=list(types or ()))
+        return export_lines(self._connection, request)
+
+
+def open_view(
+    connection: ServerConnection,
+    branch: str,
+    place: str | None = None,
+    snapshot: str | None = None,
+) -> ServedView:
+    """The state that is meant, as it is now."""
+    named = place if snapshot is None else f"snapshot:{snapshot}"
+    at = () if named is None else (("at", named),)
+    parameters = (("branch", branch), *at)
+    body = connection.ask_for(ClientRequest("getSnapshot", parameters=parameters), SnapshotOutput)
+    info = read_snapshot(body)
+    if snapshot is not None:
+        return ServedView(connection, info, snapshot)
+    is_branch = place is None or place.strip().removeprefix("branch:") == info.graph_branch
+    return ServedView(connection, info, None if is_branch else info.snapshot_id)
+
+
+def run_query(
+    connection: ServerConnection, request: ClientRequest, target: Mapping[str, str | None]
+) -> ServedQueryResult:
+    """A query that the server has begun to answer."""
+    response = connection.start(request)
+    rows = StreamedRows(response, connection.address.base)
+    headers = response.headers
+    return ServedQueryResult(headers.get(QUERY_NAME, ""), rows, target, headers.get(COMMIT_ID))
+
+
+def refuse_engine(
+    engine: str,
+    session: object | None,
+    spark_conf: Mapping[str, str] | None,
+    limits: object | None = None,
+) -> None:
+    """A server runs everything in its own process."""
+    given = {
+        "engine": (engine, "local"),
+        "session": (session, None),
+        "spark_conf": (spark_conf or None, None),
+        "limits": (limits, None),
+    }
+    require_default(given, "a verb")
+
+
+def _as_dict(params: Mapping[str, object] | None) -> dict[str, object] | None:
+    return None if params is None else dict(params)

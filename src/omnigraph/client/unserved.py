@@ -1,0 +1,70 @@
+"""What a graph can do only where it is stored, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from omnigraph.errors import BadRequest, NotServed
+
+_IN_STORAGE = "run it where the graph is stored, on `omnigraph.open`"
+_BY_QUERY = "read the rows with a query, or with `export`"
+
+UNSERVED: Mapping[str, str] = {
+    "as_actor": "a server takes the actor from the token: connect with another one",
+    "catalog": "`schema` gives the schema as it was written",
+    "cleanup": _IN_STORAGE,
+    "diff": "read the change feed with `changes`, or run it where the graph is stored",
+    "edges": _BY_QUERY,
+    "embed": _IN_STORAGE,
+    "ensure_indices": _IN_STORAGE,
+    "export_files": "`export_jsonl` gives the records",
+    "lint": "`omnigraph lint --schema` checks queries against a schema file",
+    "maintain": _IN_STORAGE,
+    "nodes": _BY_QUERY,
+    "optimize": _IN_STORAGE,
+    "plan": _IN_STORAGE,
+    "policy": "the server has it, and decides",
+    "profile": _IN_STORAGE,
+    "recover": _IN_STORAGE,
+    "recovered_on_open": _IN_STORAGE,
+    "recovery_list": _IN_STORAGE,
+    "recovery_pending": _IN_STORAGE,
+    "repair": _IN_STORAGE,
+    "settings": "the server has its own",
+    "verify": _IN_STORAGE,
+    "view": "it reads tables, which only the server reaches",
+    "with_queries": "the server has the stored queries",
+}
+"""Attributes of embedded graphs, branches and views that have no route."""
+
+
+def refuse_verb(name: str) -> NoReturn:
+    raise NotServed(f"'{name}'", UNSERVED[name])
+
+
+class ServedObject:
+    """An object that says of what it lacks whether it is only not served."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in UNSERVED:
+            refuse_verb(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def require_default(given: Mapping[str, tuple[object, object]], verb: str) -> None:
+    """Refuse arguments that a server does not take, where they ask for something.
+
+    Args:
+        given: By the name of an argument, what was given and what it is by default.
+        verb: What they were given to.
+    """
+    for name, (value, default) in given.items():
+        if value != default:
+            raise NotServed(f"'{name}' of {verb}", "leave it out, or open the graph in storage")
+
+
+def refuse_actor(actor: str | None) -> None:
+    """Raise if somebody is named: it would have no effect, and that would not be noticed."""
+    if actor is not None:
+        raise BadRequest("a server takes the actor from the token; do not name one")

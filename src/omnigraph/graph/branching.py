@@ -1,0 +1,111 @@
+"""Creating, renaming and deleting branches; under a key, once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from omnigraph.errors import BranchNotFound
+from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.keyed_requests import BranchRequest, do_once
+from omnigraph.graph.keyed_writes import WriteKey
+from omnigraph.graph.results import DeletedBranch, MadeBranch
+from omnigraph.storage import graph_branches
+from omnigraph.storage.names import normalize_branch, normalize_deletable_branch
+from omnigraph.storage.refs import BranchRef, find_ref
+from omnigraph.storage.root import GraphRoot
+
+_ID = "incarnation"
+
+
+def create_branch(
+    views: BranchSnapshots,
+    name: str,
+    source: str,
+    commit: str | None,
+    actor: str | None,
+    idempotency_key: str | None,
+) -> MadeBranch:
+    """A branch of another one as it is now, or as it was at a commit."""
+    root = views.root
+    asked = (normalize_branch(name), normalize_branch(source), commit)
+    key = WriteKey.of(idempotency_key, "create_branch", actor, *asked)
+
+    def create(planned: Mapping[str, str]) -> BranchRef:
+        given = planned.get(_ID)
+        if commit is not None:
+            view = views.at_commit(commit, source)
+            return graph_branches.create(view.snapshot, name, actor, given)
+        return views.with_newest(
+            source, lambda view: graph_branches.create(view.snapshot, name, actor, given)
+        )
+
+    def find_created(planned: Mapping[str, str]) -> BranchRef | None:
+        return _find_branch(root, name, planned)
+
+    if key is None:
+        return _describe(create({}))
+    request = BranchRequest(BranchRef, lambda: {_ID: root.ids.next()}, create, find_created)
+    made, is_replayed = do_once(root, key, request)
+    return _describe(made, is_replayed=is_replayed)
+
+
+def rename_branch(
+    root: GraphRoot, name: str, new_name: str, actor: str | None, idempotency_key: str | None
+) -> MadeBranch:
+    """Give a branch another name."""
+    asked = (normalize_branch(name), normalize_branch(new_name))
+    key = WriteKey.of(idempotency_key, "rename_branch", actor, *asked)
+
+    def rename(planned: Mapping[str, str]) -> BranchRef:
+        return graph_branches.rename(root, name, new_name, planned.get(_ID))
+
+    def find_renamed(planned: Mapping[str, str]) -> BranchRef | None:
+        is_left = _find_branch(root, name, planned) is not None
+        return None if is_left else _find_branch(root, new_name, planned)
+
+    if key is None:
+        return _describe(rename({}))
+    request = BranchRequest(BranchRef, lambda: _identify(root, name), rename, find_renamed)
+    made, is_replayed = do_once(root, key, request)
+    return _describe(made, is_replayed=is_replayed)
+
+
+def delete_branch(
+    root: GraphRoot, name: str, actor: str | None, idempotency_key: str | None
+) -> DeletedBranch:
+    """Delete a branch; under a key, none that was created under its name since."""
+    gone = DeletedBranch(name.strip(), actor)
+    key = WriteKey.of(idempotency_key, "delete_branch", actor, normalize_branch(name))
+
+    def delete(planned: Mapping[str, str]) -> DeletedBranch:
+        graph_branches.delete(root, name, planned.get(_ID))
+        return gone
+
+    def find_deleted(planned: Mapping[str, str]) -> DeletedBranch | None:
+        return gone if _find_branch(root, name, planned) is None else None
+
+    if key is None:
+        return delete({})
+    normalize_deletable_branch(name)
+    request = BranchRequest(DeletedBranch, lambda: _identify(root, name), delete, find_deleted)
+    done, is_replayed = do_once(root, key, request)
+    return replace(done, is_replayed=is_replayed)
+
+
+def _describe(ref: BranchRef, *, is_replayed: bool = False) -> MadeBranch:
+    members = {one.name: getattr(ref, one.name) for one in fields(ref)}
+    return MadeBranch(**members, is_replayed=is_replayed)
+
+
+def _find_branch(root: GraphRoot, name: str, planned: Mapping[str, str]) -> BranchRef | None:
+    """The branch of this name, if it is the one that was meant."""
+    ref = find_ref(root.store, normalize_branch(name))
+    return ref if ref is not None and ref.incarnation == planned[_ID] else None
+
+
+def _identify(root: GraphRoot, name: str) -> dict[str, str]:
+    ref = find_ref(root.store, normalize_branch(name))
+    if ref is None:
+        raise BranchNotFound(name.strip())
+    return {_ID: ref.incarnation or ""}

@@ -1,0 +1,269 @@
+"""Every route against every right: what is allowed is exactly what the plainest reading says."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import pytest
+import yaml
+
+import omnigraph
+from omnigraph.wire.route_table import ROUTES
+from policy.oracle import rules_that_allow
+from server.serving import ADD, PEOPLE, SCHEMA, Server, serving
+
+BRANCHED = ("read", "export", "change")
+TARGETED = ("branch_create", "branch_delete", "branch_merge", "schema_apply")
+SCOPES = ("any", "protected", "unprotected")
+BRANCHES = ("main", "dev")
+FIND = "query find() { match { $p: Person } return { $p.name } }"
+CLEAR = 'query clear() { delete Person where name = "nobody" }'
+PHOTO = "blob?entity=node&type=Person&id=Ada&property=photo"
+NOBODY = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+Right = tuple[str, str | None, str | None]
+"""An action, and the branch and target that are presented for it."""
+
+
+def make_bundle() -> dict:
+    """An actor for every action with every scope, one who may do everything, and one nothing."""
+    rules = []
+    for action in BRANCHED:
+        rules += [_make_rule([action], branch_scope=scope) for scope in SCOPES]
+    for action in TARGETED:
+        rules += [_make_rule([action], target_branch_scope=scope) for scope in SCOPES]
+    rules.append(_make_rule(["invoke_query"]))
+    rules.append(_make_rule(["admin"]))
+    everything = [*BRANCHED, *TARGETED, "invoke_query", "admin"]
+    rules.append({"id": "all", "allow": {"actors": {"group": "all"}, "actions": everything}})
+    groups = {rule["id"]: [rule["id"]] for rule in rules}
+    return {"version": 1, "groups": groups, "protected_branches": ["main"], "rules": rules}
+
+
+def _make_rule(actions: list[str], **scope: str) -> dict:
+    name = "-".join([*actions, *scope.values()])
+    return {"id": name, "allow": {"actors": {"group": name}, "actions": actions, **scope}}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that changes nothing, and the rights it takes."""
+
+    method: str
+    path: str
+    rights: tuple[Right, ...]
+    body: object = None
+    headers: dict[str, str] = field(default_factory=dict)
+    is_masked: bool = False
+    """Whether the first right, if it is missing, is as if nothing was there."""
+
+
+def list_requests(branch: str, commits: dict[str, str]) -> dict[str, Asked]:
+    """One request of every route of a graph, about a branch."""
+    reads, changes = ("read", branch, None), ("change", branch, None)
+    exports, reads_any = ("export", branch, None), ("read", None, None)
+    reads_main = ("read", "main", None)
+    gone = "gone" if branch == "dev" else branch
+    lines = {"Content-Type": "application/x-ndjson"}
+    octets = {"Content-Type": "application/octet-stream"}
+    at_head = {"Omnigraph-If-Graph-Commit": NOBODY}
+    undo = {"commit": commits["main"], "branch": branch, "dry_run": True}
+    on = {"branch": branch}
+    return {
+        "getSnapshot": Asked("GET", f"snapshot?branch={branch}", (reads,)),
+        "getBlob": Asked("GET", f"{PHOTO}&branch={branch}", (reads,)),
+        "headBlob": Asked("HEAD", f"{PHOTO}&branch={branch}", (reads,)),
+        "putBlob": Asked(
+            "PUT",
+            f"{PHOTO.replace('Ada', 'nobody')}&branch={branch}",
+            (changes, reads),
+            b"x",
+            octets,
+        ),
+        "query": Asked("POST", "query", (reads,), {"query": FIND, **on}),
+        "explain": Asked("POST", "explain", (reads,), {"query": FIND, **on}),
+        "listRows": Asked("GET", f"rows?entity=node&type=Person&branch={branch}", (reads,)),
+        "read": Asked("POST", "read", (reads,), {"query_source": FIND, **on}),
+        "mutate": Asked("POST", "mutate", (changes,), {"query": CLEAR, **on}),
+        "mutate_if_graph_commit": Asked(
+            "POST", "mutate/if-graph-commit", (changes,), {"query": CLEAR, **on}, at_head
+        ),
+        "change": Asked("POST", "change", (changes,), {"query": CLEAR, **on}),
+        "list_queries": Asked("GET", "queries", (reads_main,)),
+        "invoke_query": Asked(
+            "POST", "queries/find", (("invoke_query", None, None), reads), on, is_masked=True
+        ),
+        "invoke_query_if_graph_commit": Asked(
+            "POST",
+            "queries/clear/if-graph-commit",
+            (("invoke_query", None, None), changes),
+            on,
+            at_head,
+            is_masked=True,
+        ),
+        "getSchema": Asked("GET", "schema", (reads_any,)),
+        "planSchema": Asked("POST", "schema/plan", (reads_any,), {"schema_source": SCHEMA, **on}),
+        "applySchema": Asked(
+            "POST",
+            "schema/apply",
+            (("schema_apply", None, branch),),
+            {"schema_source": SCHEMA, "dry_run": True, **on},
+        ),
+        "load": Asked("POST", "load", (changes,), {"data": "{}", **on}),
+        "loadNdjson": Asked("POST", f"load/ndjson?branch={branch}", (changes,), b"{}", lines),
+        "ingest": Asked("POST", "ingest", (changes,), {"data": "{}", **on}),
+        "export": Asked("POST", "export", (exports,), on),
+        "listBranches": Asked("GET", "branches", (reads_any,)),
+        "createBranch": Asked(
+            "POST",
+            "branches",
+            (("branch_create", "dev", branch),),
+            {"name": branch, "from": "dev"},
+        ),
+        "mergeBranches": Asked(
+            "POST",
+            "branches/merge",
+            (("branch_merge", "kept", branch), ("branch_delete", None, "kept")),
+            {"source": "kept", "target": branch, "delete_branch": True, "dry_run": True},
+        ),
+        "renameBranch": Asked(
+            "POST",
+            "branches/rename",
+            (("branch_delete", None, branch), ("branch_create", branch, "kept")),
+            {"name": branch, "new_name": "kept"},
+        ),
+        "deleteBranch": Asked("DELETE", f"branches/{gone}", (("branch_delete", None, gone),)),
+        "listCommits": Asked("GET", f"commits?branch={branch}", (reads,)),
+        "getCommit": Asked("GET", f"commits/{commits[branch]}", (reads_any,)),
+        "getCommitChanges": Asked(
+            "GET", f"commits/{commits[branch]}/changes", (reads,), is_masked=True
+        ),
+        "revert": Asked("POST", "revert", (changes, reads_main), undo),
+        "cherryPick": Asked("POST", "cherry-pick", (changes, reads_main), undo),
+        "restore": Asked(
+            "POST",
+            "restore",
+            (changes, reads_main),
+            {"place": "main", "branch": branch, "dry_run": True},
+        ),
+        "listTags": Asked("GET", "tags", (reads_any,)),
+        "createTag": Asked("POST", "tags", (changes,), {"name": "main", **on}),
+        "deleteTag": Asked("DELETE", "tags/nothing", (("change", None, None),)),
+        "diff": Asked("GET", f"diff?before={branch}&branch={branch}", (reads,)),
+        "getEntityHistory": Asked("GET", f"history?type=Person&id=Ada&branch={branch}", (reads,)),
+        "pollChanges": Asked("GET", f"changes?branch={branch}", (reads,)),
+        "captureChangeBaseline": Asked("POST", "changes/baseline", (exports,), on),
+        "listConsumers": Asked("GET", "consumers", (reads_any,)),
+        "setConsumer": Asked("PUT", "consumers/c", (changes,), {"lasts_seconds": 0, **on}),
+        "deleteConsumer": Asked("DELETE", "consumers/nothing", (("change", None, None),)),
+        "getWrite": Asked("GET", f"writes/nothing?branch={branch}", (changes,)),
+    }
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory) -> Iterator[tuple[Server, dict, dict[str, str]]]:
+    folder, body = tmp_path_factory.mktemp("table"), make_bundle()
+    with omnigraph.init(folder / "people.omni", SCHEMA) as graph:
+        graph.load(PEOPLE, "append")
+        commits = {"main": graph.mutate(ADD, params={"name": "M"}).commit.commit_id}
+        for name in ("dev", "kept"):
+            graph.create_branch(name)
+        commits["dev"] = graph.mutate(ADD, params={"name": "D"}, branch="dev").commit.commit_id
+    (folder / "table.policy.yaml").write_text(yaml.safe_dump(body))
+    (folder / "stored.gq").write_text(FIND + "\n" + CLEAR)
+    tokens = {actor: f"token-{actor}" for actor in (*body["groups"], "nobody")}
+    flags = ("--policy", str(folder / "table.policy.yaml"), "--queries", str(folder / "stored.gq"))
+    given = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(tokens)}
+    with serving(folder / "people.omni", flags=flags, **given) as server:
+        yield server, body, commits
+
+
+def ask(connection: http.client.HTTPConnection, server: Server, asked: Asked, actor: str) -> tuple:
+    headers = {"Authorization": f"Bearer token-{actor}", **asked.headers}
+    body = asked.body
+    if body is not None and not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+        headers["Content-Type"] = "application/json"
+    connection.request(asked.method, f"{server.graph}/{asked.path}", body, headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def is_allowed(body: dict, actor: str, right: Right) -> bool:
+    return bool(rules_that_allow(body, actor, *right))
+
+
+def test_every_route_of_a_graph_is_in_the_table() -> None:
+    known = {route.operation for route in ROUTES if route.is_of_graph}
+    commits = dict.fromkeys(BRANCHES, NOBODY)
+    assert set(list_requests("main", commits)) == known, "say which rights a new route takes"
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_every_right_opens_exactly_the_routes_that_take_it(guarded, branch: str) -> None:
+    server, body, commits = guarded
+    before = server.get("commits", token="token-all").body
+    connection = server.connect()
+    wrong = []
+    for operation, asked in list_requests(branch, commits).items():
+        for actor in (*body["groups"], "nobody"):
+            missing = [right for right in asked.rights if not is_allowed(body, actor, right)]
+            status, data = ask(connection, server, asked, actor)
+            if missing and asked.is_masked and missing[0] == asked.rights[0]:
+                is_right = status == 404
+            elif missing:
+                is_right = status == 403
+            else:
+                is_right = status not in (401, 403) and status < 500
+            if not is_right:
+                wrong.append((operation, actor, missing, status, data[:200]))
+    connection.close()
+    assert wrong == []
+    assert server.get("commits", token="token-all").body == before, "nothing was changed"
+
+
+def test_what_may_not_be_known_is_as_what_is_not_there(guarded) -> None:
+    """The same status, headers and body, but for the id and the name that was asked for."""
+    server, _, commits = guarded
+    token = "token-export-any"
+    pairs = [
+        ("POST", "queries/find", "queries/nothing"),
+        ("GET", f"commits/{commits['dev']}/changes", f"commits/{NOBODY}/changes"),
+    ]
+    for method, there, missing in pairs:
+        answers = []
+        for path in (there, missing):
+            asked = server.ask(method, path, token=token, headers={"X-Request-Id": "same"})
+            name = path.split("/")[1].encode()
+            headers = {
+                k: v for k, v in asked.headers.items() if k not in ("date", "content-length")
+            }
+            answers.append((asked.status, headers, asked.data.replace(name, b"?")))
+        assert answers[0] == answers[1]
+        assert answers[0][0] == 404
+
+
+@pytest.mark.parametrize("padding", [" ", "\t"])
+def test_a_padded_branch_opens_no_route(guarded, padding: str) -> None:
+    """What an actor of unprotected branches may not do on `main`, it may not on ` main`."""
+    server, _, commits = guarded
+    plain, padded = "main", f"{padding}main"
+    connection = server.connect()
+    for operation, asked in list_requests(plain, commits).items():
+        if isinstance(asked.body, dict) and any(v == plain for v in asked.body.values()):
+            changed = {k: padded if v == plain else v for k, v in asked.body.items()}
+            tried = Asked(asked.method, asked.path, asked.rights, changed, asked.headers)
+        elif f"branch={plain}" in asked.path or asked.path.endswith(f"/{plain}"):
+            path = asked.path.replace(f"={plain}", f"={quote(padded)}")
+            path = path.replace(f"/{plain}", f"/{quote(padded)}")
+            tried = Asked(asked.method, path, asked.rights, asked.body, asked.headers)
+        else:
+            continue
+        for action in {right[0] for right in asked.rights} & {*BRANCHED, *TARGETED}:
+            status, data = ask(connection, server, tried, f"{action}-unprotected")
+            assert status in (400, 403, 404), (operation, action, status, data[:200])
+    connection.close()

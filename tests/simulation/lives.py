@@ -1,0 +1,612 @@
+"""One life of a graph: a few processes at work on it, dying, sleeping and starting again.
+
+Everything is drawn from the seed. What is run is our own code from the write driver and cleanup
+down to the tables; what it runs on is simulated.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.errors import (
+    BranchNotFound,
+    FilesMissing,
+    HistoricalVersionReclaimed,
+    ManifestCorrupt,
+    OmniError,
+    OutcomeUnknown,
+    ReadSetChanged,
+    RecoveryRequired,
+    StorageFailure,
+    StorageKind,
+    UncoveredDrift,
+    WriterBusy,
+)
+from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.identity import (
+    EntityKind,
+    TableIdentity,
+    TableIncarnationId,
+    TableKey,
+    TypeId,
+    UlidSource,
+)
+from omnigraph.maintenance.cleanup import run_cleanup
+from omnigraph.maintenance.retention import Retention
+from omnigraph.settings import Settings
+from omnigraph.storage import generations, graph_branches
+from omnigraph.storage.fence import process as process_fence
+from omnigraph.storage.fence.hold import make_fence_lost
+from omnigraph.storage.fence.lease import LeaseTerms
+from omnigraph.storage.fence.open_fence import open_fence
+from omnigraph.storage.initialize import NewTable, initialize
+from omnigraph.storage.manifest import ManifestState, SchemaContract
+from omnigraph.storage.recovery import WriterKind, list_operations, settle_all
+from omnigraph.storage.refs import find_ref, list_names
+from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
+from omnigraph.storage.tables import stage_changes
+from omnigraph.storage.tags import create_tag
+from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.writer.driver import Writer
+from simulation.expected_states import Fact, Journal, NeededFiles, State, Violation, Writing
+from simulation.simulated_files import Files
+from simulation.simulated_store import SimulatedStore
+from simulation.simulated_time import enter_life, leave_life
+from simulation.turns import DAY_US, UNTROUBLED, Crashed, Fate, Fault, Process, Turns
+
+TABLES = tuple(TableKey(key) for key in ("node:Item", "node:Place", "edge:In"))
+BRANCHES = ("a", "b")
+NEVER = (ManifestCorrupt, FilesMissing, UncoveredDrift)
+"""Errors that say the graph is broken: nobody has damaged it."""
+UNCERTAIN = (OutcomeUnknown, RecoveryRequired)
+"""Errors that say that it is not known what became of a write."""
+SLEEPS_S = (5.0, 25.0, 35.0, 120.0, 400.0, 2_000.0, 100_000.0)
+CLOCKS_US = tuple(
+    int(days * DAY_US) for days in (0, 0, 0, 0.001, -0.001, 1, -1, 3, -3, 10, -10, 10)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """What a life is about: what its processes do, and how often each thing happens to them."""
+
+    deeds: dict[str, int]
+    trouble: float
+    dying: float
+    sleeping: float
+    failing: float
+    pausing: float
+    cleaners: int = 0
+    sleeps_s: tuple[float, ...] = SLEEPS_S
+    sleeps_by: int = 30
+    """At which of its effects a process sleeps at the latest."""
+    graces_s: tuple[float, ...] = (60.0, 60.0, 3_600.0, 86_400.0)
+
+
+MIXED = {
+    "write": 10,
+    "read": 3,
+    "create_branch": 3,
+    "delete_branch": 2,
+    "rename_branch": 1,
+    "clean": 3,
+    "settle": 1,
+    "tag": 1,
+}
+THEMES = {
+    "calm": Theme(MIXED, trouble=0.0, dying=0.0, sleeping=0.0, failing=0.0, pausing=0.1),
+    "mixed": Theme(MIXED, trouble=0.9, dying=0.7, sleeping=0.4, failing=0.4, pausing=0.1),
+    "crashes": Theme(MIXED, trouble=1.0, dying=1.0, sleeping=0.1, failing=0.1, pausing=0.0),
+    # Slow writers beside those who clean up again and again.
+    "cleaning": Theme(
+        {"write": 8, "read": 1, "create_branch": 2},
+        trouble=0.9,
+        dying=0.1,
+        sleeping=0.9,
+        failing=0.1,
+        pausing=0.3,
+        cleaners=1,
+        sleeps_s=(120.0, 400.0, 2_000.0),
+        sleeps_by=16,
+        graces_s=(60.0,),
+    ),
+    # Writers that lose the fence to each other.
+    "leases": Theme(
+        {"write": 8, "read": 1, "settle": 1, "clean": 1},
+        trouble=1.0,
+        dying=0.2,
+        sleeping=0.9,
+        failing=0.3,
+        pausing=0.1,
+    ),
+    # Names that come, go and change.
+    "names": Theme(
+        {"create_branch": 4, "delete_branch": 3, "rename_branch": 3, "write": 4, "clean": 1},
+        trouble=0.8,
+        dying=0.5,
+        sleeping=0.4,
+        failing=0.3,
+        pausing=0.1,
+    ),
+}
+
+
+class PlainSnapshots(BranchSnapshots):
+    """Branches of a graph whose schema nobody asks for."""
+
+    def _decode_catalog(self, state: ManifestState) -> Catalog:
+        del state
+        no_catalog: Any = None
+        return no_catalog
+
+
+@dataclass
+class LockFence:
+    """A lock of the kernel: it is free as soon as its holder is dead."""
+
+    turns: Turns
+    spans_processes = True
+    holder: Process | None = None
+    epoch: int = 0
+
+    def acquire(self, wait_s: float) -> LockHold:
+        turns = self.turns
+        turns.look("lock")
+        if not turns.wait(self._is_free, wait_s):
+            raise WriterBusy("another process", wait_s)
+        took_over = self.holder is not None
+        self.holder, self.epoch = turns.process, self.epoch + 1
+        return LockHold(self, self.epoch, took_over)
+
+    def _is_free(self) -> bool:
+        return self.holder is None or self.holder.is_dead
+
+
+@dataclass
+class LockHold:
+    fence: LockFence
+    epoch: int
+    took_over: bool
+
+    def check(self) -> None:
+        if self.fence.epoch != self.epoch or self.fence.holder is None:
+            raise make_fence_lost(self.epoch, "a released hold")
+
+    def release(self) -> None:
+        if self.fence.epoch == self.epoch and not self.fence.turns.process.is_dead:
+            self.fence.holder = None
+
+    def __enter__(self) -> LockHold:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@dataclass
+class OpenGraph:
+    """A graph as one process has it open, with all that this process remembers."""
+
+    root: GraphRoot
+    views: PlainSnapshots
+    writer: Writer
+    seen: list[CatalogSnapshot] = field(default_factory=list)
+    """Snapshots it has read: branches may be made from them later."""
+
+
+@dataclass
+class PutRows:
+    """A write of rows, as a change for the driver."""
+
+    writing: Writing
+    kind = WriterKind.MUTATION
+
+    @property
+    def is_costly(self) -> bool:
+        return self.writing.is_costly
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        opened: list[Writable] = []
+        staged: list[StagedTable] = []
+        try:
+            for key, rows in self.writing.puts.items():
+                entry = view.snapshot.entry(TableKey(key))
+                writable = open_writable(view.snapshot, entry)
+                opened.append(writable)
+                removed = self.writing.removes.get(key)
+                transaction = stage_changes(
+                    writable.table,
+                    pa.table({"id": list(rows), "value": pa.array(rows.values(), pa.int64())}),
+                    pa.array(removed, pa.string()) if removed else None,
+                    uuid=str(uuid.uuid4()),
+                    properties=ticket.properties,
+                    table_key=key,
+                )
+                assert transaction is not None, "a row is put"
+                staged.append(StagedTable(writable, transaction))
+        except BaseException:
+            for writable in opened:
+                drop_fork(writable)
+            raise
+        return Prepared(tuple(staged), origin=self.writing.name)
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        del cause
+        return True
+
+
+@dataclass
+class Lived:
+    """How a life went."""
+
+    seed: int
+    steps: int = 0
+    effects: int = 0
+    crashes: int = 0
+    sleeps: int = 0
+    faults: int = 0
+    writes: int = 0
+    acknowledged: int = 0
+    reads: int = 0
+    cleanups: int = 0
+    removals: int = 0
+    branches: int = 0
+    problem: str | None = None
+    trace: list[str] = field(default_factory=list)
+
+
+class Life:
+    """One life, drawn from its seed."""
+
+    def __init__(
+        self, seed: int, template: Files, theme: str | None = None, *, traced: bool = False
+    ) -> None:
+        self.chance = chance = random.Random(seed)
+        self.lived = Lived(seed)
+        self.turns = Turns(chance, switching=chance.choice([0.02, 0.1, 0.3, 0.6]))
+        self.turns.trace = [] if traced else None
+        self.files = template.copy()
+        self.keep = chance.choice([1, 1, 2, 3])
+        self.journal = Journal(tuple(map(str, TABLES)))
+        self.needed = NeededFiles(self.files, self.keep, self.journal)
+        self.lock = LockFence(self.turns) if chance.random() < 0.4 else None
+        drawn = chance.choice(list(THEMES))
+        self.theme = THEMES[theme or drawn]
+        self.grace_s = chance.choice(self.theme.graces_s)
+        self._processes = 0
+
+    def live(self) -> Lived:
+        """Live it to its end; gives what was done, and what went wrong."""
+        random.seed(self.lived.seed)
+        enter_life(self.turns)
+        try:
+            for _ in range(self.chance.choice([1, 2, 2, 3, 3, 4])):
+                self._start(self.chance.choice([1, 2, 3, 4]))
+            for _ in range(self.theme.cleaners):
+                self._start_cleaner()
+            self.turns.run()
+            self._start_audit()
+            self.turns.run()
+        except Exception as error:
+            self.lived.problem = f"{type(error).__name__}: {error}"
+            if self.turns.trace is not None:
+                raise
+        finally:
+            leave_life()
+            generations._known.clear()
+            process_fence._locks.clear()
+        return self._count()
+
+    def _count(self) -> Lived:
+        lived, turns = self.lived, self.turns
+        lived.steps, lived.effects, lived.crashes = turns.steps, turns.effects, turns.crashes
+        lived.sleeps, lived.faults = turns.sleeps, turns.faults
+        lived.writes = len(self.journal.facts)
+        lived.acknowledged = sum(f.acknowledged is not None for f in self.journal.facts.values())
+        lived.removals = self.needed.removals
+        lived.trace = turns.trace or []
+        return lived
+
+    # --- processes --------------------------------------------------------------------------------
+
+    def _start(self, deeds: int, fate: Fate | None = None) -> None:
+        process = self._new_process(self._draw_fate() if fate is None else fate)
+        self.turns.start(process, lambda: self._work(process, deeds))
+
+    def _new_process(self, fate: Fate) -> Process:
+        self._processes += 1
+        chance, jumps = self.chance, ()
+        if chance.random() < 0.3:
+            jumps = ((chance.uniform(0, 30), chance.choice(CLOCKS_US)),)
+        return Process(self._processes, fate, chance.choice(CLOCKS_US), jumps)
+
+    def _draw_fate(self) -> Fate:
+        chance, theme = self.chance, self.theme
+        if chance.random() >= theme.trouble:
+            return UNTROUBLED
+        dies = chance.randint(1, 40) if chance.random() < theme.dying else None
+        sleeps = chance.randint(1, theme.sleeps_by) if chance.random() < theme.sleeping else None
+        faults: dict[int, Fault] = {}
+        if chance.random() < theme.failing:
+            for _ in range(chance.choice([1, 1, 2])):
+                faults[chance.randint(1, 40)] = chance.choice(list(Fault))
+        return Fate(dies, sleeps, chance.choice(theme.sleeps_s), faults)
+
+    def _start_cleaner(self) -> None:
+        """A process that does nothing but clean up, now and then."""
+        process = self._new_process(UNTROUBLED)
+
+        def clean() -> None:
+            graph = self._open_patiently(process)
+            for _ in range(3):
+                self._pause(self.grace_s * 3)
+                self._do(graph, "clean")
+
+        self.turns.start(process, clean)
+
+    def _pause(self, most_s: float) -> None:
+        self.turns.wait(lambda: False, self.chance.uniform(0, most_s))
+
+    def _work(self, process: Process, deeds: int) -> None:
+        """A process does a few things; if it dies, another one goes on."""
+        done = 0
+        try:
+            graph = self._open_patiently(process)
+            for _ in range(deeds):
+                self._do_something(graph)
+                done += 1
+        except Crashed:
+            if self.turns.problem is None and deeds - done > 0:
+                self._start(deeds - done - (self.chance.random() < 0.5))
+            raise
+
+    def _open_patiently(self, process: Process) -> OpenGraph:
+        while True:
+            try:
+                return self._open(process)
+            except (OutcomeUnknown, StorageFailure) as error:
+                self._require_excused("open", error)
+
+    def _open(self, process: Process) -> OpenGraph:
+        settings = Settings(
+            write_concurrency=1,
+            maintenance_concurrency=1,
+            fold_after=0,
+            cleanup_grace_s=self.grace_s,
+            writer_wait_s=120.0,
+        )
+        turns = self.turns
+        ids = UlidSource(lambda: turns.clock_us() // 1_000, self.chance.randbytes)
+        store = SimulatedStore(self.files, process.number)
+        root = GraphRoot(store, settings, ids, turns.clock_us)
+        # Given here, because the first look of a root at it keeps other threads from theirs.
+        root.__dict__["fence"] = self.lock or open_fence(
+            store, settings.writer_fence, ids, LeaseTerms.lasting(settings.lease_term_s)
+        )
+        views = PlainSnapshots(root)
+        return OpenGraph(root, views, Writer(views))
+
+    def _do_something(self, graph: OpenGraph) -> None:
+        if self.chance.random() < self.theme.pausing:
+            self._pause(200.0)
+        deeds = self.theme.deeds
+        self._do(graph, self.chance.choices(list(deeds), list(deeds.values()))[0])
+
+    def _do(self, graph: OpenGraph, name: str) -> None:
+        deed: Callable[[OpenGraph], None] = getattr(self, f"_{name}")
+        if self.turns.trace is not None:
+            self.turns.trace.append(f"p{self.turns.process.number}: {name}")
+        try:
+            deed(graph)
+        except NEVER as error:
+            raise Violation(f"{name}: {type(error).__name__}: {error}") from error
+        except OmniError as error:
+            self._require_excused(name, error)
+
+    def _require_excused(self, deed: str, error: OmniError) -> None:
+        """Raise unless the error is one that others, or a lost answer, explain."""
+        if self.turns.trace is not None:
+            self.turns.trace.append(
+                f"p{self.turns.process.number}: {type(error).__name__}: {error}"
+            )
+        if self.turns.process.has_slept and deed != "read":
+            return  # what it was at work on may have been taken for the remains of a dead one
+        if isinstance(error, StorageFailure) and error.kind is not StorageKind.TRANSIENT:
+            raise Violation(f"{deed}: {type(error).__name__}: {error}") from error
+
+    # --- what they do -----------------------------------------------------------------------------
+
+    def _pick_branch(self) -> str:
+        return self.chance.choice(["main", "main", *BRANCHES])
+
+    def _draw_writing(self, branch: str, tables: int | None = None) -> Writing:
+        chance, name = self.chance, f"w{len(self.journal.facts)}"
+        chosen = chance.sample(TABLES, tables or chance.choice([1, 2, 2, 3]))
+        number = len(self.journal.facts)
+        puts = {str(key): {name: number} for key in chosen}
+        removes: dict[str, list[str]] = {}
+        first = str(chosen[0])
+        if chance.random() < 0.5:
+            puts[first]["shared"] = number
+        if number and chance.random() < 0.3:
+            removes[first] = [f"w{chance.randrange(number)}"]
+        return Writing(name, branch, puts, removes, is_costly=chance.random() < 0.2)
+
+    def _write(self, graph: OpenGraph, writing: Writing | None = None) -> None:
+        writing = writing or self._draw_writing(self._pick_branch())
+        fact = self.journal.facts[writing.name] = Fact(writing, self.turns.steps)
+        try:
+            published = graph.writer.write(PutRows(writing), branch=writing.branch)
+        except OmniError as error:
+            if not isinstance(error, UNCERTAIN):
+                fact.failed = f"{type(error).__name__}: {error}"
+            raise
+        assert published is not None
+        assert published.commit is not None
+        fact.acknowledged, fact.incarnation = self.turns.steps, published.commit.incarnation
+
+    def _read(self, graph: OpenGraph) -> None:
+        self.lived.reads += 1
+        self._require_right(graph, self._pick_branch())
+
+    def _require_right(self, graph: OpenGraph, branch: str) -> None:
+        """Read a branch whole, and compare."""
+        for _ in range(8):
+            known = {one: list(self.journal.list_acknowledged(one)) for one in self._incarnations()}
+            try:
+                view = graph.views.read_newest(branch)
+                found = _read_rows(view)
+                commits = graph.views.commits_at(view.snapshot)
+            except HistoricalVersionReclaimed:
+                continue  # by a cleanup, after others had moved on
+            except BranchNotFound:
+                if branch == "main":
+                    raise Violation("main is gone") from None
+                return
+            except StorageFailure:
+                ref = find_ref(graph.root.store, branch)
+                if ref is not None and ref.incarnation in known:
+                    raise
+                return  # it was deleted while we read it
+            snapshot = view.snapshot
+            graph.seen.append(view)
+            self.journal.require_right(
+                branch=branch,
+                incarnation=snapshot.ref.incarnation,
+                must_have=known.get(snapshot.ref.incarnation, ()),
+                head=snapshot.head,
+                commits={commit.commit_id: commit for commit in commits},
+                found=found,
+            )
+            return
+
+    def _incarnations(self) -> set[str | None]:
+        return {fact.incarnation for fact in self.journal.facts.values()}
+
+    def _create_branch(self, graph: OpenGraph) -> None:
+        old = graph.seen and self.chance.random() < 0.4
+        view = self.chance.choice(graph.seen) if old else graph.views.read_newest("main")
+        name = self.chance.choice(BRANCHES)
+        ref = graph_branches.create(view.snapshot, name)
+        self.lived.branches += 1
+        assert ref.incarnation is not None
+        self.journal.created[ref.incarnation] = name
+
+    def _delete_branch(self, graph: OpenGraph) -> None:
+        name = self.chance.choice(BRANCHES)
+        self.journal.doomed.add(name)
+        graph_branches.delete(graph.root, name)
+
+    def _rename_branch(self, graph: OpenGraph) -> None:
+        old, new = self.chance.sample(BRANCHES, 2)
+        self.journal.doomed.add(old)
+        graph_branches.rename(graph.root, old, new)
+
+    def _clean(self, graph: OpenGraph) -> None:
+        self.lived.cleanups += 1
+        run_cleanup(graph.root, Retention(keep=self.keep))
+
+    def _settle(self, graph: OpenGraph) -> None:
+        with graph.root.hold() as hold:
+            settle_all(graph.root, hold)
+
+    def _tag(self, graph: OpenGraph) -> None:
+        view = graph.views.read_newest(self._pick_branch())
+        head = view.snapshot.own_head
+        if head is not None:
+            commit = graph.views.commit(head, view.snapshot.branch)
+            create_tag(graph.root, f"t{self.turns.steps}", commit)
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def _start_audit(self) -> None:
+        process = self._new_process(UNTROUBLED)
+        self.turns.start(process, lambda: self._audit(process))
+
+    def _audit(self, process: Process) -> None:
+        """Somebody comes, and finds everything settled and whole, or settles it without help."""
+        graph = self._open(process)
+        self._settle(graph)
+        pending = list_operations(graph.root.store)
+        if pending:
+            raise Violation(f"still pending: {pending}")
+        self.needed.require_whole()
+        self._require_branches(graph)
+        for name in list_names(graph.root.store):
+            self._require_right(graph, name)
+            try:
+                self._write(graph, self._draw_writing(name, len(TABLES)))
+            except BranchNotFound:
+                if name not in self.journal.doomed:
+                    raise
+                continue  # a name it had before it was renamed, and that a write has finished
+            self._require_right(graph, name)
+        if self.chance.random() < 0.15:
+            self._audit_cleanup(graph, list_names(graph.root.store))
+
+    def _audit_cleanup(self, graph: OpenGraph, names: list[Any]) -> None:
+        """After cleanups that nobody disturbs everything is there, and nothing else."""
+        for _ in range(3):
+            self.turns.wait(lambda: False, 100_000.0)
+            self._clean(graph)
+        self.needed.require_whole()
+        for name in names:
+            self._require_right(graph, name)
+        garbage = self.needed.list_garbage()
+        if garbage:
+            raise Violation(f"left behind: {garbage}")
+
+    def _require_branches(self, graph: OpenGraph) -> None:
+        for incarnation, name in self.journal.created.items():
+            ref = find_ref(graph.root.store, name)
+            is_there = ref is not None and ref.incarnation == incarnation
+            if not is_there and name not in self.journal.doomed:
+                raise Violation(f"branch {name} is gone, and nobody deleted it")
+
+
+def _read_rows(view: CatalogSnapshot) -> State:
+    state: State = {}
+    for key, entry in view.snapshot.entries.items():
+        rows = view.snapshot.table(key).scan(["id", "value"])
+        if rows.num_rows != entry.row_count:
+            raise Violation(f"{key} has {rows.num_rows} rows, not {entry.row_count}")
+        ids, values = (rows.column(name).to_pylist() for name in ("id", "value"))
+        if len(set(ids)) != len(ids):
+            raise Violation(f"{key} has an id twice: {ids}")
+        state[str(key)] = dict(zip(ids, values, strict=True))
+    return state
+
+
+def make_template() -> Files:
+    """A graph that was just created, for lives to start from."""
+    files, turns = Files(), Turns(random.Random(0), 0.0)
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False), ("value", pa.int64())])
+    tables = [
+        NewTable(TableIdentity(TypeId(at), TableIncarnationId(at)), key, schema)
+        for at, key in enumerate(TABLES, 1)
+    ]
+    assert {key.partition(":")[0] for key in TABLES} == set(map(str, EntityKind))
+    state = json.dumps({"schema_identity_domain": "simulated"})
+
+    def create() -> None:
+        ids = UlidSource(lambda: turns.clock_us() // 1_000, turns.chance.randbytes)
+        root = GraphRoot(SimulatedStore(files, 0), Settings(), ids, turns.clock_us)
+        initialize(root, tables, SchemaContract("", "", state))
+
+    enter_life(turns)
+    try:
+        turns.start(Process(0), create)
+        turns.run()
+    finally:
+        leave_life()
+        generations._known.clear()
+    return files

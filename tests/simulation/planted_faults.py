@@ -1,0 +1,114 @@
+"""Faults put into our code on purpose, to see that a simulated life finds them.
+
+Each takes one safeguard away. A simulation that finds none of these would find nothing else either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from omnigraph.maintenance import reachability
+from omnigraph.storage import first_seen, staged, write
+from omnigraph.storage.fence import lease
+from omnigraph.storage.recovery import recovery_decision, resolve_intents
+from omnigraph.storage.tables import stage_table
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """In place of what should be done."""
+
+
+def _skip_proof_of_files() -> None:
+    """A write does not look whether what it has staged is still there."""
+    write._require_files = _nothing
+
+
+def _trust_the_clock() -> None:
+    """Cleanup removes what it has seen for long enough by its clock, whoever is at work."""
+
+    def is_due(self: Any, path: str, wait_us: int, _: frozenset[str]) -> bool:
+        first = self._before.get(path)
+        self._after[path] = first or first_seen.FirstSeenNote(self._clock_us())
+        return first is not None and self._clock_us() - first.at_us >= wait_us
+
+    first_seen.FirstSeen._is_due = is_due
+    write.list_removable_paths = lambda *_: frozenset()
+    write.find_missing_staged = _nothing
+
+
+def _remove_at_first_sight() -> None:
+    """Cleanup does not wait for a second look."""
+    first_seen.FirstSeen._is_due = lambda *_: True
+
+
+def _announce_nothing() -> None:
+    """A write moves its tables without an intent."""
+    write.write_intent = _nothing
+
+
+def _settle_nothing() -> None:
+    """A writer goes on beside what an interrupted one left."""
+    write.settle_all = _nothing
+
+
+def _finish_half_writes() -> None:
+    """Recovery publishes a write of which a part is there."""
+    decide = recovery_decision.decide
+
+    def decide_boldly(
+        classes: Sequence[recovery_decision.TableClass], outlook: recovery_decision.Outlook
+    ) -> recovery_decision.Verdict:
+        verdict = decide(classes, outlook)
+        if recovery_decision.TableClass.COMPLETE not in classes:
+            return verdict
+        if verdict.decision is not recovery_decision.RecoveryDecision.ROLL_BACK:
+            return verdict
+        return recovery_decision.Verdict(
+            recovery_decision.RecoveryDecision.FINISH_PUBLISHED, "as planned"
+        )
+
+    resolve_intents.decide = decide_boldly
+
+
+def _keep_no_forks() -> None:
+    """Cleanup knows of no branch but main."""
+    reachability.list_refs = lambda store: [resolve_intents.MAIN_REF]
+    reachability.require_none_lost = _nothing
+
+
+def _never_check_the_lease() -> None:
+    """A holder goes on whose lease was taken from it, and so do those who name no fragment."""
+    lease.LeaseHold.check = _nothing
+    write.require_unmoved = lambda snapshot, _=None: snapshot.manifest
+
+
+def _name_no_fragment() -> None:
+    """Two writers of one version do not collide, and nobody looks at what came of it."""
+
+    def update_loosely(table: Any, **given: Any) -> Any:
+        return stage_table.LanceOperation.Update(
+            removed_fragment_ids=given["removed_ids"],
+            updated_fragments=given["updated"],
+            new_fragments=given["added"],
+        )
+
+    stage_table.make_strict_update = update_loosely
+
+
+def _leave_forks() -> None:
+    """A write that fails before it is announced leaves its forks, and cleanup is told so."""
+    staged.drop_fork = _nothing
+
+
+PLANTED: dict[str, Callable[[], None]] = {
+    "skip_proof_of_files": _skip_proof_of_files,
+    "trust_the_clock": _trust_the_clock,
+    "remove_at_first_sight": _remove_at_first_sight,
+    "announce_nothing": _announce_nothing,
+    "settle_nothing": _settle_nothing,
+    "finish_half_writes": _finish_half_writes,
+    "keep_no_forks": _keep_no_forks,
+    "never_check_the_lease": _never_check_the_lease,
+    "name_no_fragment": _name_no_fragment,
+}

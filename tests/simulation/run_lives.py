@@ -1,0 +1,84 @@
+"""Live many lives, and print what they came to as one line of JSON.
+
+    python -m simulation.run_lives --seed 1 --lives 1000
+    python -m simulation.run_lives --seed 4711 --trace        one life, step by step
+
+Run it with PYTHONHASHSEED=0 and `tests` on the path: sets of texts are then walked in one order,
+and a seed shows the same life every time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+
+from simulation.simulated_lance import replace_lance
+from simulation.simulated_time import replace_clocks_and_pools, replace_threads
+
+COUNTED = (
+    *("steps", "effects", "crashes", "sleeps", "faults"),
+    *("writes", "acknowledged", "reads", "cleanups", "removals", "branches"),
+)
+
+
+def prepare() -> None:
+    """Put simulated things in the place of real ones; before our code is imported."""
+    replace_clocks_and_pools()
+    replace_lance()
+    from omnigraph.storage import write_notes
+    from omnigraph.storage.fence import lease
+
+    replace_threads(lease, write_notes)
+
+
+def main() -> int:
+    given = argparse.ArgumentParser(description=__doc__)
+    given.add_argument("--seed", type=int, default=1, help="of the first life")
+    given.add_argument("--lives", type=int, default=1)
+    given.add_argument("--seconds", type=float, default=float("inf"), help="of processor time")
+    given.add_argument("--trace", action="store_true", help="print every step of one life")
+    given.add_argument("--theme", default=None, help="what all lives are about")
+    given.add_argument("--problems", type=int, default=5, help="after how many to stop")
+    given.add_argument("--plant", default=None, help="a fault to put into our code")
+    asked = given.parse_args()
+    assert os.environ.get("PYTHONHASHSEED") == "0", "set PYTHONHASHSEED=0, or seeds mean nothing"
+    clock = time.process_time
+    prepare()
+    from simulation.lives import Life, make_template
+
+    if asked.plant is not None:
+        from simulation.planted_faults import PLANTED
+
+        PLANTED[asked.plant]()
+    template = make_template()
+    if asked.trace:
+        life = Life(asked.seed, template, asked.theme, traced=True)
+        try:
+            life.live()
+        finally:
+            print("\n".join(life.turns.trace or []))
+        return 0
+    began, lives = clock(), 0
+    total: Counter[str] = Counter()
+    problems: dict[int, str] = {}
+    for seed in range(asked.seed, asked.seed + asked.lives):
+        if clock() - began > asked.seconds:
+            break
+        lived = Life(seed, template, asked.theme).live()
+        lives += 1
+        total.update({name: getattr(lived, name) for name in COUNTED})
+        if lived.problem is not None:
+            problems[seed] = lived.problem
+            if len(problems) == asked.problems:
+                break
+    taken = round(clock() - began, 1)
+    print(json.dumps({"lives": lives, "seconds": taken, **total, "problems": problems}))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Thousands of short lives of a graph on a simulated store, each drawn from a seed.
+
+A seed that fails is the whole report: `docs/internals/simulation.md` says how to live it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+FIRST_SEED = 1
+LIVES_S = 8.0
+"""So much processor time the default run takes: a few hundred lives."""
+LONG_S = 120.0
+SOAK_S = float(os.environ.get("SOAK_SECONDS", "3600"))
+
+PLANTED = {
+    "announce_nothing": "crashes",
+    "finish_half_writes": "crashes",
+    "keep_no_forks": "names",
+    "trust_the_clock": "cleaning",
+}
+"""Faults that are found within a second or two, and in which lives."""
+SUBTLE = {
+    "settle_nothing": "crashes",
+    "skip_proof_of_files": "cleaning",
+    "never_check_the_lease": "leases",
+}
+"""Those that take longer: other safeguards cover most of what they cause."""
+
+
+def live(*given: str) -> dict[str, Any]:
+    """What a process of its own that lives these lives prints."""
+    path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
+    done = subprocess.run(
+        [sys.executable, "-m", "simulation.run_lives", *given],
+        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def require_right(lived: dict[str, Any], record_property: Any) -> None:
+    problems = lived.pop("problems")
+    print(lived)
+    record_property("seeds", lived["lives"])
+    record_property("states", lived["steps"])
+    assert problems == {}
+    assert min(lived.values()) > 0, "something never happened"
+
+
+def test_whatever_happens_to_its_processes_a_graph_is_right(record_property):
+    lived = live("--seed", str(FIRST_SEED), "--lives", "100000", "--seconds", str(LIVES_S))
+    require_right(lived, record_property)
+
+
+@pytest.mark.fuzz
+def test_whatever_happens_to_its_processes_a_graph_is_right_in_a_long_run(record_property):
+    lived = live("--seed", "1000000", "--lives", "1000000", "--seconds", str(LONG_S))
+    require_right(lived, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+@pytest.mark.soak
+def test_whatever_happens_to_its_processes_a_graph_is_right_for_an_hour(record_property):
+    lived = live("--seed", "2000000", "--lives", "10000000", "--seconds", str(SOAK_S))
+    require_right(lived, record_property)
+
+
+def test_a_seed_shows_the_same_life_every_time():
+    first, second = (live("--seed", "25", "--lives", "20") for _ in range(2))
+    del first["seconds"], second["seconds"]
+    assert first == second
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_the_simulation_finds_a_planted_fault(fault):
+    assert find(fault, PLANTED[fault], "400")["problems"] != {}
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("fault", SUBTLE)
+def test_the_simulation_finds_a_planted_fault_that_others_cover(fault):
+    assert find(fault, SUBTLE[fault], "20000")["problems"] != {}
+
+
+def find(fault: str, theme: str, lives: str) -> dict[str, Any]:
+    return live("--plant", fault, "--theme", theme, "--lives", lives, "--problems", "1")

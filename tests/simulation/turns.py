@@ -1,0 +1,254 @@
+"""Who acts next: simulated processes, of which one thread at a time runs, chosen by a seeded draw.
+
+Every call that leaves a process is a *step*. Before it takes effect the draw decides who goes on,
+whether the process dies here, sleeps, or loses the answer. Threads are real, but each waits for
+its gate, so that a run is the same whenever the seed is.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf
+
+STEP_S = 0.02
+"""A step takes up to so long, by the one true clock."""
+MOST_STEPS = 60_000
+"""A life that takes more steps than this goes round in circles."""
+DAY_US = 86_400_000_000
+EPOCH_US = 1_800_000_000_000_000
+
+
+class Crashed(BaseException):
+    """The process is dead: nothing it does from here on has an effect."""
+
+
+class Stuck(Exception):
+    """Nobody can go on, or nobody ever ends."""
+
+
+class Fault(Enum):
+    """What goes wrong with one effect of a process that lives on."""
+
+    REFUSED = "it is not carried out"
+    ANSWER_LOST = "it is carried out and the answer is lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What happens to a process, at which of its effects, counted from its start."""
+
+    dies_before: int | None = None
+    sleeps_before: int | None = None
+    sleeps_s: float = 0.0
+    faults: dict[int, Fault] = field(default_factory=dict)
+
+
+UNTROUBLED = Fate()
+
+
+@dataclass(eq=False)
+class Process:
+    """One simulated process: its clock, its fate, and whether it lives."""
+
+    number: int
+    fate: Fate = UNTROUBLED
+    clock_off_us: int = 0
+    jumps: tuple[tuple[float, int], ...] = ()
+    """By how much its clock is set, and when."""
+    is_dead: bool = False
+    has_slept: bool = False
+    asleep_until: float = 0.0
+    effects: int = 0
+
+
+class Strand:
+    """A thread of a process, waiting for its turn."""
+
+    __slots__ = ("gate", "is_done", "process", "waits_for", "wake_at")
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.wake_at = 0.0
+        self.waits_for: Callable[[], bool] | None = None
+        self.is_done = False
+
+    def ready_at(self) -> float:
+        """From when on it can go on, by the one true clock."""
+        if self.process.is_dead:
+            return 0.0
+        if self.waits_for is not None and self.waits_for():
+            return self.process.asleep_until
+        return max(self.wake_at, self.process.asleep_until)
+
+
+class Turns:
+    """The draw, the one true clock, and the threads of all processes of one life."""
+
+    def __init__(self, chance: random.Random, switching: float) -> None:
+        self.chance, self.switching = chance, switching
+        self.now_s = 0.0
+        self.steps = self.effects = self.crashes = self.sleeps = self.faults = self.switches = 0
+        self.trace: list[str] | None = None
+        """Every step in words, where somebody asked for them."""
+        self.problem: BaseException | None = None
+        self._strands: list[Strand] = []
+        self._over = threading.Lock()
+        self._running: Strand | None = None
+
+    # --- for those who run ------------------------------------------------------------------------
+
+    @property
+    def process(self) -> Process:
+        """The process that runs now."""
+        assert self._running is not None, "somebody runs"
+        return self._running.process
+
+    @property
+    def strand(self) -> Strand:
+        """The thread that runs now."""
+        assert self._running is not None, "somebody runs"
+        return self._running
+
+    def clock_us(self) -> int:
+        """The wall clock of the running process: off by days, and set while it runs."""
+        process = self.process
+        off = process.clock_off_us + sum(by for at, by in process.jumps if at <= self.now_s)
+        return EPOCH_US + int(self.now_s * 1_000_000) + off
+
+    def look(self, what: str) -> None:
+        """A step without an effect."""
+        self._step(what)
+        self._hand_over()
+
+    def act(self, what: str) -> Fault | None:
+        """A step right before an effect; tells what goes wrong with it."""
+        process = self.process
+        self._step(what)
+        process.effects += 1
+        self.effects += 1
+        fate, at = process.fate, process.effects
+        if at == fate.dies_before:
+            self.crashes += 1
+            self._die(what)
+        if at == fate.sleeps_before:
+            self.sleeps += 1
+            process.has_slept = True
+            process.asleep_until = self.now_s + fate.sleeps_s
+            self._note("sleeps before", what)
+        self._hand_over()
+        fault = fate.faults.get(at)
+        self.faults += fault is not None
+        return fault
+
+    def wait(self, ready: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Let others run until something is so, or the time is over; tells whether it is so."""
+        me = self.strand
+        self._refuse_dead()
+        me.waits_for = ready
+        me.wake_at = inf if timeout_s is None else self.now_s + timeout_s
+        self._hand_over()
+        me.waits_for, me.wake_at = None, 0.0
+        return ready()
+
+    def _step(self, what: str) -> None:
+        self._refuse_dead()
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Stuck(f"{MOST_STEPS} steps, the last of them {what}")
+        self.now_s += STEP_S * self.chance.random()
+        self._note("", what)
+
+    def _refuse_dead(self) -> None:
+        if self.process.is_dead:
+            raise Crashed
+
+    def _die(self, what: str) -> None:
+        self._note("dies before", what)
+        self.process.is_dead = True
+        raise Crashed
+
+    def _note(self, how: str, what: str) -> None:
+        if self.trace is not None:
+            self.trace.append(f"{self.now_s:9.3f} p{self.process.number} {how} {what}")
+
+    # --- taking turns -----------------------------------------------------------------------------
+
+    def start(self, process: Process, work: Callable[[], None]) -> Strand:
+        """A thread of a process; it runs when it is drawn."""
+        strand = Strand(process)
+        self._strands.append(strand)
+        threading.Thread(target=self._live, args=(strand, work), daemon=True).start()
+        return strand
+
+    def run(self) -> None:
+        """Let everybody run to their end, and raise what went wrong that no process may see."""
+        self._over.acquire()
+        if self._strands:
+            self._pass_to(self._choose(None))
+            self._over.acquire()
+        self._over.release()
+        self._strands.clear()
+        if self.problem is not None:
+            raise self.problem
+
+    def _live(self, strand: Strand, work: Callable[[], None]) -> None:
+        strand.gate.acquire()
+        try:
+            work()
+        except Crashed:
+            strand.process.is_dead = True
+        except BaseException as error:  # noqa: BLE001 - raised by `run`
+            self._end_all(error)
+        strand.is_done = True
+        self._strands.remove(strand)
+        if not self._strands:
+            self._running = None
+            self._over.release()
+            return
+        try:
+            following = self._choose(None)
+        except Stuck as error:
+            self._end_all(error)
+            following = self._choose(None)
+        self._pass_to(following)
+
+    def _end_all(self, error: BaseException) -> None:
+        """Something is wrong: everybody ends, and the first reason is kept."""
+        self.problem = self.problem or error
+        for one in self._strands:
+            one.process.is_dead = True
+
+    def _hand_over(self) -> None:
+        me = self.strand
+        chosen = self._choose(me)
+        if chosen is not me:
+            self.switches += 1
+            self._pass_to(chosen)
+            me.gate.acquire()
+        self._refuse_dead()
+
+    def _pass_to(self, strand: Strand) -> None:
+        self._running = strand
+        strand.gate.release()
+
+    def _may_go_on(self, me: Strand) -> bool:
+        if me.waits_for is not None or me.process.asleep_until > self.now_s:
+            return False
+        return len(self._strands) == 1 or self.chance.random() >= self.switching
+
+    def _choose(self, me: Strand | None) -> Strand:
+        if me is not None and self._may_go_on(me):
+            return me
+        times = [strand.ready_at() for strand in self._strands]
+        first = min(times)
+        if first == inf:
+            raise Stuck("everybody waits for somebody else")
+        self.now_s = max(self.now_s, first)
+        ready = [s for s, at in zip(self._strands, times, strict=True) if at <= self.now_s]
+        return ready[0] if len(ready) == 1 else self.chance.choice(ready)
