@@ -54,9 +54,6 @@ from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
-_SCHEMA = "schema"
-"""What a commit that changed the schema records."""
-
 
 class ApplyOutcome(StrEnum):
     """What became of a branch to which a commit was applied."""
@@ -199,11 +196,6 @@ def _find_commit_and_parent(
     commit = find_commit(views, request.commit, request.branch)
     _require_no_schema_change(commit)
     parent = _choose_parent(commit, request.parent)
-    if _SCHEMA in commit.details:
-        raise SchemaContractMismatch(
-            f"commit {commit.commit_id} changed the schema of branch '{commit.branch}', which is "
-            "neither undone nor repeated this way; apply the schema you want instead"
-        )
     past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
     return past.read(commit.commit_id), past.read(parent)
 
