@@ -509,7 +509,7 @@ def test_a_commit_that_changed_the_schema_is_neither_undone_nor_repeated(graph, 
     graph.create_branch("dev")
     changed = graph.apply_schema(schema, branch="dev").commit.commit_id
     before = graph.commits("dev"), content(graph, "dev")
-    with pytest.raises(SchemaContractMismatch, match="changed the schema of branch 'dev'"):
+    with pytest.raises(SchemaContractMismatch, match="changed the schema"):
         getattr(graph, verb)(changed, branch="dev")
     assert (graph.commits("dev"), content(graph, "dev")) == before
 

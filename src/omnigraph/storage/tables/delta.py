@@ -208,36 +208,35 @@ def read_rows_at_addresses(
     names = list(dict.fromkeys([*(c for c in columns if c not in absent), ROW_ADDRESS]))
     for start in range(0, max(len(addresses), 1), batch_rows):
         wanted = addresses.slice(start, batch_rows)
-        if not len(wanted):
-            none = table.scan(names, limit=0, blob_bytes=blob_bytes)
-            yield _widen_rows(table, none, columns, blob_bytes=blob_bytes)
-            return
         found = _take_few(table, wanted.to_numpy(), names)
         if found is None:
-            found = table.scan(names, _render_addresses(wanted), blob_bytes=blob_bytes)
+            given = {"filter": _render_addresses(wanted)} if len(wanted) else {"limit": 0}
+            found = table.scan(names, **given, blob_bytes=blob_bytes)
         places = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
         assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
         yield _widen_rows(table, found.take(places), columns, blob_bytes=blob_bytes)
 
 
-def _take_few(table: Table, addresses: Addresses, names: Sequence[str]) -> pa.Table | None:
+def _take_few(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | None:
     """The rows by their positions, in any order; None if that is not possible.
 
     Neither blobs nor what the substrate knows about a row can be had this way.
     """
-    if not 0 < len(addresses) <= FEW_ROWS:
+    if len(addresses) > FEW_ROWS:
         return None
     own = [name for name in names if name != ROW_ADDRESS]
     fields = [table.schema.field(name) for name in own if name in table.schema.names]
     if not own or len(fields) < len(own) or any(map(is_blob, fields)):
         return None
+    if not len(addresses):
+        return pa.schema([*fields, pa.field(ROW_ADDRESS, pa.uint64())]).empty_table().select(names)
     wanted = np.sort(addresses)
     owners = wanted >> _OFFSET_BITS
     fragments = np.unique(owners)
     if len(fragments) > _FEW_FRAGMENTS:
         return None
     parts = [_take(table, int(one), wanted[owners == one], own) for one in fragments]
-    return pa.concat_tables(parts).select(list(names))
+    return pa.concat_tables(parts).select(names)
 
 
 def _take(table: Table, fragment: int, addresses: Addresses, names: Sequence[str]) -> pa.Table:
