@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.client import served_graph
 from omnigraph.graph import (
     blobs,
     branch,
@@ -43,7 +44,17 @@ VERBS = (
 )
 EXAMPLES = [
     found
-    for module in (graph, *VERBS, branch, graph_view, query_result, blobs, embedding, type_rows)
+    for module in (
+        graph,
+        *VERBS,
+        branch,
+        graph_view,
+        query_result,
+        blobs,
+        embedding,
+        type_rows,
+        served_graph,
+    )
     for found in doctest.DocTestFinder().find(module, module.__name__)
     if found.examples
 ]
@@ -89,6 +100,13 @@ def test_every_verb_is_shown_by_an_example(kind: type) -> None:
 
 def test_every_function_of_the_package_is_shown_by_an_example() -> None:
     functions = [one for name in omnigraph.__all__ if isfunction(one := getattr(omnigraph, name))]
-    assert {one.__name__ for one in functions} == {"init", "open", "clone", "embed", "quarantine"}
+    assert {one.__name__ for one in functions} == {
+        "init",
+        "open",
+        "connect",
+        "clone",
+        "embed",
+        "quarantine",
+    }
     homes = {f"{one.__module__.rsplit('.', 1)[-1]}.{one.__name__}" for one in functions}
     assert homes <= SHOWN

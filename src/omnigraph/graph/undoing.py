@@ -202,7 +202,7 @@ def _find_commit_and_parent(
 
 def _require_no_schema_change(commit: Commit) -> None:
     """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
-    recorded = commit.details.get(_SCHEMA)
+    recorded = commit.details.get("schema")
     if isinstance(recorded, dict):
         raise SchemaContractMismatch(
             f"commit {commit.commit_id} changed the schema of branch '{commit.branch}' "
