@@ -12,7 +12,7 @@ from omnigraph.maintenance.retention import Retention, parse_duration
 from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.layout import SIGHTINGS
 from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.objects.memory_store import MemoryObjectStore
+from storage.memory_store import MemoryObjectStore
 
 NOW = 1_000_000_000
 SECOND = 1_000_000

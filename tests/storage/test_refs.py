@@ -7,7 +7,6 @@ import pytest
 from omnigraph.errors import AlreadyExists, ManifestCorrupt
 from omnigraph.identity import BranchName
 from omnigraph.storage.layout import make_ref_path
-from omnigraph.storage.objects.memory_store import MemoryObjectStore
 from omnigraph.storage.refs import (
     MAIN_REF,
     BranchRef,
@@ -17,6 +16,7 @@ from omnigraph.storage.refs import (
     list_names,
     list_refs,
 )
+from storage.memory_store import MemoryObjectStore
 
 
 class RestlessStore(MemoryObjectStore):

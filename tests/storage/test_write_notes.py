@@ -10,7 +10,6 @@ import pytest
 from omnigraph.errors import ConflictError, ReadSetChanged
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.layout import WRITE_NOTES, make_write_note_path
-from omnigraph.storage.objects.memory_store import MemoryObjectStore
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.write_notes import (
     WriteNote,
@@ -20,6 +19,7 @@ from omnigraph.storage.write_notes import (
     list_notes,
     remove_dead_note,
 )
+from storage.memory_store import MemoryObjectStore
 
 NAME = "01JB0000000000000000000000"
 

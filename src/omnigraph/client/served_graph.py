@@ -11,8 +11,8 @@ from msgspec import UNSET
 
 from omnigraph.client.credentials import choose_token
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
-from omnigraph.client.keyed_requests import is_replayed, make_key, send_keyless, send_write
 from omnigraph.client.operator_config import find_config_folder, read_config
+from omnigraph.client.sent_writes import is_replayed, make_key, send_keyless, send_write
 from omnigraph.client.served_schema import ServedSchema
 from omnigraph.client.server_address import ServerAddress, parse_graph_address
 from omnigraph.client.wire_reading import read_consumer, read_made_branch, read_tag

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from omnigraph.client.http_connection import ClientRequest
-from omnigraph.client.keyed_requests import is_replayed, make_key, send_keyless, send_write
+from omnigraph.client.sent_writes import is_replayed, make_key, send_keyless, send_write
 from omnigraph.client.served_view import refuse_engine
 from omnigraph.client.served_writing import ServedWriting
 from omnigraph.client.unserved import refuse_actor

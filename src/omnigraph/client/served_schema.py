@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.client.http_connection import ClientRequest
-from omnigraph.client.keyed_requests import is_replayed, make_key, send_write
+from omnigraph.client.sent_writes import is_replayed, make_key, send_write
 from omnigraph.client.served_history import ServedHistory
 from omnigraph.client.served_view import refuse_engine
 from omnigraph.client.source_names import naming_source

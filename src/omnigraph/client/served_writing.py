@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.client.http_connection import ClientRequest
-from omnigraph.client.keyed_requests import (
+from omnigraph.client.sent_writes import (
     is_replayed,
     make_key,
     send_once,

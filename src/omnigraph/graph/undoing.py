@@ -145,7 +145,7 @@ _RESTORE = _Verb(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTOR
 def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
     """What the same request came to before, under its key; None if it was not made yet."""
     kept = None if request.dry_run else find_kept(views, request.branch, request.key)
-    return None if kept is None else _replayed_result(request, kept)
+    return None if kept is None else _repeat_result(request, kept)
 
 
 def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
@@ -202,11 +202,12 @@ def _find_commit_and_parent(
 
 def _require_no_schema_change(commit: Commit) -> None:
     """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
-    recorded = commit.details.get("schema")
+    recorded = commit.details.get(_SCHEMA)
     if isinstance(recorded, dict):
         raise SchemaContractMismatch(
-            f"commit {commit.commit_id} changed the schema ({', '.join(recorded['steps'])}); "
-            "apply the schema that the branch shall have instead"
+            f"commit {commit.commit_id} changed the schema of branch '{commit.branch}' "
+            f"({', '.join(recorded['steps'])}), which is neither undone nor repeated this way; "
+            "apply the schema you want instead"
         )
 
 
@@ -339,7 +340,7 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
             expected_head=request.expected_head,
         )
         if written.kept is not None:
-            return _replayed_result(request, written.kept)
+            return _repeat_result(request, written.kept)
         plan = change.plan
     is_unchanged = plan.is_empty and not plan.conflicts
     return ApplyResult(
@@ -355,7 +356,7 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
     )
 
 
-def _replayed_result(request: ApplyRequest, kept: KeptWrite) -> ApplyResult:
+def _repeat_result(request: ApplyRequest, kept: KeptWrite) -> ApplyResult:
     """The same as the first time, from what was kept with the commit."""
     branch = normalize_branch(request.branch)
     known = {"branch": branch, "conflicts": (), "dry_run": False, "actor_id": request.actor}

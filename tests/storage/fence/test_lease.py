@@ -19,7 +19,7 @@ from omnigraph.errors import (
 from omnigraph.storage.fence.hold import Holder
 from omnigraph.storage.fence.lease import LeaseFence, LeaseTerms
 from omnigraph.storage.layout import WRITER_LEASE
-from omnigraph.storage.objects.memory_store import MemoryObjectStore
+from storage.memory_store import MemoryObjectStore
 
 # The thread that renews sleeps in real time; here it never wakes and `renew` is called by hand.
 TERMS = LeaseTerms(term_s=30.0, renewal_s=3600.0, poll_s=1.0)

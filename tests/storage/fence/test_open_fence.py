@@ -18,7 +18,6 @@ from omnigraph.storage.fence.open_fence import open_fence
 from omnigraph.storage.fence.process import ProcessFence
 from omnigraph.storage.layout import WRITER_LEASE
 from omnigraph.storage.objects.local_store import LocalObjectStore
-from omnigraph.storage.objects.memory_store import MemoryObjectStore
 from omnigraph.storage.objects.open_store import open_store
 from omnigraph.storage.objects.write_observer import CountingStore
 from omnigraph.storage.root import GraphRoot
@@ -62,10 +61,6 @@ def test_threads_are_kept_apart_even_when_the_fence_is_off(tmp_path):
     assert isinstance(fence, ProcessFence)
     assert not fence.spans_processes
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_store_in_memory_has_no_other_processes():
-    assert isinstance(open_with(MemoryObjectStore(), FenceMode.REQUIRED), ProcessFence)
 
 
 def test_locks_that_do_not_exclude_are_warned_about_once(tmp_path, monkeypatch, caplog):

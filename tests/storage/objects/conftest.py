@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.storage.objects.local_store import LocalObjectStore
-from omnigraph.storage.objects.memory_store import MemoryObjectStore
 from omnigraph.storage.objects.open_store import open_store
 from s3_server import running_s3_server
+from storage.memory_store import MemoryObjectStore
 
 
 @pytest.fixture(scope="session")

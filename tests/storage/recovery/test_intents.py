@@ -23,7 +23,6 @@ from omnigraph.identity import (
 )
 from omnigraph.storage.layout import RECOVERY, make_intent_path, make_table_path
 from omnigraph.storage.manifest.manifest_changes import SetVersion
-from omnigraph.storage.objects.memory_store import MemoryObjectStore
 from omnigraph.storage.recovery.intent import (
     Intent,
     TableIntent,
@@ -35,6 +34,7 @@ from omnigraph.storage.recovery.intent import (
     list_pending_intents,
     write_intent,
 )
+from storage.memory_store import MemoryObjectStore
 
 ROOT = "memory://graph"
 ULIDS = st.from_regex(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", fullmatch=True)

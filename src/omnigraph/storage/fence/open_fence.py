@@ -31,7 +31,7 @@ def open_fence(
     Raises:
         StorageFailure: a fence is required and the storage cannot offer one.
     """
-    if mode is FenceMode.OFF or store.kind is StoreKind.MEMORY:
+    if mode is FenceMode.OFF:
         return ProcessFence(store.identity)
     problem = _find_problem(store, ids)
     if problem is None:

@@ -14,7 +14,6 @@ CHUNK_BYTES = 8 << 20
 class StoreKind(StrEnum):
     LOCAL = "local"
     S3 = "s3"
-    MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A store in the memory of this process, with the promises of the others."""
+"""An object store in the memory of this process, with the promises of the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = count(1)
 class MemoryObjectStore:
     """Objects in a dictionary; every call is one step to all threads."""
 
-    kind = StoreKind.MEMORY
+    kind = StoreKind.S3
 
     def __init__(self) -> None:
         self.uri = f"memory://{next(_numbers)}"
@@ -58,7 +58,7 @@ class MemoryObjectStore:
     def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
         self.put(path, b"".join(chunks))
 
-    def put(self, path: str, data: bytes, *, durably: bool = True) -> None:  # noqa: ARG002 - nothing lasts
+    def put(self, path: str, data: bytes, *, durably: bool = True) -> None:
         with self._lock:
             self._write(path, data)
 
@@ -98,7 +98,7 @@ class MemoryObjectStore:
         below = (path for path in self._objects if path.startswith(start))
         return tuple(path.removeprefix(start) for path in below)
 
-    def delete(self, path: str, *, durably: bool = True) -> None:  # noqa: ARG002 - nothing lasts
+    def delete(self, path: str, *, durably: bool = True) -> None:
         with self._lock:
             self._objects.pop(require_path(path), None)
 
