@@ -54,6 +54,9 @@ from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
+_SCHEMA = "schema"
+"""What a commit that changed the schema records."""
+
 
 class ApplyOutcome(StrEnum):
     """What became of a branch to which a commit was applied."""
