@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
+import lance
 import pytest
 
 import omnigraph
-from crash.windows import At, Stopped, fail, stop, watched
+from crash.windows import At, Parked, Stopped, fail, stop, watched
 from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.errors import CompileError, OmniError, StorageFailure, StorageKind
 
@@ -40,6 +42,61 @@ def test_a_table_that_cannot_move_takes_the_others_back(library, library_place, 
     assert values(library, "Book", "pages") == [0, 100, 200, 300, 400, 500]
     assert library.apply_schema(TWO_TABLES).applied
     assert library.verify(deep=True).findings == ()
+
+
+def test_a_renamed_table_that_cannot_move_has_its_old_name(library):
+    renamed = TWO_TABLES.replace("node Book", 'node Volume @rename_from("Book")')
+    renamed = renamed.replace("-> Book", "-> Volume")
+    trouble = fail(StorageFailure(StorageKind.PERMANENT, "no space"))
+    with watched(At("before", "commit", "*/nodes/*", trouble, nth=2)), pytest.raises(OmniError):
+        library.apply_schema(renamed)
+    assert library.schema == SCHEMA
+    assert values(library, "Book", "pages") == [0, 100, 200, 300, 400, 500]
+    assert library.apply_schema(renamed).applied
+    assert values(library, "Volume", "pages") == [0, 100, 200, 300, 400, 500]
+    assert library.verify(deep=True).findings == ()
+
+
+@pytest.mark.parametrize("repeated", [0, 1, 2])
+def test_schema_files_that_were_not_rewritten_are_rewritten_by_the_next_open(
+    library, library_place, repeated
+):
+    at = At("before", "put", "*schema*", stop, nth=repeated + 1)
+    with watched(at), pytest.raises(Stopped):
+        omnigraph.open(library_place).apply_schema(WIDE)
+    assert omnigraph.open(library_place, read_only=True).schema == WIDE
+    again = omnigraph.open(library_place)
+    assert (library_place / "_schema.pg").read_text() == again.schema == WIDE
+    assert again.recovery_list() == library.recovery_list()
+
+
+def test_whoever_writes_during_an_apply_comes_before_or_after_it(library, library_place):
+    """Between the intent of the apply and its publish the fence is held: the other one waits."""
+    insert = 'query q() { insert Book { slug: "late", title: "Late", pages: 7 } }'
+    parked, other = Parked(), omnigraph.open(library_place)
+    with (
+        ThreadPoolExecutor(1) as pool,
+        watched(At("before", "commit", "*__manifest*", parked.park)),
+    ):
+        parked.start(lambda: library.apply_schema(WIDE))
+        writing = pool.submit(other.mutate, insert)
+        assert omnigraph.open(library_place, read_only=True).schema == SCHEMA
+        assert parked.finish().applied
+        assert writing.result().affected_nodes == 1
+    assert values(library, "Book", "pages") == [0, 100, 200, 300, 400, 500, 7]
+    assert library.schema == WIDE
+    assert library.verify(deep=True).findings == ()
+
+
+def test_a_table_that_something_else_moved_is_not_touched(library, library_place):
+    folder = (
+        library_place / library._open.views.read_newest("main").snapshot.entry("node:Book").path
+    )
+    lance.dataset(str(folder)).delete("slug = 'b0'")
+    with pytest.raises(OmniError):
+        library.apply_schema(WIDE)
+    assert library.schema == SCHEMA
+    assert {finding.check for finding in library.verify().findings} == {"drift"}
 
 
 def test_a_handle_whose_apply_failed_knows_the_old_schema_and_can_try_again(library):

@@ -180,6 +180,41 @@ def test_a_text_that_a_parquet_file_repeats_is_not_written_out_beyond_the_limits
     assert pa.total_allocated_bytes() - before < 200 * MIB
 
 
+def test_a_text_that_lists_of_a_parquet_file_repeat_is_not_written_out_either(tmp_path):
+    texts = repeated("x" * MIB, 60_000)
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 60_001, 3), pa.int32()), texts)
+    path = parquet(tmp_path / "lists.parquet", lists)
+    assert path.stat().st_size < 4 * MIB, "it stands for 60 GB"
+    before = pa.total_allocated_bytes()
+    with pytest.raises(InputTooLarge, match=r"lists.parquet expands to more than 200 times"):
+        read_parquet(path, ["body"])
+    assert pa.total_allocated_bytes() - before < 200 * MIB
+
+
+NESTED = [
+    pa.array([["a", "b", None], None, [], ["a" * 50] * 3] * 100),
+    pa.array([{"k": "a", "n": 1}, {"k": None, "n": 2}, None] * 100),
+    pa.array([[{"k": ["a", "b"]}], None, [{"k": None}]] * 100),
+    pa.array([[("a", "b"), ("c", None)], None] * 100, pa.map_(pa.string(), pa.string())),
+]
+
+
+@pytest.mark.parametrize("bodies", NESTED, ids=lambda bodies: str(bodies.type)[:20])
+def test_texts_within_lists_and_structs_come_as_they_are(tmp_path, bodies):
+    path = parquet(tmp_path / "nested.parquet", bodies)
+    (batch,) = read_parquet(path, ["slug", "body"])
+    assert batch.column("body").to_pylist() == bodies.to_pylist()
+    assert batch.schema.field("body").type == pq.read_schema(path).field("body").type
+
+
+def read_parquet(path: Path, columns: list[str]) -> list[pa.RecordBatch]:
+    file = InputFile(path.name, str(path), path.stat().st_size, Format.PARQUET)
+    with pa.OSFile(str(path)) as stream:
+        return list(
+            ParquetRows(stream, InputSplit(0, file, 0, 1), InputSettings()).batches(columns)
+        )
+
+
 def test_a_parquet_file_that_says_it_expands_too_far_is_refused(tmp_path):
     graph = graph_with(tmp_path, InputSettings(expanded_bytes=MIB))
     bodies = pa.array(["y" * 1000 + str(number) for number in range(3000)])

@@ -9,10 +9,17 @@ import pytest
 
 import omnigraph
 from crash.windows import parked
-from omnigraph.errors import ConflictError, OmniError, PreconditionFailed, ReadSetChanged
+from omnigraph.errors import (
+    ConflictError,
+    OmniError,
+    PreconditionFailed,
+    ReadSetChanged,
+    WriterBusy,
+)
 from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, Settings
 from omnigraph.spark_source.datasource import GraphSource
 from omnigraph.storage.recovery.intent import WriterKind
+from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.write_notes import list_notes
 from omnigraph.writer.change import Prepared
 from omnigraph.writer.driver import MAX_PREPARATIONS
@@ -187,6 +194,33 @@ def test_a_change_that_may_be_repeated_is_prepared_until_the_branch_stands_still
     change = Note(graph, overtaken=1)
     assert graph._open.writer.write(change, branch="main") is not None
     assert change.prepared == 2
+
+
+@dataclass
+class Overtaken(Note):
+    """One that tries, whenever it is prepared, whether others may write."""
+
+    others: list[bool] = field(default_factory=list)
+
+    def prepare(self, view, ticket):
+        try:
+            GraphRoot.at(self.graph.uri, Settings(writer_wait_s=0.0)).hold().release()
+        except WriterBusy:
+            self.others.append(False)
+        else:
+            self.others.append(True)
+        return super().prepare(view, ticket)
+
+
+@pytest.mark.parametrize(("is_costly", "passes"), [(False, 1), (True, 5)])
+def test_a_writer_that_lost_keeps_the_others_waiting_while_it_prepares_again(
+    graph, is_costly, passes
+):
+    """One that takes long lets them pass four times more."""
+    change = Overtaken(graph, overtaken=passes)
+    change.is_costly = is_costly
+    assert graph._open.writer.write(change, branch="main") is not None
+    assert change.others == [True] * passes + [False]
 
 
 def test_a_change_that_may_not_be_repeated_says_what_moved(graph):

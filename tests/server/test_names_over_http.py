@@ -52,3 +52,20 @@ def test_a_branch_is_renamed_and_made_from_a_commit(server) -> None:
     assert server.post("branches/rename", {"name": "main", "new_name": "c"}).status == 400
     assert server.post("branches", {"name": "rename"}).status == 200
     assert server.ask("DELETE", "branches/rename").status == 200
+
+
+def test_requests_about_branches_with_a_key_are_carried_out_once(server) -> None:
+    create, delete = {"Idempotency-Key": "c"}, {"Idempotency-Key": "d"}
+    first = server.post("branches", {"name": "side"}, headers=create)
+    again = server.post("branches", {"name": "side"}, headers=create)
+    assert "omnigraph-replayed" not in first.headers
+    assert (again.headers["omnigraph-replayed"], again.body) == ("true", first.body)
+    assert server.ask("DELETE", "branches/side", headers=delete).status == 200
+    server.post("branches", {"name": "side"})
+    gone = server.ask("DELETE", "branches/side", headers=delete)
+    assert (gone.status, gone.headers["omnigraph-replayed"]) == (200, "true")
+    assert server.get("branches").body["branches"] == ["main", "side"]
+    found = server.get("writes/c").body
+    assert (found["operation"], found["commit"]) == ("create_branch", None)
+    other = server.post("branches", {"name": "other"}, headers=create)
+    assert (other.status, other.body["kind"]) == (409, "idempotency_key_reused")

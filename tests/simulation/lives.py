@@ -344,6 +344,7 @@ class Life:
     def _start_cleaner(self) -> None:
         """A process that does nothing but clean up, now and then."""
         process = self._new_process(UNTROUBLED)
+        process.clock_off_us = self.chance.choice([0, 10 * DAY_US, 10 * DAY_US])
 
         def clean() -> None:
             graph = self._open_patiently(process)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from pathlib import Path
 
 import pytest
 
 import omnigraph
-from omnigraph.errors import ConflictError, FilesMissing
+from crash.windows import NODES, At, watched
+from omnigraph.errors import ConflictError, FilesMissing, WriterBusy
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import Settings
-from omnigraph.storage.root import read_clock_us
+from omnigraph.storage.root import GraphRoot, read_clock_us
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
 NAMES = "query q() { match { $p: Person } return { $p.name } order { $p.name } }"
@@ -132,3 +135,43 @@ def test_sightings_of_a_clock_ahead_do_not_wait_for_it(tmp_path):
     for shift in (0, DAY_US):
         with_clock(place, shift, 60.0).cleanup(keep=1, confirm=True)
     assert not stray.exists()
+
+
+def test_no_writer_is_about_to_commit_while_table_versions_are_removed(tmp_path):
+    """With them go files without a reference that are a week old, by a clock that may be wrong."""
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        for name in ("Ada", "Ben", "Cy"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+    held = []
+
+    def ask_for_the_fence() -> None:
+        others = GraphRoot.at(str(place), Settings(writer_wait_s=0.0))
+        with pytest.raises(WriterBusy):
+            others.hold()
+        held.append(True)
+
+    removal = At("before", "remove_versions", NODES, ask_for_the_fence)
+    with watched(removal), omnigraph.open(place) as graph:
+        graph.cleanup(keep=1, confirm=True)
+    assert held == [True]
+
+
+def test_a_write_whose_files_were_taken_for_old_ones_starts_over(tmp_path):
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        for name in ("Ada", "Ben", "Cy"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+
+    def set_the_clock_and_clean() -> None:
+        week_ago = time.time() - 8 * 86_400
+        for file in place.glob("nodes/*/data/*.lance"):
+            os.utime(file, (week_ago, week_ago))
+        with_clock(place, 0, 60.0).cleanup(keep=1, confirm=True)
+
+    staged = At("after", "write_fragments", NODES, set_the_clock_and_clean)
+    with watched(staged), omnigraph.open(place) as graph:
+        graph.mutate('query q() { insert Person { name: "Dee" } }')
+        assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
+        assert graph.verify(deep=True).findings == ()
+    assert staged.met == 2

@@ -203,3 +203,13 @@ def test_a_branch_that_was_taken_while_its_creator_slept_is_not_there_by_name_ei
         graph.create_branch("late")
         assert graph.query(COUNT, branch="late").rows == [{"n": 1}]
     assert at.met == 2
+
+
+def test_a_branch_that_was_deleted_leaves_no_folder(place):
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        trees = {path for path in place.rglob("tree/*") if path.is_dir()}
+        assert len(trees) == 2, "of the manifest and of the table that was written"
+        graph.delete_branch("side")
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.verify(deep=True).is_sound
+    assert {path for path in place.rglob("tree/*") if path.is_dir()} == set()

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from omnigraph.errors import BranchNotFound
+from omnigraph.graph.branch_requests import BranchRequest, do_once
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.keyed_requests import BranchRequest, do_once
 from omnigraph.graph.keyed_writes import WriteKey
 from omnigraph.graph.results import DeletedBranch, MadeBranch
 from omnigraph.storage import graph_branches

@@ -199,22 +199,18 @@ def _find_commit_and_parent(
     commit = find_commit(views, request.commit, request.branch)
     _require_no_schema_change(commit)
     parent = _choose_parent(commit, request.parent)
-    if _SCHEMA in commit.details:
-        raise SchemaContractMismatch(
-            f"commit {commit.commit_id} changed the schema of branch '{commit.branch}', which is "
-            "neither undone nor repeated this way; apply the schema you want instead"
-        )
     past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
     return past.read(commit.commit_id), past.read(parent)
 
 
 def _require_no_schema_change(commit: Commit) -> None:
     """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
-    recorded = commit.details.get("schema")
+    recorded = commit.details.get(_SCHEMA)
     if isinstance(recorded, dict):
         raise SchemaContractMismatch(
-            f"commit {commit.commit_id} changed the schema ({', '.join(recorded['steps'])}); "
-            "apply the schema that the branch shall have instead"
+            f"commit {commit.commit_id} changed the schema of branch '{commit.branch}' "
+            f"({', '.join(recorded['steps'])}), which is neither undone nor repeated this way; "
+            "apply the schema you want instead"
         )
 
 

@@ -2,8 +2,8 @@
 
 First, under the fence, manifest versions go: from then on nobody can start anything from a commit
 that is not retained, so what the remaining ones show is all that will ever be asked for. Then the
-versions of tables go, without the fence, because nothing can come to need one of them. Last come
-forks, folders and files that nothing refers to.
+versions of tables go, a branch of a table at a time, since nothing can come to need one of them.
+Last come forks, folders and files that nothing refers to.
 """
 
 from __future__ import annotations
@@ -102,10 +102,23 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         hold.check()
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
         mark = marker.remaining(mark)
-    _clean_tables(root, mark, rows, remove_versions)
+    _clean_tables(root, mark, rows, partial(_remove_held, root))
     _reclaim(root, leftovers, rows)
     forget_old_requests(root)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
+
+
+def _remove_held(root: GraphRoot, location: TableLocation, versions: Sequence[int]) -> Removed:
+    """Remove versions of a table under the fence, where no writer is about to commit.
+
+    Along with them the substrate takes files that no version names and that are a week old by the
+    clock of this machine, which may have been set. A writer whose files went before it came to the
+    fence finds that out there, and starts over.
+    """
+    if not versions:
+        return Removed()
+    with root.hold():
+        return remove_versions(location, versions)
 
 
 def _settle(

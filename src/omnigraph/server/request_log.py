@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 import structlog
-from structlog.typing import Processor
+from structlog.typing import FilteringBoundLogger, Processor
 
 from omnigraph.identity import UlidSource
 from omnigraph.settings import LogFormat, ServerSettings
@@ -64,39 +66,104 @@ class RequestLog:
         _log.error(message, request_id=self.request_id, exc_info=error)
 
 
+class LineLogger:
+    """Writes what one part of the program says to stderr; a line is one write."""
+
+    def __init__(self, name: str = "omnigraph") -> None:
+        self.name = name
+
+    def msg(self, line: str) -> None:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    debug = info = warning = error = critical = msg
+
+
 def set_up_logging(settings: ServerSettings) -> None:
-    """Send everything to stderr, in the format that was asked for."""
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
+    """Send everything to stderr, in the format that was asked for.
+
+    What the server says itself is rendered here; what libraries say comes by `logging`.
+    """
+    known, levels = logging.getLevelNamesMapping(), settings.log_levels
+    of_modules = {name: known[level.upper()] for name, level in levels.of_modules}
+    least = known[levels.level.upper()]
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+    last: list[Processor] = [structlog.processors.format_exc_info]
+    is_json = settings.log_format is LogFormat.JSON
+    last.append(structlog.processors.JSONRenderer() if is_json else render_text)
     structlog.configure(
         processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+            _LevelFilter(least, of_modules),
+            structlog.processors.add_log_level,
+            stamp,
+            *last,
         ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=LineLogger,
+        wrapper_class=structlog.make_filtering_bound_logger(min([least, *of_modules.values()])),
         cache_logger_on_first_use=True,
     )
-    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    if settings.log_format is LogFormat.JSON:
-        last += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    else:
-        last.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False))
+    foreign: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        stamp,
+    ]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last)
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=foreign,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    known, levels = logging.getLevelNamesMapping(), settings.log_levels
-    root.setLevel(known[levels.level.upper()])
-    for name, level in (("uvicorn", "warning"), *levels.of_modules):
-        logging.getLogger(name).setLevel(known[level.upper()])
+    root.setLevel(least)
+    for name, level in {"uvicorn": logging.WARNING, **of_modules}.items():
+        logging.getLogger(name).setLevel(level)
 
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger("omnigraph.request")
+class _LevelFilter:
+    """Drops what the level of its part leaves out, and says which part a line is of."""
+
+    def __init__(self, least: int, of_modules: Mapping[str, int]) -> None:
+        self._least, self._of_modules = least, of_modules
+
+    def __call__(
+        self, logger: LineLogger, method: str, facts: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        if self._of_modules:
+            known = logging.getLevelNamesMapping()
+            if known[method.upper()] < self._find_least(logger.name):
+                raise structlog.DropEvent
+        facts["logger"] = logger.name
+        return facts
+
+    def _find_least(self, name: str) -> int:
+        """The level of a part, or of the nearest one around it that has its own."""
+        while name:
+            if name in self._of_modules:
+                return self._of_modules[name]
+            name = name.rpartition(".")[0]
+        return self._least
+
+
+def render_text(_: object, __: str, facts: MutableMapping[str, Any]) -> str:
+    """A line for people: when, how serious, what, and what else is known of it.
+
+    >>> render_text(None, "info", {"timestamp": "T", "level": "info", "event": "e", "a": "x y"})
+    'T info    e a="x y"'
+    """
+    failure = facts.pop("exception", None)
+    start = f"{facts.pop('timestamp')} {facts.pop('level'):7} {facts.pop('event')}"
+    line = " ".join([start, *(f"{name}={_quote(value)}" for name, value in facts.items())])
+    return line if failure is None else f"{line}\n{failure}"
+
+
+def _quote(value: object) -> str:
+    """A value that nobody takes for several, nor for another line."""
+    text = str(value)
+    if text and text.isprintable() and not any(sign in text for sign in ' "='):
+        return text
+    return msgspec.json.encode(text).decode()
+
+
+_log: FilteringBoundLogger = structlog.get_logger("omnigraph.request")

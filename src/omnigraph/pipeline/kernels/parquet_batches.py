@@ -2,7 +2,8 @@
 
 A Parquet file keeps a text that is repeated once, in a dictionary, and decoding writes it out for
 every row: a file of a megabyte may stand for terabytes. So texts are read as references to their
-dictionary, which is small; how much they expand to is known before they are written out.
+dictionary, which is small, also those in lists and structs; how much they expand to is known before
+they are written out.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ParquetRows:
         """
         groups = list(range(self._split.start, self._split.end))
         self._require_declared(groups, set(columns))
-        texts = [name for name in columns if _is_text(self._schema.field(name).type)]
+        texts = self._list_texts(set(columns))
         file = pq.ParquetFile(self._stream, metadata=self._metadata, read_dictionary=texts)
         given = 0
         for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=list(columns)):
@@ -52,7 +53,27 @@ class ParquetRows:
             require_allowed(given, self._split.file, self._limits)
             rows = max(1, batch.num_rows * _BYTES_AT_ONCE // max(size, _BYTES_AT_ONCE))
             for start in range(0, batch.num_rows, rows):
-                yield _decode_dictionaries(batch.slice(start, rows))
+                yield self._write_out(batch.slice(start, rows))
+
+    def _list_texts(self, columns: set[str]) -> list[str]:
+        """The texts in these columns, by their paths in the file."""
+        schema = self._metadata.schema
+        leaves = (schema.column(number) for number in range(len(schema)))
+        return [
+            leaf.path
+            for leaf in leaves
+            if leaf.physical_type == "BYTE_ARRAY"
+            and leaf.logical_type.type != "DECIMAL"
+            and _is_within(leaf.path, columns)
+        ]
+
+    def _write_out(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        names: list[str] = batch.schema.names
+        columns = [
+            column if column.type == kind else column.cast(kind)
+            for column, kind in ((batch.column(n), self._schema.field(n).type) for n in names)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _require_declared(self, groups: Sequence[int], columns: set[str]) -> None:
         """Refuse by what the file says of itself, before anything is decompressed."""
@@ -62,12 +83,38 @@ class ParquetRows:
             declared += sum(
                 chunk.total_uncompressed_size
                 for chunk in chunks
-                if chunk.path_in_schema.partition(".")[0] in columns
+                if _is_within(chunk.path_in_schema, columns)
             )
         require_allowed(declared, self._split.file, self._limits)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def _is_within(path: str, columns: set[str]) -> bool:
+    """Whether a path in the file is that of one of the columns, or of a part of one."""
+    return path in columns or path.partition(".")[0] in columns
+
+
+def _count_expanded_bytes(column: pa.Array) -> int:
+    """How many bytes the values take once each is written out."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        if not _has_length(kind.value_type):
+            return int(column.nbytes)
+        lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+        return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
+    if pa.types.is_struct(kind):
+        return sum(_count_expanded_bytes(part) for part in column.flatten())
+    if pa.types.is_map(kind):
+        return _count_expanded_bytes(column.keys) + _count_expanded_bytes(column.items)
+    if any(
+        is_list(kind)
+        for is_list in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    ):
+        return _count_expanded_bytes(column.flatten())
+    return int(column.nbytes)
+
+
+def _has_length(kind: pa.DataType) -> bool:
+    """Whether it is a type of texts or bytes."""
     return any(
         is_kind(kind)
         for is_kind in (
@@ -77,19 +124,3 @@ def _is_text(kind: pa.DataType) -> bool:
             pa.types.is_large_binary,
         )
     )
-
-
-def _count_expanded_bytes(column: pa.Array) -> int:
-    """How many bytes the values take once each is written out."""
-    if not pa.types.is_dictionary(column.type) or not _is_text(column.type.value_type):
-        return int(column.nbytes)
-    lengths = pc.binary_length(column.dictionary).cast(pa.int64())
-    return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
-
-
-def _decode_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

@@ -53,7 +53,7 @@ def do_once(root: GraphRoot, key: WriteKey, request: BranchRequest[T]) -> tuple[
         if known is None:
             record = _make_record(root, key, request.plan())
             if begin_request(root.store, record):
-                return _perform(root, record, request), False
+                return _perform(root, record, request)
             continue  # the same was begun elsewhere meanwhile
         if known.answer is not None:
             return msgspec.convert(known.answer, request.kind), True
@@ -79,33 +79,39 @@ def _make_record(root: GraphRoot, key: WriteKey, planned: dict[str, str]) -> Req
     )
 
 
-def _perform(root: GraphRoot, record: RequestRecord, request: BranchRequest[T]) -> T:
+def _perform(root: GraphRoot, record: RequestRecord, request: BranchRequest[T]) -> tuple[T, bool]:
+    """Do what was just begun; whoever found it begun may be doing it as well, and be first."""
     try:
-        done = request.perform(record.planned)
+        return _perform_or_find(root, record, request)
     except OutcomeUnknown:
         raise
     except OmniError:
         forget_request(root.store, record)  # it was refused, and may be asked for again
         raise
-    _finish(root, record, done)
-    return done
 
 
 def _resume(root: GraphRoot, record: RequestRecord, request: BranchRequest[T]) -> tuple[T, bool]:
     """Go on with what was interrupted, or is being done elsewhere at this moment."""
     done = request.find_done(record.planned)
     if done is None:
-        try:
-            done = request.perform(record.planned)
-        except OmniError:
-            done = request.find_done(record.planned)
-            if done is None:
-                raise
-        else:
-            _finish(root, record, done)
-            return done, False
+        return _perform_or_find(root, record, request)
     _finish(root, record, done)
     return done, True
+
+
+def _perform_or_find(
+    root: GraphRoot, record: RequestRecord, request: BranchRequest[T]
+) -> tuple[T, bool]:
+    found = None
+    try:
+        done = request.perform(record.planned)
+    except OmniError:
+        found = request.find_done(record.planned)
+        if found is None:
+            raise
+        done = found
+    _finish(root, record, done)
+    return done, found is not None
 
 
 def _finish(root: GraphRoot, record: RequestRecord, done: object) -> None:
