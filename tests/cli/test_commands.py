@@ -75,6 +75,7 @@ def test_an_unknown_query_names_those_there_are(
         "error": "query 'nope' not found; the file has: albums, born",
         "code": "not_found",
         "kind": "query_not_found",
+        "query_not_found": {"name": "nope", "known": ["albums", "born"]},
     }
     assert outcome.err.startswith("error: query 'nope' not found")
 

@@ -47,4 +47,4 @@ def test_a_name_in_two_files_is_a_mistake(omnigraph, schema_file: Path, query_fi
         *("--queries", str(query_file), "--queries", str(copy)),
     )
     assert done.code == 1
-    assert "as well" in done.err
+    assert "also defined" in done.err
