@@ -22,7 +22,7 @@ from omnigraph.maintenance.verify_refs import verify_refs
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.maintenance.verify_rows import count_dangling_ends, verify_rows
 from omnigraph.maintenance.verify_schema import check_schema
-from omnigraph.maintenance.verify_small_files import verify_small_files
+from omnigraph.maintenance.verify_small_files import verify_small_files, verify_unshown_versions
 from omnigraph.progress import working
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.manifest import Commit, History, TableEntry
@@ -57,6 +57,8 @@ def verify(branches: BranchReader, *, deep: bool = False, history: bool = False)
             if history:
                 verify_past(branches, name, report, files)
             work.advance()
+    if history:
+        verify_unshown_versions(branches.root, report, whole=deep)
     _count_files(report, files)
     _look_for_leftovers(branches.root, report)
     ordered = sorted(report.findings, key=lambda f: (f.branch or "", f.table_key or "", f.check))

@@ -19,7 +19,7 @@ from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import TableLocation
-from omnigraph.storage.tables.damage import small_file_problems
+from omnigraph.storage.tables.damage import list_damaged_versions, small_file_problems
 from omnigraph.storage.tables.lance_branches import list_branches
 
 
@@ -36,6 +36,25 @@ def verify_small_files(root: GraphRoot, report: Report) -> None:
                 _verify_notes(location.on_branch(branch), report)
         except OmniError:
             continue  # what is wrong with the table is said where it is looked at
+
+
+def verify_unshown_versions(root: GraphRoot, report: Report, *, whole: bool) -> None:
+    """Files of versions that no commit shows, such as the one a fork starts at.
+
+    They cost nobody an answer, so they are notes. To be called last: what a commit shows is told.
+    """
+    told = {finding.file for finding in report.findings}
+    for path in (MANIFEST, *root.table_paths()):
+        try:
+            location = root.location(path)
+            branches = (None, *list_branches(location))
+        except OmniError:
+            continue  # what is wrong with the table is said where it is looked at
+        for branch in branches:
+            for place, problem in list_damaged_versions(location.on_branch(branch), whole=whole):
+                file = place.removeprefix(f"{root.uri}/")
+                if file not in told:
+                    report.note("unshown_version", f"{file} {problem}; no commit shows it")
 
 
 def _verify_mirror(root: GraphRoot, report: Report) -> None:

@@ -52,15 +52,19 @@ class DamagedFile:
 
     @property
     def problem(self) -> str:
-        match self.damage:
-            case Damage.MISSING:
-                return "is missing"
-            case Damage.LENGTH:
-                return f"does not have the {self.size} bytes it was written with"
-            case Damage.CONTENT:
-                return "is not what was written: its checksum differs"
-            case Damage.UNREADABLE:
-                return "cannot be read"
+        return _describe_damage(self.damage, self.size)
+
+
+def _describe_damage(damage: Damage, size: int | None) -> str:
+    match damage:
+        case Damage.MISSING:
+            return "is missing"
+        case Damage.LENGTH:
+            return f"does not have the {size} bytes it was written with"
+        case Damage.CONTENT:
+            return "is not what was written: its checksum differs"
+        case Damage.UNREADABLE:
+            return "cannot be read"
 
 
 def find_damaged(
@@ -142,6 +146,25 @@ def find_lost_after(location: TableLocation, version: int) -> int | None:
     folder = location.local_folder
     lost = [] if folder is None else _list_lost(folder, read_last_lines(folder))
     return next((one for one in lost if one > version), None)
+
+
+def list_damaged_versions(location: TableLocation, *, whole: bool) -> list[tuple[str, str]]:
+    """The files of versions and their transactions that are not as written, and what is wrong.
+
+    Looked at twice: cleanup may have removed one between the log and its file.
+    """
+    folder = location.local_folder
+    if folder is None:
+        return []
+    first = _find_damaged_versions(folder, whole=whole)
+    again = _find_damaged_versions(folder, whole=whole) if first else {}
+    return [(f"{folder}/{name}", text) for name, text in again.items() if name in first]
+
+
+def _find_damaged_versions(folder: str, *, whole: bool) -> dict[str, str]:
+    noted = [one for one in read_log(folder).files.values() if one.version is not None]
+    found = {one: find_damage(folder, one, whole=whole) for one in noted}
+    return {one.name: _describe_damage(bad, one.size) for one, bad in found.items() if bad}
 
 
 def _list_lost(folder: str, log: ChecksumLog) -> list[int]:

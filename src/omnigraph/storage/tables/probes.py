@@ -65,10 +65,12 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
 
 
 def is_newest_noted(location: TableLocation) -> bool:
-    """Whether the note of a local table names the newest version that is there."""
-    folder, newest = location.local_folder, max(list_version_numbers(location))
+    """Whether the note of a local table names the newest version that is there, if any is."""
+    folder, versions = location.local_folder, list_version_numbers(location)
+    if not versions:
+        return True
     try:
-        return read_small_file(f"{folder}/{NEWEST_NOTE}") == encode_newest_note(newest)
+        return read_small_file(f"{folder}/{NEWEST_NOTE}") == encode_newest_note(versions[-1])
     except OSError:
         return False
 
