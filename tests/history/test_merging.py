@@ -258,7 +258,7 @@ def test_a_node_deleted_in_the_target_is_missed_by_an_edge_of_the_source(graph):
     ("resolve", "complaint"),
     [
         ("mine", "no such rule 'mine'"),
-        ("max", "one property"),
+        ("max", "single property"),
         ("Persons=ours", "no such type 'Persons'"),
         ("Person.size=max", "no property 'size'"),
         ("Person.tags=sum", "does not fit"),
@@ -490,7 +490,7 @@ def test_what_crossed_in_contradiction_conflicts_until_it_is_alike(graph):
         graph.merge("dev")
     (conflict,) = raised.value.conflicts
     assert (conflict.kind, conflict.base) == ("divergent_update", None)
-    with pytest.raises(BadRequest, match="it has none"):
+    with pytest.raises(BadRequest, match="there is no single base"):
         graph.merge("dev", decisions=[{**conflict.wire(), "take": "base"}])
     with pytest.raises(MergeConflicts):
         graph.merge("dev", resolve="Person.age=sum")

@@ -20,8 +20,8 @@ from reads.running import describe, run_seeds
 from reads.templates import Templates
 
 FIRST = int(os.environ.get("READS_SEED", "0"))
-BLOCK, SPARK_BLOCK = 46, 5
-SEEDS = range(FIRST, FIRST + 460)
+BLOCK, SPARK_BLOCK = 49, 5
+SEEDS = range(FIRST, FIRST + 487)
 SPARK_SEEDS = [
     FIRST + seed for seed in (462, 465, 466, 469, 470, 471, 478, 479, 483, 486, 496, 498, 499)
 ]
