@@ -160,11 +160,19 @@ def test_renaming_again_settles_it(interrupted):
     assert names_of_it(interrupted) == ["newer"]
 
 
-def test_deleting_another_branch_settles_it_and_nothing_is_lost(interrupted):
+def test_deleting_another_branch_takes_nothing_from_it(interrupted):
     interrupted.create_branch("other")
     interrupted.delete_branch("other")
-    (name,) = names_of_it(interrupted)
-    assert "d1" in ids(interrupted, "Artist", branch=name)
+    for name in names_of_it(interrupted):
+        assert "d1" in ids(interrupted, "Artist", branch=name)
+
+
+def test_deleting_it_by_its_newest_name_takes_the_other_along(interrupted):
+    interrupted.delete_branch("deep")
+    *_, newest = names_of_it(interrupted)
+    interrupted.delete_branch(newest)
+    assert names_of_it(interrupted) == []
+    assert interrupted.verify(deep=True).is_sound
 
 
 def test_a_write_by_the_old_name_that_dies_as_well_is_settled_first(interrupted, music_place):

@@ -393,7 +393,7 @@ def test_a_policy_needs_tokens(tmp_path) -> None:
     for flags in (("--policy", str(bundle)), ("--policy", str(bundle), "--unauthenticated")):
         done = boot(*store, *flags)
         assert done.returncode == 1
-        assert "policy and no token" in done.stderr
+        assert "there is a policy but no token" in done.stderr
 
 
 @pytest.mark.parametrize(
