@@ -84,5 +84,5 @@ def test_only_the_first_mistakes_are_listed_but_all_are_counted():
 def test_a_mistake_of_a_file_is_told_with_its_line():
     graph = SmallGraph.of(SCHEMA)
     change = graph.change("node:A", {"k": 1, "r": 9}, lines=pa.array([12]), file="rows.jsonl")
-    with pytest.raises(ConstraintViolated, match=r"^line 12: @range violation on A\.r"):
+    with pytest.raises(ConstraintViolated, match=r"^rows\.jsonl:line 12: @range violation on A\.r"):
         check(graph, change)
