@@ -141,14 +141,14 @@ def open_graphs(
     Raises:
         OmniError: those of a graph that is served already cannot be used.
     """
+    # The engine is loaded here and not by the threads: its native modules come one after the other.
+    from omnigraph.graph.graph import open as open_graph  # noqa: PLC0415
 
     def bind(store: Store, graph: Graph) -> HostedGraph:
         authority, queries = find_authority(store.graph_id), find_queries(store.graph_id)
         return HostedGraph.bind(store, graph, authority, queries)
 
     def open_one(store: Store) -> HostedGraph | str:
-        from omnigraph.graph.graph import open as open_graph  # noqa: PLC0415 - loads the engine
-
         before = known.served.get(store.graph_id) if known else None
         if before is not None:
             return bind(store, before.unguarded)
