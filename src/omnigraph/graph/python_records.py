@@ -46,9 +46,9 @@ def encode_records(records: Sequence[object], find_catalog: FindCatalog) -> byte
     try:
         if not any(_needs_conversion(record) for record in records):
             return encoder.encode_lines(records)
-        catalog = find_catalog()
+        types = _RecordTypes(find_catalog())
         return encoder.encode_lines(
-            [_convert_record(record, number, catalog) for number, record in enumerate(records, 1)]
+            [_convert_record(record, number, types) for number, record in enumerate(records, 1)]
         )
     except _NOT_ENCODED:
         raise _explain(records, encoder) from None
@@ -105,30 +105,44 @@ def _is_sum_finite(numbers: list[Any]) -> bool:
         return False
 
 
-def _convert_record(record: object, number: int, catalog: Catalog) -> object:
+class _RecordTypes:
+    """What the members of records hold, by the types that the records name."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._members: dict[tuple[str | None, ...], Mapping[str, PropertyType]] = {}
+
+    def list_members(self, record: Mapping[str, object]) -> Mapping[str, PropertyType]:
+        node, edge = record.get("type"), record.get("edge")
+        key = tuple(name if isinstance(name, str) else None for name in (node, edge))
+        if key not in self._members:
+            type_ = self._find(node, edge)
+            properties = () if type_ is None else type_.properties
+            self._members[key] = {**{p.name: p.type for p in properties}, "id": _TEXT}
+        return self._members[key]
+
+    def _find(self, node: object, edge: object) -> NodeType | EdgeType | None:
+        if isinstance(node, str):
+            return self._catalog.nodes.get(node)
+        return self._catalog.find_edge(edge) if isinstance(edge, str) else None
+
+
+def _convert_record(record: object, number: int, types: _RecordTypes) -> object:
     if not isinstance(record, Mapping):
         raise BadRequest(f"record {number} is not a dictionary but {_name_type(record)}")
     if not _needs_conversion(record):
         return record
-    type_ = _find_type(record, catalog)
-    wanted = {} if type_ is None else {p.name: p.type for p in type_.properties}
+    wanted = types.list_members(record)
     converted: dict[str, object] = {}
     for name, value in record.items():
         if name == "data" and isinstance(value, Mapping):
             converted[name] = {
-                key: _Member(number, str(key), {**wanted, "id": _TEXT}.get(str(key))).convert(one)
+                key: _Member(number, str(key), wanted.get(str(key))).convert(one)
                 for key, one in value.items()
             }
         else:
             converted[name] = _Member(number, str(name), _TEXT).convert(value)
     return converted
-
-
-def _find_type(record: Mapping[str, object], catalog: Catalog) -> NodeType | EdgeType | None:
-    node, edge = record.get("type"), record.get("edge")
-    if isinstance(node, str):
-        return catalog.nodes.get(node)
-    return catalog.find_edge(edge) if isinstance(edge, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +154,8 @@ class _Member:
     wanted: PropertyType | None
 
     def convert(self, value: object) -> object:
-        if not _needs_conversion(value):
-            return value
-        if self.wanted is None:
-            return str(value)  # refused by its name, as an unknown member
+        if self.wanted is None:  # refused by its name, as an unknown member
+            return str(value) if _needs_conversion(value) else value
         try:
             return _convert(value, self.wanted)
         except ValueRefused as refused:
