@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_mutations_go_with_a_schema_through_a_server(library, library_place):
 def test_refusals_through_a_server_have_the_names_that_files_have_here(library, library_place):
     first, second = (SourceText(text, name) for text, name in ((FILL, "1.gq"), ("query", "2.gq")))
     library.create_branch("dev")
-    cases = [
+    cases: list[tuple[str, dict[str, Any], Any, str]] = [
         (changed("born: I32?", "born: Bool?"), {}, UnsupportedSchemaChange, "next.pg:1:48"),
         (changed("born: I32?", "born: I64?"), {}, SchemaChangeBlocked, "next.pg:1:48"),
         (SCHEMA, {"expressions": {"Book.other": "1"}}, BadExpression, "next.pg:2:6"),
