@@ -69,14 +69,13 @@ def _start(threads: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future
     outcome: asyncio.Future[T] = loop.create_future()
 
     def run() -> None:
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
-            tell, what = _set_failure, error
-        else:
-            tell, what = _set_result, result
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, outcome, what)
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+                loop.call_soon_threadsafe(_set_failure, outcome, error)
+            else:
+                loop.call_soon_threadsafe(_set_result, outcome, result)
 
     def begin() -> None:
         if outcome.cancelled():
