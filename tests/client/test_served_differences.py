@@ -114,6 +114,17 @@ def test_rows_of_a_view_stay_those_of_the_view(both) -> None:
     stored.delete_branch("moving")
 
 
+def test_the_feed_tells_of_the_commits_that_there_are(both) -> None:
+    stored, served = both
+    there = [block.commit for block in stored.changes("beginning", branch="side").blocks]
+    here = [block.commit for block in served.changes("beginning", branch="side").blocks]
+    assert [(one.commit_id, one.manifest_version) for one in here] == [
+        (one.commit_id, one.manifest_version) for one in there
+    ]
+    newest = served.entity_history("Person", "Ada", branch="side").versions[0].commit
+    assert newest.manifest_version == served.commit(newest.commit_id).manifest_version > 0
+
+
 def test_queries_are_checked_alike(both) -> None:
     stored, served = both
     text = (
