@@ -9,7 +9,7 @@ EXAMPLES = {
     "schema lint": ("omnigraph schema lint --schema music.pg",),
     "load": (
         "omnigraph load music.omni --data music.jsonl --mode append",
-        "omnigraph load music.omni --data 'parts/*.jsonl' --mode merge --engine local",
+        "omnigraph load music.omni --data 'parts/*.jsonl' --mode merge",
         "omnigraph load music.omni --data artists.csv --type Artist --mode merge",
     ),
     "lint": ("omnigraph lint music.omni --query music.gq",),

@@ -84,7 +84,7 @@ class ServedWriting(ServedReading):
         base: str | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
-        engine: str = "local",
+        engine: str | None = None,
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
@@ -100,7 +100,7 @@ class ServedWriting(ServedReading):
         from omnigraph.graph.loading import convert_to_lines  # noqa: PLC0415 - loads the engine
 
         refuse_actor(actor)
-        refuse_engine(engine, session, spark_conf)
+        refuse_engine("local" if engine in (None, "auto") else engine, session, spark_conf)
         given = {
             "format": (None if format == "jsonl" else format, None),
             "on_error": (on_error, "fail"),

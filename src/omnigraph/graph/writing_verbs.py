@@ -70,7 +70,7 @@ class WritingVerbs(BranchVerbs):
         base: str | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
-        engine: str = "local",
+        engine: str | None = None,
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
@@ -93,7 +93,8 @@ class WritingVerbs(BranchVerbs):
             base: Create the branch from this one first, if it does not exist.
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
-            engine: `local`, in this process, or `spark`.
+            engine: `local`, in this process, `spark`, or `auto`, by the amount of input and whether
+                Spark is up. The result says which, and why. By default as the settings say.
             format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
             type: The type of the rows of a table, or of plain dictionaries; records name their
                 types themselves.
@@ -235,8 +236,10 @@ def _load_input(
 ) -> LoadResult:
     """Load in one piece what is small, and the rest through the pipeline."""
     from omnigraph.graph import loading
+    from omnigraph.graph.load_engine import choose_engine
 
-    uses_pipeline = loading.needs_pipeline(given, runs_on.engine, request.options)
+    chosen = choose_engine(given, runs_on, writer.branches.root)
+    uses_pipeline = loading.needs_pipeline(given, chosen.engine, request.options)
     if not uses_pipeline:
         data, file = loading.read_records(given)
         request = replace(request, data=data, file=file)
@@ -252,7 +255,9 @@ def _load_input(
         key = WriteKey.of(idempotency_key, "load", request.actor_id, *asked)
         request = replace(request, key=key)
     if not uses_pipeline:
-        return loading.load(writer, request)
+        return replace(loading.load(writer, request), engine_reason=chosen.reason)
     from omnigraph.graph import bulk_loading
 
-    return bulk_loading.bulk_load(writer, given, request, runs_on)
+    runs_there = replace(runs_on, engine=chosen.engine)
+    result = bulk_loading.bulk_load(writer, given, request, runs_there)
+    return replace(result, engine_reason=chosen.reason)

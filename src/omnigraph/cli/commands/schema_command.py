@@ -158,7 +158,7 @@ def apply(
     graph = scope.reach(read_only=dry_run and not mutations)
     if not dry_run:
         scope.echo("schema apply")
-    with stage_log(engine, quiet=scope.quiet or as_json):
+    with stage_log(quiet=scope.quiet or as_json):
         result = graph.apply_schema(
             wanted,
             branch=branch,
