@@ -17,7 +17,7 @@ from omnigraph.errors import BadRequest, NotServed
 from omnigraph.settings import LoadEngine, Settings, SparkSettings
 from server.serving import serving
 
-SCHEMA = "node Person { name: String @key  age: I32? }"
+SCHEMA = "node Person { name: String @key  age: I32?  text: String? }"
 PEOPLE = [{"type": "Person", "data": {"name": f"p{i}", "age": i}} for i in range(20)]
 LINES = b"".join(json.dumps(one).encode() + b"\n" for one in PEOPLE)
 
@@ -67,10 +67,10 @@ def test_no_other_word_is_an_engine(tmp_path):
 
 
 def test_a_stream_is_loaded_in_the_process(tmp_path):
-    row = b'{"type":"Person","data":{"name":"%d"}}\n'
-    long = b"".join(row % i for i in range(250_000))
+    row = b'{"type":"Person","data":{"name":"%d","text":"%s"}}\n'
+    long = b"".join(row % (number, b"x" * 100_000) for number in range(90))
     result = make_graph(tmp_path, load_bytes=0).load(BytesIO(long), "append", engine="auto")
-    assert (result.engine, result.nodes) == ("local", {"Person": 250_000})
+    assert (result.engine, result.nodes) == ("local", {"Person": 90})
     assert result.engine_reason == "the size of a stream is not known"
 
 
@@ -94,7 +94,8 @@ def test_a_machine_without_spark_loads_in_the_process(tmp_path, missing, reason)
         f"import sys; {missing}\n"
         "import omnigraph\n"
         "from omnigraph.settings import Settings, SparkSettings\n"
-        f"graph = omnigraph.open({graph.uri!r}, settings=Settings(spark=SparkSettings(load_bytes=0)))\n"
+        "settings = Settings(spark=SparkSettings(load_bytes=0))\n"
+        f"graph = omnigraph.open({graph.uri!r}, settings=settings)\n"
         "result = graph.load([{'type': 'Person', 'data': {'name': 'Ada'}}], 'append')\n"
         "print(result.engine, result.engine_reason)\n"
     )
@@ -120,7 +121,7 @@ def test_the_command_chooses_and_says_so(tmp_path):
 
 
 def test_a_server_loads_in_its_own_process(tmp_path):
-    place = tmp_path / "served.omni"
+    place = tmp_path / "people.omni"
     omnigraph.init(place, SCHEMA)
     with serving(place) as running:
         graph = omnigraph.connect(f"http://{running.address}{running.graph}")

@@ -198,10 +198,13 @@ def test_auto_chooses_a_session_that_is_up_by_the_amount(
     else:
         result = graph.load(records, "append")
     assert result.engine == engine
-    assert result.engine_reason == {
-        "spark": "0 MiB of input" if mebibytes == 0 else "the rows are a Spark data frame",
-        "local": "0 MiB of input; Spark is used from 1 MiB on",
-    }[engine]
+    assert (
+        result.engine_reason
+        == {
+            "spark": "0 MiB of input" if mebibytes == 0 else "the rows are a Spark data frame",
+            "local": "0 MiB of input; Spark is used from 1 MiB on",
+        }[engine]
+    )
 
 
 def test_auto_uses_a_session_that_is_given(spark, new_graph):
