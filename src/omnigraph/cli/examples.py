@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 EXAMPLES = {
-    "init": ("omnigraph init music.omni --schema music.pg",),
+    "init": (
+        "omnigraph init music.omni --schema music.pg",
+        "omnigraph init inferred.omni --from artists.csv",
+    ),
+    "schema infer": ("omnigraph schema infer artists.csv",),
+    "import": ("omnigraph import imported.omni --data artists.csv",),
     "schema show": ("omnigraph schema show music.omni",),
     "schema plan": ("omnigraph schema plan music.omni --schema next.pg",),
     "schema lint": ("omnigraph schema lint --schema music.pg",),

@@ -95,6 +95,7 @@ class ServedWriting(ServedReading):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        delimiter: str | None = None,
     ) -> LoadResult:
         """Load records as one commit or not at all: a file of JSON lines, its bytes, or rows."""
         from omnigraph.graph.loading import convert_to_lines  # noqa: PLC0415 - loads the engine
@@ -105,6 +106,7 @@ class ServedWriting(ServedReading):
             "format": (None if format == "jsonl" else format, None),
             "on_error": (on_error, "fail"),
             "rejects": (rejects, None),
+            "delimiter": (delimiter, None),
         }
         require_default(given, "load")
         where = self._choose(branch)

@@ -45,7 +45,7 @@ MANY_BYTES = 8 << 20
 COSTLY_BYTES = 1 << 20
 """More input than this takes long to prepare, and is not prepared while others wait."""
 
-_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv")
+_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv", ".tsv")
 """The ends of names of files that are not plain lines."""
 
 Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]

@@ -81,6 +81,7 @@ class WritingVerbs(BranchVerbs):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        delimiter: str | None = None,
     ) -> LoadResult:
         """Load rows as one commit or not at all.
 
@@ -95,7 +96,7 @@ class WritingVerbs(BranchVerbs):
             actor: Who the commit is recorded for.
             engine: `local`, in this process, `spark`, or `auto`, by the amount of input and whether
                 Spark is up. The result says which, and why. By default as the settings say.
-            format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
+            format: `jsonl`, `parquet`, `csv` or `tsv`; by the names of the files otherwise.
             type: The type of the rows of a table, or of plain dictionaries; records name their
                 types themselves.
             columns: Which column of a table holds which property, by its name; also for `id`,
@@ -108,6 +109,7 @@ class WritingVerbs(BranchVerbs):
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
             idempotency_key: Names the load: it is made once, however often it is asked for.
+            delimiter: What separates the columns of a text file; a comma, or a tab in `.tsv`.
 
         >>> done = graph.load(
         ...     [
@@ -133,6 +135,7 @@ class WritingVerbs(BranchVerbs):
             partial=partial,
             on_error=on_error,
             rejects=None if rejects is None else output_file(rejects),
+            delimiter=delimiter,
         )
         views, schema_of = self._open.views, base or branch
         given, options = loading.as_input(
@@ -213,7 +216,9 @@ def _list_asked(request: loading.GraphLoadRequest) -> tuple[object, ...]:
     """All that makes two loads of the same input different, beside who asks."""
     options = request.options
     how = (str(options.mode), options.format, options.partial, options.on_error)
-    what = (options.type, dict(options.columns), options.select)
+    what: tuple[object, ...] = (options.type, dict(options.columns), options.select)
+    if options.delimiter is not None:  # so that loads are known by what they were before
+        what = (*what, options.delimiter)
     where = (request.branch.strip(), request.base, request.expected_head)
     return (*how, *what, *where)
 

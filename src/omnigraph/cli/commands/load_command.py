@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.results import LoadResult
 
 MODES = ("append", "merge", "overwrite")
-FORMATS = ("jsonl", "parquet", "csv")
+FORMATS = ("jsonl", "parquet", "csv", "tsv")
 SHOWN_SKIPPED = 10
 
 
@@ -66,6 +66,9 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     type=click.Choice(FORMATS),
     help="The input format; by default, by file name.",
 )
+@click.option(
+    "--delimiter", metavar="C", help="What separates columns of text files: a comma, a tab in .tsv."
+)
 @click.option("--type", "type_name", metavar="T", help="The type of the rows of a table file.")
 @click.option(
     "--column",
@@ -107,6 +110,7 @@ def load(
     expected: str | None,
     engine: str | None,
     format_: str | None,
+    delimiter: str | None,
     type_name: str | None,
     columns: tuple[str, ...],
     select: tuple[str, ...],
@@ -138,6 +142,7 @@ def load(
             expected_head=expected,
             engine=engine,
             format=format_,
+            delimiter=delimiter,
             type=type_name,
             columns=_parse_columns(columns),
             select=select,
