@@ -78,7 +78,7 @@ def check_texts(tables: list[list[list[str]]]) -> None:
         done = omnigraph.import_files(Path(folder) / "g.omni", place)
         found: dict[tuple[str, str], dict] = {}
         for record in done.graph.export():
-            data: dict = record["data"]  # type: ignore[assignment]
+            data: dict = record["data"]
             found[str(record["type"]).lower(), data["id"]] = data
         assert len(found) == sum(rows.values())
         for node, columns in zip(done.proposal.nodes, tables, strict=True):

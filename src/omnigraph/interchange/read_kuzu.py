@@ -124,7 +124,7 @@ def export_kuzu_database(path: Path) -> Iterator[Path]:
     """
     if find_spec("kuzu") is None:
         raise MissingPackage("kuzu", f"reading the Kuzu database {path}", "pip install kuzu")
-    import kuzu  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 - optional
+    import kuzu  # noqa: PLC0415 - optional
 
     with tempfile.TemporaryDirectory(prefix="omnigraph-kuzu-") as folder:
         target = Path(folder) / "export"

@@ -22,7 +22,7 @@ def read_networkx(source: Any, node_type: str | None, edge_type: str | None) -> 
     """
     if find_spec("networkx") is None:
         raise MissingPackage("networkx", "importing from NetworkX", "pip install networkx")
-    import networkx  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: PLC0415
+    import networkx  # noqa: PLC0415 - optional
 
     if not isinstance(source, networkx.Graph):
         raise BadRequest(f"give a graph of NetworkX, not {type(source).__name__}")
