@@ -55,8 +55,8 @@ def check_converged(folder: Path) -> ClusterStatus:
     assert status.diagnostics == ()
     assert {str(one.status) for one in status.resource_statuses.values()} <= {"applied"}
     assert status.resource_statuses.keys() == status.resource_digests.keys()
-    snapshot = read_serving_snapshot(str(folder)) if status.ledger.graph_ids else None
-    assert tuple(one.id for one in snapshot.graphs if snapshot) == status.ledger.graph_ids
+    served = read_serving_snapshot(str(folder)).graphs if status.ledger.graph_ids else ()
+    assert tuple(one.id for one in served) == status.ledger.graph_ids
     roots = sorted(path.stem for path in (folder / "graphs").glob("*"))
     assert roots == list(status.ledger.graph_ids)
     return status
