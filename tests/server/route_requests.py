@@ -79,8 +79,8 @@ REQUESTS: dict[str, Asked] = {
     "applySchema": Asked(
         "POST",
         "schema/apply",
-        (("schema_apply", None, "{branch}"),),
-        {"schema_source": SCHEMA, "dry_run": True, **ON},
+        (("schema_apply", None, "{branch}"), CHANGES),
+        {"schema_source": SCHEMA, "mutations": [CLEAR], "dry_run": True, **ON},
     ),
     "load": Asked("POST", "load", (CHANGES,), {"data": "{}", **ON}),
     "loadNdjson": Asked("POST", "load/ndjson?branch={branch}", (CHANGES,), b"{}", LINES),
