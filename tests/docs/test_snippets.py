@@ -54,7 +54,7 @@ def shell(tmp_path: Path):
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=600,
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
 
