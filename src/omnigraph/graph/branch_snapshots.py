@@ -262,7 +262,7 @@ class BranchSnapshots:
 
     def _decode_catalog(self, state: ManifestState) -> Catalog:
         checked = self._checked
-        if checked is not None and checked[0] is state:
+        if checked is not None and state.has_tables_of(checked[0]):
             return checked[1]
         contract = state.contract
         if contract is None:

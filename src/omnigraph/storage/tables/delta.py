@@ -117,7 +117,7 @@ def _index_by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMet
         return {}
     with translate_errors(f"listing the fragments of {table!r}"):
         found = [fragment.metadata for fragment in table.native.get_fragments()]
-    return {tuple(file._path for file in one.files): one for one in found}
+    return {tuple(file.path for file in one.files): one for one in found}
 
 
 def _get_deletion_id(fragment: FragmentMetadata) -> tuple[int, int] | None:
