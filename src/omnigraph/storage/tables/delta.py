@@ -297,6 +297,8 @@ def _read(table: Table, addresses: Addresses, columns: Sequence[str]) -> pa.Tabl
 
 @dataclass(frozen=True, slots=True)
 class _Keyed:
+    """Ids of rows, and where the rows are."""
+
     ids: pa.Array
     addresses: pa.Array
 
