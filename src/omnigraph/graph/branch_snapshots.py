@@ -270,7 +270,7 @@ class BranchSnapshots:
         if catalog is None:
             catalog = find_vouched(contract.source, contract.ir, contract.state)
         if catalog is None:
-            # What reads schema texts is loaded only where the stored form does not vouch for itself.
+            # What reads schema texts is loaded only if the stored form does not vouch for itself.
             from omnigraph.maintenance.verify_schema import check_schema  # noqa: PLC0415
 
             catalog = check_schema(contract)

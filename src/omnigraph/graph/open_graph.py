@@ -59,7 +59,7 @@ class OpenGraph:
             opening.rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
             self.recovered = [recovering.describe_settled(one) for one in settled]
 
-    def _embed_text(self, text: str, dimension: int, recorded_model: str | None) -> list[float]:
+    def _embed_text(self, text: str, dimension: int, recorded_model: str | None) -> Sequence[float]:
         """The vector of a text of a query."""
         from omnigraph.execution.embed import LazyEmbedder, make_query_embedder
 
