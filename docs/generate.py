@@ -505,6 +505,18 @@ BENCHMARKS = (
         "lance append",
     ),
     (
+        "merging two branches that changed 10,000 rows each, of a million",
+        "merge",
+        "omnigraph, merge at 10 k × 10 k changes",
+        "doltlite",
+    ),
+    (
+        "merging two branches that changed one row each",
+        "merge",
+        "omnigraph, merge at one change each",
+        "doltlite",
+    ),
+    (
         "a checked bulk load from Parquet, on Spark",
         "spark_load",
         "omnigraph parquet, load",
@@ -517,10 +529,14 @@ BENCHMARKS = (
         "omnigraph spark, merge",
         "lance",
     ),
+    ("a look-up over HTTP", "served_reads", "http, point read", "embedded"),
+    ("a commit over HTTP", "served_writes", "http, one write", "embedded"),
 )
 """What is quoted: in words, the suite, system and measure, and the peer."""
 PEERS = {
+    "doltlite": "DoltLite",
     "duckdb": "DuckDB",
+    "embedded": "the same in process",
     "kuzu": "Kuzu",
     "kuzu copy": "Kuzu's `COPY`",
     "ladybug": "Ladybug",
