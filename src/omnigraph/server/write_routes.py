@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, SchemaOfCluster
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
@@ -87,6 +87,8 @@ async def apply_schema(call: Call) -> Response:
     body, size = await call.read_body(SchemaApplyRequest)
     branch, key = call.read_branch(body.branch), call.read_key()
     call.authorize(Action.SCHEMA_APPLY, None, branch)
+    if call.service.options.source.is_cluster and call.hosted is not None:
+        raise SchemaOfCluster(call.hosted.id)
     with call.admit(size):
         done = await call.write(
             lambda: call.graph.apply_schema(

@@ -20,10 +20,10 @@ _QUERIES = click.option(
     "--queries",
     "paths",
     type=FILE,
-    required=True,
     multiple=True,
     metavar="PATH",
-    help="A file of queries (.gq) or a folder of such; repeatable.",
+    help="A file of queries (.gq) or a folder of such; repeatable. Without it, those that are "
+    "applied to the graph of a cluster.",
 )
 _SCHEMA = click.option(
     "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) instead of a graph."
@@ -44,10 +44,11 @@ def queries() -> None:
 def list_(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> None:
-    """List the queries of files: what each does, takes and gives."""
+    """List the queries of files or of a cluster: what each does, takes and gives."""
     from omnigraph.stored_queries.query_fit import describe_queries
 
-    found = list(describe_queries(_load_queries(paths), _read_catalog(scope, schema_path)).values())
+    registry = _load_queries(scope, paths)
+    found = list(describe_queries(registry, _read_catalog(scope, schema_path)).values())
     if as_json:
         print_json({"queries": found})
         return
@@ -64,13 +65,13 @@ def list_(
 def validate(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> int:
-    """Check whether the queries of files run with the schema of a graph, or a schema file.
+    """Check whether queries run with the schema of a graph, or a schema file.
 
     Exits with 1 when one of them does not.
     """
     from omnigraph.stored_queries import check_queries
 
-    registry = _load_queries(paths)
+    registry = _load_queries(scope, paths)
     found = check_queries(registry, _read_catalog(scope, schema_path))
     if as_json:
         print_json(found.wire())
@@ -84,10 +85,14 @@ def validate(
     return 0 if found.ok else 1
 
 
-def _load_queries(paths: tuple[str, ...]) -> QueryRegistry:
-    from omnigraph.stored_queries import load_registry
+def _load_queries(scope: CommandTarget | None, paths: tuple[str, ...]) -> QueryRegistry:
+    from omnigraph.stored_queries import load_registry, parse_registry
 
-    return load_registry(*paths)
+    if paths:
+        return load_registry(*paths)
+    if scope is None or scope.applied is None:
+        raise click.UsageError("give the queries: --queries PATH, or a cluster with --cluster")
+    return parse_registry(scope.applied.read_queries())
 
 
 def _read_catalog(scope: CommandTarget | None, schema_path: str | None) -> Catalog:

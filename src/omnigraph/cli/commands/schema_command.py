@@ -107,7 +107,7 @@ def plan(
 
 
 @schema.command(epilog=render_examples("schema apply"))
-@add_graph_options(positional=True, writes=True, served=True)
+@add_graph_options(positional=True, writes=True, served=True, clusters=False)
 @click.option(
     "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it shall be."
 )

@@ -1,0 +1,61 @@
+"""Graphs, policies, stored queries and embedding profiles as they were applied to a cluster."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+
+from omnigraph.cluster.profile_settings import choose_settings
+from omnigraph.cluster.serving_snapshot import (
+    AppliedGraph,
+    find_serving_mark,
+    read_serving_snapshot,
+)
+from omnigraph.language.source import SourceText
+from omnigraph.policy import BundleKind, Policy, parse_bundle
+from omnigraph.server.serving_source import GraphDefinition, ServingDefinitions
+from omnigraph.stored_queries import parse_registry
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """What is applied in a folder with a `cluster.yaml`, or at a storage root.
+
+    It is read without any lock: texts are named by their digest, so that what the ledger says at
+    one moment can be read as a whole.
+    """
+
+    place: str
+
+    @property
+    def is_cluster(self) -> bool:
+        return True
+
+    def read(self) -> ServingDefinitions:
+        found = read_serving_snapshot(self.place)
+        return ServingDefinitions(
+            tuple(_define_graph(one) for one in found.graphs),
+            found.server_policy is not None or any(one.policy for one in found.graphs),
+            partial(_parse_policy, found.server_policy, BundleKind.CLUSTER),
+            found.quarantined,
+            found.revision,
+            found.mark,
+        )
+
+    def find_mark(self) -> str:
+        return find_serving_mark(self.place)
+
+
+def _define_graph(one: AppliedGraph) -> GraphDefinition:
+    return GraphDefinition(
+        one.id,
+        one.uri,
+        partial(_parse_policy, one.policy, BundleKind.GRAPH),
+        partial(parse_registry, one.queries),
+        partial(choose_settings, profile=one.embedding, environment=os.environ),
+    )
+
+
+def _parse_policy(source: SourceText | None, kind: BundleKind) -> Policy | None:
+    return None if source is None else parse_bundle(source, kind)
