@@ -48,9 +48,7 @@ def reload(server: Server) -> None:
     """Have everything read again, and wait for what comes of it."""
     said = server.log.count("reloaded"), server.log.count("reload refused")
     server.signal(signal.SIGHUP)
-    wait_until(
-        lambda: (server.log.count("reloaded"), server.log.count("reload refused")) != said
-    )
+    wait_until(lambda: (server.log.count("reloaded"), server.log.count("reload refused")) != said)
 
 
 def count_graphs(server: Server) -> tuple[int, int]:
@@ -69,9 +67,9 @@ def test_what_is_applied_is_served_and_a_reload_takes_over_what_is_applied_next(
         assert [one["graph_id"] for one in listed["graphs"]] == ["people"]
         assert server.get("/graphs", token=TOKENS["bot"]).status == 403
         first = server.get("/readyz").body
-        assert first["state_revision"] == cluster.run("status")["state_observations"][
-            "state_revision"
-        ]
+        assert (
+            first["state_revision"] == cluster.run("status")["state_observations"]["state_revision"]
+        )
         assert applied["state_written"]
         assert server.post("mutate", {"query": ADD, "params": {"name": "Ada"}}).status == 200
         assert run_stored(server, "names").body["rows"] == [{"p.name": "Ada"}]

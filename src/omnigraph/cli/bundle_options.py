@@ -108,9 +108,11 @@ def _read_applied(
     from omnigraph.cluster.cluster_place import read_applied_policy
 
     place, chosen = resolve_cluster(cluster, profile)
+    settings = read_settings()
     if kind == _OF_CLUSTER:
         if graph_id:
             raise click.UsageError("--scope cluster is about no graph; leave out --graph")
-        return ChosenBundle(read_applied_policy(place, graph_id=None), kind)
+        return ChosenBundle(read_applied_policy(place, graph_id=None, settings=settings), kind)
     applied = choose_applied(place, graph_id or chosen)
-    return ChosenBundle(read_applied_policy(place, graph_id=applied.id), kind, applied)
+    source = read_applied_policy(place, graph_id=applied.id, settings=settings)
+    return ChosenBundle(source, kind, applied)

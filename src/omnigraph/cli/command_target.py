@@ -102,7 +102,9 @@ def _shift_address(given: dict[str, object]) -> None:
 
 def _is_only_address(given: dict[str, object], name: str) -> bool:
     """Whether what could be a name is a folder with a graph, and nothing else says where it is."""
-    is_elsewhere = any(given.get(one) for one in ("graph_uri", "uri", "store", "server", "profile", "cluster"))
+    is_elsewhere = any(
+        given.get(one) for one in ("graph_uri", "uri", "store", "server", "profile", "cluster")
+    )
     return not is_elsewhere and (Path(name) / _MANIFEST).is_dir()
 
 

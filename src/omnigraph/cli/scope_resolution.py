@@ -93,7 +93,7 @@ class CommandTarget:
             return self.reach(read_only=read_only)
         from omnigraph.stored_queries import parse_registry
 
-        registry = parse_registry(self.applied.read_queries())
+        registry = parse_registry(self.applied.read_queries(read_settings()))
         return self.open(read_only=read_only).with_queries(registry)
 
     def open(self, *, read_only: bool) -> Graph:
@@ -210,9 +210,7 @@ def _from_config(config: OperatorConfig, profile: object) -> _Bound:
         return _Bound(config.default_store)
     if config.default_server:
         origin = f"defaults.server names server '{config.default_server}'"
-        return _Bound(
-            server=config.default_server, graph_id=config.default_graph, origin=origin
-        )
+        return _Bound(server=config.default_server, graph_id=config.default_graph, origin=origin)
     raise click.UsageError(f"no graph given: {_WAYS}")
 
 
@@ -245,15 +243,17 @@ def find_cluster_place(config: OperatorConfig, cluster: str) -> str:
 
 def choose_applied(place: str, wanted: str | None) -> AddressedGraph:
     """The graph of a cluster that is meant; the only one needs no name."""
-    from omnigraph.cluster.addressed_graph import find_applied_graph, list_applied_ids
+    from omnigraph.cluster.addressed_graph import find_applied_graph
+    from omnigraph.cluster.cluster_place import list_applied_graphs
 
+    settings = read_settings()
     if wanted:
-        return find_applied_graph(place, wanted)
-    known = list_applied_ids(place)
+        return find_applied_graph(place, wanted, settings=settings)
+    known = list_applied_graphs(place, settings=settings)
     if len(known) != 1:
         listed = f": {', '.join(known)}" if known else "; none was applied yet"
         raise click.UsageError(f"choose a graph of {place} with --graph{listed}")
-    return find_applied_graph(place, known[0])
+    return find_applied_graph(place, known[0], settings=settings)
 
 
 def resolve_cluster(cluster: str | None, profile: str | None) -> tuple[str, str | None]:

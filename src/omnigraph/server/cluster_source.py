@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from omnigraph.cluster.profile_settings import choose_settings
-from omnigraph.cluster.serving_snapshot import (
-    AppliedGraph,
-    find_serving_mark,
-    read_serving_snapshot,
-)
+from omnigraph.cluster.serving_mark import find_serving_mark, mark_snapshot
+from omnigraph.cluster.serving_snapshot import AppliedGraph, read_serving_snapshot
 from omnigraph.language.source import SourceText
 from omnigraph.policy import BundleKind, Policy, parse_bundle
 from omnigraph.server.serving_source import GraphDefinition, ServingDefinitions
+from omnigraph.settings import Settings
 from omnigraph.stored_queries import parse_registry
 
 
@@ -27,24 +25,25 @@ class ClusterSource:
     """
 
     place: str
+    settings: Settings
 
     @property
     def is_cluster(self) -> bool:
         return True
 
     def read(self) -> ServingDefinitions:
-        found = read_serving_snapshot(self.place)
+        found = read_serving_snapshot(self.place, settings=self.settings)
         return ServingDefinitions(
             tuple(_define_graph(one) for one in found.graphs),
             found.server_policy is not None or any(one.policy for one in found.graphs),
             partial(_parse_policy, found.server_policy, BundleKind.CLUSTER),
             found.quarantined,
             found.revision,
-            found.mark,
+            mark_snapshot(found),
         )
 
     def find_mark(self) -> str:
-        return find_serving_mark(self.place)
+        return find_serving_mark(self.place, self.settings)
 
 
 def _define_graph(one: AppliedGraph) -> GraphDefinition:

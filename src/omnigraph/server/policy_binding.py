@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest
 from omnigraph.policy import BundleKind, Policy, load_bundle
-from omnigraph.server.hosted_graphs import check_graph_id
+from omnigraph.wire.graph_ids import check_graph_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,15 +75,16 @@ def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOpti
         BadRequest: a flag or a variable cannot be understood.
     """
     given = {ServerSettings.variable(name): text for name, text in flags.settings.items()}
+    settings = Settings.from_environment(environment)
     return ServeOptions(
-        _choose_source(flags),
+        _choose_source(flags, settings),
         ServerSettings.from_environment({**environment, **given}),
-        Settings.from_environment(environment),
+        settings,
         flags.workers,
     )
 
 
-def _choose_source(flags: ServeFlags) -> ServingSource:
+def _choose_source(flags: ServeFlags, settings: Settings) -> ServingSource:
     if flags.cluster is None:
         return StoreSource(
             tuple(Store.parse(text) for text in flags.stores),
@@ -104,4 +105,4 @@ def _choose_source(flags: ServeFlags) -> ServingSource:
             f"--cluster cannot be combined with {given[0]}: the cluster says which graphs, "
             "policies and stored queries are served"
         )
-    return ClusterSource(flags.cluster)
+    return ClusterSource(flags.cluster, settings)

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from omnigraph.errors import BadRequest
-from omnigraph.server.hosted_graphs import check_graph_id
 from omnigraph.server.policy_binding import PolicyFiles
 from omnigraph.server.query_files import QueryFiles, load_queries, require_graphs
 from omnigraph.server.serving_source import GraphDefinition, ServingDefinitions
+from omnigraph.wire.graph_ids import check_graph_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import print_json
+from omnigraph.cli.process_settings import read_settings
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
@@ -92,7 +93,7 @@ def _load_queries(scope: CommandTarget | None, paths: tuple[str, ...]) -> QueryR
         return load_registry(*paths)
     if scope is None or scope.applied is None:
         raise click.UsageError("give the queries: --queries PATH, or a cluster with --cluster")
-    return parse_registry(scope.applied.read_queries())
+    return parse_registry(scope.applied.read_queries(read_settings()))
 
 
 def _read_catalog(scope: CommandTarget | None, schema_path: str | None) -> Catalog:
