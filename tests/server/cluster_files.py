@@ -21,7 +21,9 @@ version: 1
 groups: { admins: [maria], agents: [bot] }
 rules:
   - id: admins
-    allow: { actors: { group: admins }, actions: [read, export, change, schema_apply, invoke_query] }
+    allow:
+      actors: { group: admins }
+      actions: [read, export, change, schema_apply, invoke_query]
   - id: agents
     allow: { actors: { group: agents }, actions: [read] }
 """

@@ -173,7 +173,7 @@ def _list_reach_options(reach: _Reach) -> list[Callable[..., Callable[..., objec
     """The options that name a server or a cluster, and a graph of it."""
     named = {"the server": reach.served, "the cluster": reach.clusters}
     whose = " or ".join(name for name, is_taken in named.items() if is_taken)
-    options = [
+    options: list[Callable[..., Callable[..., object]]] = [
         click.option("--graph", "graph_id", metavar="ID", help=f"The graph of {whose}."),
     ]
     if reach.clusters:

@@ -8,15 +8,9 @@ from dataclasses import replace
 
 from omnigraph.cluster.resource_settings import EmbeddingProfile
 from omnigraph.errors import BadRequest
-from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
+from omnigraph.settings import EmbedProvider, Settings
 
 _REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
-_KEYS = {
-    EmbedProvider.OPENAI_COMPATIBLE: "openrouter_api_key",
-    EmbedProvider.OPENAI: "openai_api_key",
-    EmbedProvider.GEMINI: "gemini_api_key",
-}
-"""The setting that a provider takes its key from."""
 
 
 def choose_settings(
@@ -37,11 +31,17 @@ def choose_settings(
     if profile is None:
         return settings
     provider = EmbedProvider(profile.kind)
-    keys: dict[str, str | None] = dict.fromkeys(_KEYS.values())
-    if profile.api_key is not None and provider in _KEYS:
-        keys[_KEYS[provider]] = _find_key(profile.api_key, environment, is_required=requires_key)
-    embed: EmbedSettings = replace(
-        settings.embed, provider=provider, base_url=profile.base_url, model=profile.model, **keys
+    key = None
+    if profile.api_key is not None:
+        key = _find_key(profile.api_key, environment, is_required=requires_key)
+    embed = replace(
+        settings.embed,
+        provider=provider,
+        base_url=profile.base_url,
+        model=profile.model,
+        openrouter_api_key=key if provider is EmbedProvider.OPENAI_COMPATIBLE else None,
+        openai_api_key=key if provider is EmbedProvider.OPENAI else None,
+        gemini_api_key=key if provider is EmbedProvider.GEMINI else None,
     )
     return replace(settings, embed=embed)
 
