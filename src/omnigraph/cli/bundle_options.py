@@ -108,7 +108,7 @@ def _read_applied(
     from omnigraph.cluster.cluster_place import read_applied_policy
 
     place, chosen = resolve_cluster(cluster, profile)
-    settings = read_settings()
+    settings = read_settings(quietly=True)
     if kind == _OF_CLUSTER:
         if graph_id:
             raise click.UsageError("--scope cluster is about no graph; leave out --graph")

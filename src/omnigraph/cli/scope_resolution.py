@@ -93,7 +93,7 @@ class CommandTarget:
             return self.reach(read_only=read_only)
         from omnigraph.stored_queries import parse_registry
 
-        registry = parse_registry(self.applied.read_queries(read_settings()))
+        registry = parse_registry(self.applied.read_queries(read_settings(quietly=True)))
         return self.open(read_only=read_only).with_queries(registry)
 
     def open(self, *, read_only: bool) -> Graph:
@@ -246,7 +246,7 @@ def choose_applied(place: str, wanted: str | None) -> AddressedGraph:
     from omnigraph.cluster.addressed_graph import find_applied_graph
     from omnigraph.cluster.cluster_place import list_applied_graphs
 
-    settings = read_settings()
+    settings = read_settings(quietly=True)
     if wanted:
         return find_applied_graph(place, wanted, settings=settings)
     known = list_applied_graphs(place, settings=settings)

@@ -20,6 +20,7 @@ from omnigraph.server.engine_threads import EngineThreads
 from omnigraph.server.hosted_graphs import GraphOpener, HostedGraphs, digest_serving
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.serve_options import ServeOptions
+from omnigraph.server.serving_source import list_problems
 from omnigraph.server.stream_slots import StreamSlots
 from omnigraph.server.tracing import Tracing, open_tracing
 
@@ -113,9 +114,10 @@ class Service:
 
     def _refuse(self, error: OmniError) -> None:
         """Say why nothing was changed, and not again as long as it is for the same reason."""
-        if error.message != self._refused:
-            _log.error("reload refused", reason=error.message)
-        self._refused = error.message
+        reason = "; ".join(list_problems(error))
+        if reason != self._refused:
+            _log.error("reload refused", reason=reason)
+        self._refused = reason
 
     async def keep_watching(self) -> None:
         """Reload whenever something else is to be served, or something could not be served."""

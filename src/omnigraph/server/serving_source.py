@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from omnigraph.errors import ClusterError, OmniError
 from omnigraph.policy import Policy
 from omnigraph.settings import Settings
 from omnigraph.stored_queries import QueryRegistry
@@ -69,3 +70,10 @@ class ServingSource(Protocol):
         Raises:
             OmniError: it cannot be told.
         """
+
+
+def list_problems(error: OmniError) -> list[str]:
+    """Everything that is wrong, a line each: of a cluster, all that was found at once."""
+    if isinstance(error, ClusterError):
+        return [f"[{one.code}] {one.path}: {one.message}" for one in error.diagnostics]
+    return [error.message]

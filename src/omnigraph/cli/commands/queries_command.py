@@ -93,7 +93,7 @@ def _load_queries(scope: CommandTarget | None, paths: tuple[str, ...]) -> QueryR
         return load_registry(*paths)
     if scope is None or scope.applied is None:
         raise click.UsageError("give the queries: --queries PATH, or a cluster with --cluster")
-    return parse_registry(scope.applied.read_queries(read_settings()))
+    return parse_registry(scope.applied.read_queries(read_settings(quietly=True)))
 
 
 def _read_catalog(scope: CommandTarget | None, schema_path: str | None) -> Catalog:

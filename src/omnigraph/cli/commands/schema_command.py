@@ -153,6 +153,7 @@ def apply(
     FILE may be - for standard input.
     """
     wanted, mutations = read_source(schema_path), [read_source(path) for path in mutation_paths]
+    _warn_if_managed(scope)
     if allow_data_loss and not dry_run:
         ask_consent(scope, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=dry_run and not mutations)
@@ -179,6 +180,21 @@ def apply(
         note("the schema is there already: no mutation was run")
     for found in result.notes:
         note(f"{found.severity} {found.code}: {found.message}")
+
+
+def _warn_if_managed(scope: CommandTarget) -> None:
+    """Say that a cluster knows nothing of a change that is made past it."""
+    if scope.is_served:
+        return
+    from omnigraph.cli.process_settings import read_settings
+    from omnigraph.cluster.managed_graphs import find_managing_root
+
+    root = find_managing_root(scope.uri, read_settings(quietly=True))
+    if root is not None:
+        note(
+            f"warning: the graph is in the cluster at {root}, whose files do not have this schema; "
+            "`omnigraph cluster apply` changes both"
+        )
 
 
 def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:
