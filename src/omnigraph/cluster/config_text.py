@@ -1,4 +1,4 @@
-"""`cluster.yaml`, read strictly: every mistake with its line and column, and all of them at once."""
+"""`cluster.yaml`, read strictly: every mistake with its line and column, all of them at once."""
 
 from __future__ import annotations
 

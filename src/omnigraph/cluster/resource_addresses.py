@@ -1,4 +1,4 @@
-"""What resources are called: `graph.library`, `query.library.overdue`, `policy.readers` …"""
+"""What resources are called: `graph.library`, `query.library.overdue`, `policy.readers`."""
 
 from __future__ import annotations
 

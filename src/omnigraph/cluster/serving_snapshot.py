@@ -1,4 +1,4 @@
-"""What a server serves of a cluster: what was applied, verified, and nothing else. Takes no lock."""
+"""What a server serves of a cluster: what was applied, verified. Reading it takes no lock."""
 
 from __future__ import annotations
 
