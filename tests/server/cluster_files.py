@@ -79,7 +79,7 @@ class ClusterFolder:
     def run(self, *arguments: str, code: int = 0) -> dict:
         """A command of `omnigraph cluster`; gives the document that it printed."""
         done = subprocess.run(
-            quick_command("cluster", *arguments, "--config", str(self.path), "--json"),
+            quick_command("cluster", *arguments, str(self.path), "--json"),
             capture_output=True,
             text=True,
             env={**os.environ, "OMNIGRAPH_HOME": str(self.path / "no-home")},
