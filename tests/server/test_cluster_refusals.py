@@ -124,15 +124,25 @@ def test_what_is_whole_is_read(control: Path) -> None:
     graph = found.graphs[0]
     assert graph.embedding is not None
     assert (len(graph.queries), graph.embedding.kind) == (1, "mock")
-    source = ClusterSource(str(control.parent), Settings())
+    source = ClusterSource.at(str(control.parent), Settings())
     assert source.read().mark == source.find_mark()
+
+
+def test_who_works_on_the_files_of_the_folder_does_not_concern_a_server(applied: Path) -> None:
+    source, file = ClusterSource.at(str(applied), Settings()), applied / "cluster.yaml"
+    kept = file.read_text()
+    file.write_text("half a file: [")
+    try:
+        assert source.read().mark == source.find_mark()
+    finally:
+        file.write_text(kept)
 
 
 @pytest.mark.parametrize("code", BREAKAGES)
 def test_a_state_that_is_not_whole_is_refused_with_its_code(control: Path, code: str) -> None:
     BREAKAGES[code](control)
     with pytest.raises(ClusterError) as caught:
-        ClusterSource(str(control.parent), Settings()).read()
+        ClusterSource.at(str(control.parent), Settings()).read()
     assert code in caught.value.codes
 
 

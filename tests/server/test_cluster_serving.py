@@ -12,7 +12,10 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest
+from omnigraph.server.hosted_graphs import HostedGraphs
 from omnigraph.server.serve_options import ServeFlags, read_options
+from omnigraph.server.service import configure
+from omnigraph.settings import EmbedProvider
 from server.cluster_files import (
     GRAPH_RULES,
     NAMES,
@@ -22,9 +25,7 @@ from server.cluster_files import (
     count_query,
     serving_cluster,
 )
-from server.serving import ADD, SCHEMA, Server, boot
-
-NEVER = ("OMNIGRAPH_LOG", "info,omnigraph.request=warning")
+from server.serving import ADD, SCHEMA, Server
 
 
 @pytest.fixture
@@ -93,106 +94,96 @@ def test_what_is_applied_is_served_and_a_reload_takes_over_what_is_applied_next(
         assert second["state_revision"] > first["state_revision"]
         assert second["booted_serving_digest"] != first["booted_serving_digest"]
 
+        wider = SCHEMA.replace("age: I32?", "age: I32?  city: String?")
+        asked = {"schema_source": wider}
+        assert server.post("schema/apply", asked, token=TOKENS["bot"]).status == 403
+        refused = server.post("schema/apply", asked)
+        assert (refused.status, refused.body["kind"]) == (409, "schema_of_cluster")
+        assert server.post("schema/plan", asked).status == 200
+        town = "query town() { match { $p: Person } return { $p.city } }\n"
+        cluster.declare_graph("people", NAMES + town, wider)
         cluster.declare_policy("rules", GRAPH_RULES, "people")
         cluster.delete_graph("places")
+        assert "city" in server.get("schema").body["schema_source"], "schemas are live"
         reload(server)
         assert "graph no longer served" in server.log
         assert server.get("/graphs/places/schema").status == 404
         assert run_stored(server, "names", token=TOKENS["bot"]).status == 404
-        assert run_stored(server, "names").body["rows"] == [{"p.name": "Ada"}]
+        assert run_stored(server, "town").body["rows"] == [{"p.city": None}]
         assert count_graphs(server) == (1, 0)
 
 
 def test_workers_take_over_what_is_applied_by_themselves(cluster) -> None:
-    cluster.apply()
-    with serving_cluster(cluster.path, "--workers", "2", poll="0.2") as server:
-        cluster.declare_graph("places")
-        cluster.apply()
-        revision = cluster.run("status")["state_observations"]["state_revision"]
-        wait_until(lambda: server.log.count(f"revision={revision}") == 2)
-        for _ in range(8):  # whoever of the two answers
-            assert server.get("/graphs/places/schema").status == 200
-        assert "reload refused" not in server.log
-
-
-def test_a_schema_is_changed_in_the_files_and_not_through_the_server(cluster) -> None:
-    cluster.apply()
-    wider = SCHEMA.replace("age: I32?", "age: I32?  city: String?")
-    with serving_cluster(cluster.path) as server:
-        body = {"schema_source": wider}
-        assert server.post("schema/apply", body, token=TOKENS["bot"]).status == 403
-        refused = server.post("schema/apply", body)
-        assert (refused.status, refused.body["kind"]) == (409, "schema_of_cluster")
-        assert server.post("schema/plan", body).status == 200
-        town = "query town() { match { $p: Person } return { $p.city } }\n"
-        cluster.declare_graph("people", NAMES + town, wider)
-        cluster.apply()
-        assert "city" in server.get("schema").body["schema_source"], "rows and schema are live"
-        reload(server)
-        assert run_stored(server, "town").body["rows"] == []
-
-
-def test_a_graph_that_cannot_be_served_is_quarantined_and_comes_back(cluster) -> None:
+    """And change nothing as long as it cannot be read; a graph that is broken is tried again."""
     cluster.declare_graph("places")
     cluster.apply()
-    root = cluster.path / "graphs" / "places.omni"
-    shutil.move(root / "__manifest", cluster.path / "kept")
-    with serving_cluster(cluster.path, poll="0.2") as server:
+    root, kept = cluster.path / "graphs" / "places.omni", cluster.path / "kept"
+    shutil.move(root / "__manifest", kept)
+    with serving_cluster(cluster.path, "--workers", "2", poll="0.2") as server:
         assert count_graphs(server) == (1, 1)
         quarantined = server.get("/graphs").body["quarantined"]
         assert [one["graph_id"] for one in quarantined] == ["places"]
         assert server.get("/graphs/places/schema").status == 404
-        assert server.get("schema").status == 200
-        shutil.move(cluster.path / "kept", root / "__manifest")
-        wait_until(lambda: server.get("/graphs/places/schema").status == 200)
-        assert count_graphs(server) == (2, 0)
-        assert server.log.count("graph quarantined") == 1, "it is not said with every look"
+        shutil.move(kept, root / "__manifest")
+        wait_until(lambda: server.log.count("quarantined=0") == 2)
+        assert server.log.count("graph quarantined") == 2, "each worker says it once"
+
+        before, ledger = server.get("/readyz").body, cluster.state_file.read_bytes()
+        cluster.state_file.write_bytes(ledger.replace(b"people", b"peolpe"))
+        wait_until(lambda: server.log.count("reload refused") == 2)
+        server.signal(signal.SIGHUP)
+        assert run_stored(server, "names").status == 200
+        assert server.get("/readyz").body == before
+        cluster.state_file.write_bytes(ledger)
+        cluster.declare_graph("more")
+        cluster.apply()
+        revision = cluster.run("status")["state_observations"]["state_revision"]
+        wait_until(lambda: server.log.count(f"revision={revision}") >= 2)
+        for _ in range(8):  # whoever of the two answers
+            assert server.get("/graphs/more/schema").status == 200
+        assert server.log.count("reload refused") == 2, "the same is not said with every look"
+
+
+def read_serving(cluster: ClusterFolder, known: HostedGraphs | None = None) -> HostedGraphs:
+    """The graphs that a worker would serve now."""
+    flags = ServeFlags(cluster=str(cluster.path))
+    given = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(TOKENS)}
+    return configure(read_options(flags, given), known).graphs
 
 
 def test_a_graph_whose_schema_drifted_from_its_queries_is_quarantined(cluster) -> None:
     cluster.declare_graph("places", count_query("how_many"))
     cluster.apply()
-    with serving_cluster(cluster.path) as server:
-        assert count_graphs(server) == (2, 0)
-        with omnigraph.open(cluster.path / "graphs" / "places.omni") as graph:
-            graph.apply_schema("node Other { name: String @key }", allow_data_loss=True)
-        reload(server)
-        assert count_graphs(server) == (1, 1)
-        assert "stored query 'how_many'" in server.log
-        assert server.get("/graphs/places/schema").status == 404
-        assert server.get("schema").status == 200
-
-
-def test_a_state_that_cannot_be_read_as_a_whole_changes_nothing(cluster) -> None:
-    cluster.apply()
-    with serving_cluster(cluster.path, poll="0.2") as server:
-        before = server.get("/readyz").body
-        kept = cluster.state_file.read_bytes()
-        cluster.state_file.write_bytes(kept.replace(b'"state_revision": ', b'"state_revision": 1'))
-        wait_until(lambda: "reload refused" in server.log)
-        server.signal(signal.SIGHUP)
-        assert run_stored(server, "names").status == 200
-        assert server.get("/readyz").body == before
-        cluster.state_file.write_bytes(kept)
-        cluster.declare_graph("places")
-        cluster.apply()
-        wait_until(lambda: server.get("/graphs/places/schema").status == 200)
-        assert server.log.count("reload refused") == 1, "it is not said with every look"
+    known = read_serving(cluster)
+    assert list(known.served) == ["people", "places"]
+    with omnigraph.open(cluster.path / "graphs" / "places.omni") as graph:
+        graph.apply_schema("node Other { name: String @key }", allow_data_loss=True)
+    for before in (known, None):  # whether it was served before makes no difference
+        found = read_serving(cluster, before)
+        assert list(found.served) == ["people"]
+        assert "stored query 'how_many'" in found.quarantined["places"]
 
 
 def test_a_graph_is_served_as_before_while_its_change_is_unfinished(cluster) -> None:
     cluster.declare_graph("places")
     cluster.apply()
-    with serving_cluster(cluster.path) as server:
-        leave_unfinished(cluster, "places")
-        reload(server)
-        assert "graph served as before" in server.log
-        assert server.get("/graphs/places/schema").status == 200
-        assert count_graphs(server) == (2, 0)
-        with serving_cluster(cluster.path) as other:
-            assert count_graphs(other) == (1, 1)
-            assert other.get("/graphs/places/schema").status == 404
-            assert other.get("schema").status == 200
+    known = read_serving(cluster)
+    leave_unfinished(cluster, "places")
+    found = read_serving(cluster, known)
+    assert found.served["places"] is known.served["places"]
+    assert (list(found.held), dict(found.quarantined)) == (["places"], {})
+    fresh = read_serving(cluster)
+    assert (list(fresh.served), list(fresh.quarantined)) == (["people"], ["places"])
+
+
+def test_a_graph_that_is_defined_as_before_is_not_opened_again(cluster) -> None:
+    cluster.apply()
+    known = read_serving(cluster)
+    cluster.declare_graph("people", NAMES + count_query("how_many"))
+    cluster.apply()
+    found = read_serving(cluster, known)
+    assert found.served["people"].unguarded is known.served["people"].unguarded
+    assert [one.name for one in found.served["people"].queries] == ["how_many", "names"]
 
 
 def leave_unfinished(cluster: ClusterFolder, graph_id: str) -> None:
@@ -216,44 +207,33 @@ def leave_unfinished(cluster: ClusterFolder, graph_id: str) -> None:
     (folder / f"{sidecar['operation_id']}.json").write_text(json.dumps(sidecar))
 
 
-def test_texts_are_embedded_by_the_profile_of_their_graph(cluster) -> None:
-    schema = 'node Note { slug: String @key  text: String  v: Vector(4)? @embed("text") }'
-    near = (
-        "query near($t: String) { match { $n: Note } "
-        "order { nearest($n.v, $t) } limit 1 return { $n.slug } }\n"
-    )
-    cluster.declare_graph("notes", near, schema)
-    cluster.providers = {
-        "mocked": {"kind": "mock"},
-        "real": {"kind": "openai", "api_key": "${NOTES_KEY}"},
-    }
+def test_texts_are_embedded_by_the_profile_of_their_graph(cluster, monkeypatch) -> None:
+    monkeypatch.delenv("NOTES_KEY", raising=False)
+    cluster.declare_graph("notes")
+    key = {"api_key": "${NOTES_KEY}", "base_url": "https://embed.example.org", "model": "m"}
+    cluster.providers = {"mocked": {"kind": "mock"}, "real": {"kind": "openai", **key}}
     cluster.graphs["notes"]["embedding_provider"] = "mocked"
-    cluster.policies = {}
     cluster.apply()
-    with serving_cluster(cluster.path, OMNIGRAPH_EMBED_PROVIDER="openai") as server:
-        with omnigraph.open(cluster.path / "graphs" / "notes.omni") as graph:
-            graph.load([{"type": "Note", "data": {"slug": "a", "text": "x", "v": [1, 0, 0, 0]}}])
-        asked = {"query": near, "params": {"t": "x"}}
-        found = server.post("/graphs/notes/query", asked)
-        assert (found.status, found.body.get("rows")) == (200, [{"n.slug": "a"}]), found.body
-        cluster.graphs["notes"]["embedding_provider"] = "real"
-        cluster.apply()
-        reload(server)
-        assert "NOTES_KEY is not set" in server.log
-        assert server.get("/graphs/notes/schema").status == 404
-        assert server.get("schema").status == 200
+    known = read_serving(cluster)
+    settings = {id: one.unguarded.settings.embed for id, one in known.served.items()}
+    assert (settings["notes"].provider, settings["people"].provider) == (
+        EmbedProvider.MOCK,
+        EmbedProvider.OPENAI_COMPATIBLE,
+    )
+    cluster.graphs["notes"]["embedding_provider"] = "real"
+    cluster.apply()
+    assert "NOTES_KEY is not set" in read_serving(cluster, known).quarantined["notes"]
+    monkeypatch.setenv("NOTES_KEY", "secret")
+    embed = read_serving(cluster, known).served["notes"].unguarded.settings.embed
+    assert (embed.provider, embed.openai_api_key, embed.openrouter_api_key) == (
+        EmbedProvider.OPENAI,
+        "secret",
+        None,
+    )
+    assert (embed.base_url, embed.model) == ("https://embed.example.org", "m")
 
 
 def test_a_cluster_says_everything_that_is_served_and_takes_no_other_word() -> None:
     for flags in ({"stores": ("x",)}, {"policies": ("p.yaml",)}, {"queries": ("q.gq",)}):
         with pytest.raises(BadRequest, match="--cluster cannot be combined with"):
             read_options(ServeFlags(cluster="town", **flags), {})
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_nothing_is_served_of_a_cluster_to_which_nothing_was_applied(cluster, workers) -> None:
-    cluster.save()
-    done = boot("--cluster", str(cluster.path), "--unauthenticated", "--workers", workers)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "cluster_state_missing" in done.stderr
-    assert "Traceback" not in done.stderr

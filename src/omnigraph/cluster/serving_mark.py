@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from omnigraph.cluster.cluster_place import open_files, read_applied
+from omnigraph.cluster.cluster_files import ClusterFiles
+from omnigraph.cluster.cluster_place import read_applied
 from omnigraph.cluster.cluster_report import ClusterReport
 from omnigraph.cluster.recovery_sidecars import read_sidecars
 from omnigraph.cluster.serving_snapshot import ServingSnapshot
 from omnigraph.errors import Severity
-from omnigraph.settings import Settings
 
 
 def mark_snapshot(snapshot: ServingSnapshot) -> str:
@@ -17,14 +17,13 @@ def mark_snapshot(snapshot: ServingSnapshot) -> str:
     return _make_mark(snapshot.cas, snapshot.quarantined)
 
 
-def find_serving_mark(place: str, settings: Settings | None = None) -> str:
+def find_serving_mark(files: ClusterFiles) -> str:
     """The mark of the snapshot that would be read now.
 
     Raises:
         ClusterError: there is no ledger, or it or a sidecar cannot be used.
     """
-    files, report = open_files(place, settings), ClusterReport()
-    found = read_applied(files)
+    found, report = read_applied(files), ClusterReport()
     sidecars = read_sidecars(files, report, Severity.ERROR)
     report.raise_if_errors()
     known = found.ledger.graph_ids

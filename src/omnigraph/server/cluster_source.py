@@ -6,9 +6,11 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
+from omnigraph.cluster.cluster_files import ClusterFiles
+from omnigraph.cluster.cluster_place import open_files
 from omnigraph.cluster.profile_settings import choose_settings
 from omnigraph.cluster.serving_mark import find_serving_mark, mark_snapshot
-from omnigraph.cluster.serving_snapshot import AppliedGraph, read_serving_snapshot
+from omnigraph.cluster.serving_snapshot import AppliedGraph, read_snapshot_of
 from omnigraph.language.source import SourceText
 from omnigraph.policy import BundleKind, Policy, parse_bundle
 from omnigraph.server.serving_source import GraphDefinition, ServingDefinitions
@@ -18,21 +20,32 @@ from omnigraph.stored_queries import parse_registry
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """What is applied in a folder with a `cluster.yaml`, or at a storage root.
+    """What is applied to a cluster.
 
     It is read without any lock: texts are named by their digest, so that what the ledger says at
     one moment can be read as a whole.
     """
 
-    place: str
-    settings: Settings
+    files: ClusterFiles
+
+    @classmethod
+    def at(cls, place: str, settings: Settings) -> ClusterSource:
+        """The cluster of a folder with a `cluster.yaml`, or of a storage root.
+
+        The root is looked for once: whoever works on the files of the folder later does not
+        concern a server.
+
+        Raises:
+            ClusterError: there is neither.
+        """
+        return cls(open_files(place, settings))
 
     @property
     def is_cluster(self) -> bool:
         return True
 
     def read(self) -> ServingDefinitions:
-        found = read_serving_snapshot(self.place, settings=self.settings)
+        found = read_snapshot_of(self.files)
         return ServingDefinitions(
             tuple(_define_graph(one) for one in found.graphs),
             found.server_policy is not None or any(one.policy for one in found.graphs),
@@ -43,7 +56,7 @@ class ClusterSource:
         )
 
     def find_mark(self) -> str:
-        return find_serving_mark(self.place, self.settings)
+        return find_serving_mark(self.files)
 
 
 def _define_graph(one: AppliedGraph) -> GraphDefinition:

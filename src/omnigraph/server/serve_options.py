@@ -105,4 +105,4 @@ def _choose_source(flags: ServeFlags, settings: Settings) -> ServingSource:
             f"--cluster cannot be combined with {given[0]}: the cluster says which graphs, "
             "policies and stored queries are served"
         )
-    return ClusterSource(flags.cluster, settings)
+    return ClusterSource.at(flags.cluster, settings)
