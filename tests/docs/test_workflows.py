@@ -32,14 +32,15 @@ def test_every_step_is_understood(text: str) -> None:
     ours = [words[1:] for words in lines if words[0] == "omnigraph"]
     assert ours
     for words in ours:
-        understand(omnigraph, words)
+        understand(words)
 
 
-def understand(command: click.Command, words: list[str]) -> None:
-    """Parse the words of a command and of the commands below it, without running any."""
-    with command.make_context("omnigraph", list(words), resilient_parsing=False) as context:
-        if isinstance(command, click.Group):
-            rest = [*context.protected_args, *context.args]
-            _, below, left = command.resolve_command(context, rest)
-            assert below is not None
-            understand(below, left)
+def understand(words: list[str]) -> None:
+    """Parse a command without running it."""
+    command: click.Command | None = omnigraph
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), words[0])
+        words = words[1:]
+    assert command is not None
+    with command.make_context("omnigraph", words):
+        pass
