@@ -48,6 +48,8 @@ class ClusterFolder:
     policies: dict[str, dict[str, object]] = field(default_factory=dict)
     providers: dict[str, dict[str, object]] = field(default_factory=dict)
     storage: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    """How commands reach the storage."""
 
     def write(self, name: str, text: str) -> str:
         """A file of the tree; gives its name."""
@@ -82,7 +84,7 @@ class ClusterFolder:
             quick_command("cluster", *arguments, str(self.path), "--json"),
             capture_output=True,
             text=True,
-            env={**os.environ, "OMNIGRAPH_HOME": str(self.path / "no-home")},
+            env={**os.environ, "OMNIGRAPH_HOME": str(self.path / "no-home"), **self.environment},
             check=False,
             timeout=600,
         )
@@ -106,6 +108,12 @@ class ClusterFolder:
     @property
     def state_file(self) -> Path:
         return self.path / "__cluster" / "state.json"
+
+    def replace_state(self, data: bytes) -> None:
+        """Another ledger, which readers see whole."""
+        beside = self.path / "state.new"
+        beside.write_bytes(data)
+        beside.replace(self.state_file)
 
 
 @contextmanager

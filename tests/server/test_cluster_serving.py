@@ -129,12 +129,12 @@ def test_workers_take_over_what_is_applied_by_themselves(cluster) -> None:
         assert server.log.count("graph quarantined") == 2, "each worker says it once"
 
         before, ledger = server.get("/readyz").body, cluster.state_file.read_bytes()
-        cluster.state_file.write_bytes(ledger.replace(b"people", b"peolpe"))
+        cluster.replace_state(ledger.replace(b"people", b"peolpe"))
         wait_until(lambda: server.log.count("reload refused") == 2)
         server.signal(signal.SIGHUP)
         assert run_stored(server, "names").status == 200
         assert server.get("/readyz").body == before
-        cluster.state_file.write_bytes(ledger)
+        cluster.replace_state(ledger)
         cluster.declare_graph("more")
         cluster.apply()
         revision = cluster.run("status")["state_observations"]["state_revision"]

@@ -93,22 +93,30 @@ class Service:
         Requests go on meanwhile, and those under way finish with what they began with. A mistake
         changes nothing.
         """
+        if await self._replace_configuration():
+            self._report_reload()
+
+    async def _replace_configuration(self) -> bool:
+        """Whether another configuration is in use now; it may say the same."""
         async with self._reloading:
             before = self.graphs
             try:
                 configuration = await self.threads.read(lambda: configure(self.options, before))
             except OmniError as error:
                 self._refuse(error)
-                return
+                return False
             self.configuration, self._refused = configuration, None
         self.metrics.count_graphs(self.graphs)
         for graph_id in sorted(before.served.keys() - self.graphs.served.keys()):
             _log.info("graph no longer served", graph=graph_id)
+        return True
+
+    def _report_reload(self) -> None:
         _log.info(
             "reloaded",
             graphs=len(self.graphs.served),
             quarantined=len(self.graphs.quarantined),
-            tokens=len(configuration.tokens.known),
+            tokens=len(self.configuration.tokens.known),
             revision=self.graphs.revision,
         )
 
@@ -128,8 +136,13 @@ class Service:
             except OmniError as error:
                 self._refuse(error)
                 continue
-            if mark != self.configuration.mark or not self.graphs.is_settled:
-                await self.reload()
+            before = self.configuration
+            if mark == before.mark and self.graphs.is_settled:
+                continue
+            is_replaced = await self._replace_configuration()
+            now = self.configuration
+            if is_replaced and (now.mark, now.digest) != (before.mark, before.digest):
+                self._report_reload()
 
     def list_chores(self) -> list[Coroutine[None, None, None]]:
         """What goes on beside requests, until it is cancelled."""
