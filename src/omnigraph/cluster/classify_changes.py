@@ -15,17 +15,16 @@ from omnigraph.cluster.resource_addresses import (
     schema_address,
 )
 from omnigraph.cluster.state_ledger import (
+    GraphObservation,
     GraphTombstone,
     Observation,
     ResourceRecord,
-    ResourceStatus,
 )
 
 RECOVERY_PENDING = "cluster_recovery_pending"
 APPROVAL_REQUIRED = "approval_required"
 DEPENDENCY = "dependency_not_applied"
 UNSUPPORTED = "apply_unsupported_kind"
-GRAPH_MISSING = "graph_missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,7 @@ class Standing:
 
 
 def list_gates(
-    changes: Iterable[ClusterChange],
-    config_digest: str,
-    statuses: Mapping[str, ResourceStatus],
-    observations: Mapping[str, Observation],
+    changes: Iterable[ClusterChange], config_digest: str, observations: Mapping[str, Observation]
 ) -> list[GatedChange]:
     """The changes that need an approval: deletions of graphs, and creating a graph once more."""
     found = []
@@ -54,7 +50,7 @@ def list_gates(
         if change.operation is ChangeOperation.DELETE:
             reason = "deletes the graph with everything in it"
         elif change.operation is ChangeOperation.CREATE and _was_held(
-            change.resource, statuses, observations
+            observations.get(change.resource)
         ):
             reason = "creates an empty graph in place of one that was there"
         else:
@@ -72,15 +68,15 @@ def list_gates(
     return found
 
 
-def _was_held(
-    address: str,
-    statuses: Mapping[str, ResourceStatus],
-    observations: Mapping[str, Observation],
-) -> bool:
-    """Whether the ledger once had the graph."""
-    status = statuses.get(address)
-    is_lost = status is not None and GRAPH_MISSING in status.conditions
-    return is_lost or isinstance(observations.get(address), GraphTombstone)
+def _was_held(seen: Observation | None) -> bool:
+    """Whether the ledger once had the graph: it was deleted, or a refresh found it gone."""
+    match seen:
+        case GraphTombstone():
+            return True
+        case GraphObservation():
+            return not seen.exists
+        case None:
+            return False
 
 
 def classify(

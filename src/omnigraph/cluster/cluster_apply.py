@@ -16,8 +16,7 @@ from omnigraph.cluster.classify_changes import (
 )
 from omnigraph.cluster.cluster_changes import ChangeOperation, ClusterChange, Disposition
 from omnigraph.cluster.cluster_files import ClusterFiles, ReadLedger
-from omnigraph.cluster.cluster_layout import STATE_FILE, show_control_path
-from omnigraph.cluster.cluster_plan import draw_changes
+from omnigraph.cluster.cluster_plan import draw_changes, require_no_roots
 from omnigraph.cluster.cluster_report import ClusterReport, refuse
 from omnigraph.cluster.cluster_results import ClusterApplyResult, StateObservations
 from omnigraph.cluster.cluster_session import ClusterSession, require_ok
@@ -38,7 +37,7 @@ from omnigraph.errors import ClusterError, StorageError
 from omnigraph.settings import Settings
 
 _WAITS = {
-    APPROVAL_REQUIRED: "the graph needs an approval; run `omnigraph cluster approve`",
+    APPROVAL_REQUIRED: "it needs an approval by `omnigraph cluster approve`",
     DEPENDENCY: "what it depends on was not applied",
     RECOVERY_PENDING: "an interrupted change of the graph is not settled",
 }
@@ -116,17 +115,7 @@ class _ApplyRun:
         """The ledger; one is begun where there is none and no graph that it should know."""
         found = self.files.find_ledger()
         if found is None:
-            try:
-                roots = self.files.list_roots()
-            except StorageError as error:
-                place = show_control_path(STATE_FILE)
-                raise refuse("state_read_error", place, error.message) from error
-            if roots:
-                message = (
-                    f"there is no ledger, but there are graphs: {', '.join(roots)}; "
-                    "run `omnigraph cluster import`"
-                )
-                raise refuse("state_missing", show_control_path(STATE_FILE), message)
+            require_no_roots(self.files)
             # Written first: a root without a ledger must never be what an interruption leaves.
             found = self.files.write_ledger(StateLedger(state_revision=1), None)
             self.is_begun = True

@@ -21,8 +21,8 @@ from omnigraph.cluster.cluster_changes import (
 )
 from omnigraph.cluster.cluster_config import ClusterConfig
 from omnigraph.cluster.cluster_files import ClusterFiles
-from omnigraph.cluster.cluster_layout import CONFIG_FILE, LOCK_FILE, show_control_path
-from omnigraph.cluster.cluster_report import ClusterReport
+from omnigraph.cluster.cluster_layout import CONFIG_FILE, LOCK_FILE, STATE_FILE, show_control_path
+from omnigraph.cluster.cluster_report import ClusterReport, refuse
 from omnigraph.cluster.cluster_results import (
     PlanResult,
     RequiredApproval,
@@ -36,7 +36,7 @@ from omnigraph.cluster.recovery_sweep import list_pending
 from omnigraph.cluster.resource_addresses import ResourceKind
 from omnigraph.cluster.state_ledger import StateLedger
 from omnigraph.cluster.state_lock import StateLock, describe_lock, find_lock
-from omnigraph.errors import ClusterError, OmniError, Severity
+from omnigraph.errors import ClusterError, OmniError, Severity, StorageError
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.settings import Settings
 
@@ -53,7 +53,9 @@ def validate_cluster(folder: str | Path) -> ValidateResult:
         desired = read_desired(session.folder, session.report)
     for graph in desired.config.graphs.values():
         if not graph.external_blobs.bases:
-            message = f"graph '{graph.id}' accepts no external blobs; external_blobs.allow does"
+            message = (
+                f"graph '{graph.id}' accepts no external blobs; list bases in external_blobs.allow"
+            )
             session.report.add("external_blob_ingress_default_deny", graph.at, message)
     return require_ok(
         ValidateResult(
@@ -85,6 +87,8 @@ def _plan(session: ClusterSession, desired: DesiredState) -> PlanResult:
     lock = warn_of_lock(files, report)
     found = files.find_ledger()
     ledger = StateLedger() if found is None else found.ledger
+    if found is None:
+        _warn_of_roots(files, report)
     pending = list_pending(files, report)
     drawn = draw_changes(files, desired, ledger, set(pending), report)
     changes = tuple(_preview(files, desired, one, report) for one in drawn.changes)
@@ -99,6 +103,34 @@ def _plan(session: ClusterSession, desired: DesiredState) -> PlanResult:
         blast_radius=find_blast_radius(changes, sorted(dependencies)),
         approvals_required=drawn.list_required(),
     )
+
+
+def _warn_of_roots(files: ClusterFiles, report: ClusterReport) -> None:
+    """Say that an apply would refuse to begin a ledger beside graphs that it does not know."""
+    try:
+        require_no_roots(files)
+    except ClusterError as error:
+        for one in error.diagnostics:
+            report.add(one.code, one.path, one.message, Severity.WARNING)
+
+
+def require_no_roots(files: ClusterFiles) -> None:
+    """Raise if there are graphs: a ledger that is begun must know them.
+
+    Raises:
+        ClusterError: there are.
+    """
+    place = show_control_path(STATE_FILE)
+    try:
+        roots = files.list_roots()
+    except StorageError as error:
+        raise refuse("state_read_error", place, error.message) from error
+    if roots:
+        message = (
+            f"there is no ledger, but there are graphs: {', '.join(roots)}; "
+            "run `omnigraph cluster import`"
+        )
+        raise refuse("state_missing", place, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +158,7 @@ def draw_changes(
 ) -> DrawnChanges:
     """What separates a ledger from a configuration, and what an apply does with each change."""
     changes = list_changes(desired, ledger.resources)
-    statuses, observations = ledger.resource_statuses, ledger.observations
-    gates = list_gates(changes, desired.config_digest, statuses, observations)
+    gates = list_gates(changes, desired.config_digest, ledger.observations)
     given = read_approvals(files, ledger.approval_records, report)
     approvals = match_approvals(gates, given, report)
     gated = {gate.resource for gate in gates}

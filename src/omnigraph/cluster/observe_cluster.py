@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from omnigraph.cluster.classify_changes import GRAPH_MISSING
 from omnigraph.cluster.cluster_files import ClusterFiles, ReadLedger
 from omnigraph.cluster.cluster_layout import STATE_FILE, show_control_path
 from omnigraph.cluster.cluster_plan import warn_of_lock
@@ -31,6 +30,7 @@ from omnigraph.cluster.state_ledger import GraphObservation, StateLedger, Status
 from omnigraph.errors import Severity, StorageError
 from omnigraph.settings import Settings
 
+GRAPH_MISSING = "graph_missing"
 SCHEMA_MISMATCH = "schema_mismatch"
 OBSERVATION_ERROR = "graph_observation_error"
 _PAYLOAD_CONDITIONS = {
@@ -198,7 +198,7 @@ class _Observer:
         elif before is not None and (seen.manifest_version or 0) < before:
             message = (
                 f"the graph is at version {seen.manifest_version} and was at {before} before: "
-                "it was replaced or restored; nobody knows which one is meant"
+                "it was replaced or restored; refresh once more if that is as it should be"
             )
             self.report.add("conflicting_graph_manifest_observation", address, message)
             self.draft.set_status(address, StatusWord.ERROR, OBSERVATION_ERROR, message)
