@@ -9,7 +9,14 @@ import typing
 import pytest
 
 from omnigraph import errors
-from omnigraph.errors import Diagnostic, MergeConflict, RowProblem, Violation, ViolationKind
+from omnigraph.errors import (
+    ClusterDiagnostic,
+    Diagnostic,
+    MergeConflict,
+    RowProblem,
+    Violation,
+    ViolationKind,
+)
 from omnigraph.wire.error_body import HIDDEN, SHOWN, describe_error
 from omnigraph.wire.error_classes import list_error_classes, rebuild_error
 
@@ -24,6 +31,9 @@ SAMPLES = {
         [Violation(ViolationKind.UNIQUE, "node:A", "twice", id="x", line=4)], 9
     ),
     "merge_conflicts": errors.MergeConflicts("merging 'a' into 'main'", [CONFLICT]),
+    "cluster": errors.ClusterError(
+        [ClusterDiagnostic("state_missing", errors.Severity.ERROR, "state.json", "no ledger")]
+    ),
     "schema_breaks_queries": errors.SchemaBreaksQueries([("q", "no type A")]),
     "policy_denied": errors.PolicyDenied(
         "no", actor="ben", action="change", branch="main", hidden=["A.b"]

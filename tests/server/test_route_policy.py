@@ -110,8 +110,8 @@ def list_requests(branch: str, commits: dict[str, str]) -> dict[str, Asked]:
         "applySchema": Asked(
             "POST",
             "schema/apply",
-            (("schema_apply", None, branch),),
-            {"schema_source": SCHEMA, "dry_run": True, **on},
+            (("schema_apply", None, branch), changes),
+            {"schema_source": SCHEMA, "mutations": [CLEAR], "dry_run": True, **on},
         ),
         "load": Asked("POST", "load", (changes,), {"data": "{}", **on}),
         "loadNdjson": Asked("POST", f"load/ndjson?branch={branch}", (changes,), b"{}", lines),

@@ -13,7 +13,12 @@ from msgspec import UNSET, UnsetType
 
 from omnigraph.catalog.evolve import MigrationPlan
 from omnigraph.catalog.step_reading import read_step
-from omnigraph.evolution.apply_result import ChangedTable, SchemaApplyResult, TableEffect
+from omnigraph.evolution.apply_result import (
+    AppliedMutation,
+    ChangedTable,
+    SchemaApplyResult,
+    TableEffect,
+)
 from omnigraph.graph.keyed_writes import KeptWrite
 from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.results import (
@@ -252,6 +257,10 @@ def read_schema_apply(
         manifest_version=body.graph_manifest_version,
         actor_id=body.actor_id,
         commit=_read_made(body.commit),
+        mutations=tuple(
+            AppliedMutation(one.query_name, one.affected_nodes, one.affected_edges)
+            for one in (() if body.mutations is UNSET else body.mutations)
+        ),
         is_replayed=is_replayed,
     )
 

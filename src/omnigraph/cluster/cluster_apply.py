@@ -193,11 +193,19 @@ class _ApplyRun:
         self.draft.set_status(change.resource, status, reason, message)
 
     def _depends(self, other: ClusterChange, change: ClusterChange) -> bool:
+        """Whether another change must not be made because one of a graph was not."""
         if other.graph_id is not None:
             return other.graph_id == change.graph_id
+        graph = graph_address(str(change.graph_id))
         if other.kind is ResourceKind.POLICY:
-            return self._is_bound(other.resource, graph_address(str(change.graph_id)))
-        return False
+            return self._is_bound(other.resource, graph)
+        # A graph that keeps its provider needs it.
+        used = self.draft.resources.get(graph)
+        return (
+            other.operation is ChangeOperation.DELETE
+            and used is not None
+            and used.embedding_provider == other.resource
+        )
 
     def _is_bound(self, policy: str, graph: str) -> bool:
         before, after = self.draft.resources.get(policy), self.desired.resources.get(policy)

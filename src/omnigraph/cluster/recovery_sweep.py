@@ -155,6 +155,9 @@ class _Sweeper:
         graph_id = self.sidecar.graph_id
         try:
             is_there = self.files.has_root(graph_id)
+            if not is_there:
+                # Folders without a file may be left.
+                remove_graph(self.files.graphs, make_graph_path(graph_id))
         except StorageError as error:
             self.report.add("cluster_recovery_pending", self._address, error.message)
             return False

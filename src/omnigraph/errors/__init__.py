@@ -10,6 +10,8 @@ Sorted by what the caller can do next:
     │   ├── RowsRejected            input rows that do not fit the schema, with their lines
     │   ├── ConstraintViolated      a write that would break a rule of the schema
     │   ├── UnsupportedSchemaChange a migration the planner refuses
+    │   ├── BadExpression           what gives existing rows no values for a property
+    │   ├── SchemaDropsEverything   a schema that has none of the types of the graph
     │   ├── StampRefused            a graph written by another format version
     │   ├── ExternalBlobPolicy      an external blob address that is not allowed
     │   ├── BlobRangeNotSatisfiable a byte range outside the value

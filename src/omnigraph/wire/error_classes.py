@@ -12,7 +12,15 @@ from functools import cache
 from typing import Any
 
 from omnigraph import errors
-from omnigraph.errors import Diagnostic, MergeConflict, OmniError, RowProblem, Severity, Violation
+from omnigraph.errors import (
+    ClusterDiagnostic,
+    Diagnostic,
+    MergeConflict,
+    OmniError,
+    RowProblem,
+    Severity,
+    Violation,
+)
 
 Body = Mapping[str, Any]
 
@@ -183,6 +191,14 @@ def _read_broken_queries(body: Body) -> dict[str, object]:
     return {"broken": tuple((one["query"], one["message"]) for one in body["broken_queries"])}
 
 
+def _read_cluster(body: Body) -> dict[str, object]:
+    found = tuple(
+        ClusterDiagnostic(one["code"], Severity(one["severity"]), one["path"], one["message"])
+        for one in body["diagnostics"]
+    )
+    return {"diagnostics": found, "result": None}
+
+
 def _read_refused_diff(body: Body) -> dict[str, object]:
     facts = body["change_diff_refusal"]
     found = {"commit_id": facts["graph_commit_id"]}
@@ -209,6 +225,7 @@ _FACTS: Mapping[str, Callable[[Body], dict[str, object]]] = {
     "merge_conflicts": _read_merge_conflicts,
     "idempotency_key_reused": _read_member("idempotency_conflict", graph_commit_id="commit_id"),
     "schema_breaks_queries": _read_broken_queries,
+    "cluster": _read_cluster,
     "parentless_commit": _read_refused_diff,
     "schema_boundary": _read_refused_diff,
     "policy_denied": _read_denial,

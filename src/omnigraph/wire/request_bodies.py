@@ -146,14 +146,21 @@ class SchemaPlanRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class SchemaApplyRequest(RequestBody, frozen=True, kw_only=True):
-    """Another schema, and what gives rows that are there their values."""
+    """Another schema, what gives rows that are there their values, and what changes them first."""
 
     schema_source: str
     branch: str | None = None
     allow_data_loss: bool = False
+    allow_drop_all: bool = False
     expressions: dict[str, str] | None = None
+    mutations: list[str] = []
     expected_head: str | None = None
     dry_run: bool = False
+
+
+def name_mutation(number: int) -> str:
+    """What a server calls a mutation of such a request, in mistakes that it finds there."""
+    return f"mutations[{number}]"
 
 
 class LoadRequest(RequestBody, frozen=True, kw_only=True, rename={"base": "from"}):

@@ -159,6 +159,14 @@ class SchemaOutput(Answer, frozen=True, kw_only=True):
     schema_source: str
 
 
+class AppliedMutationOutput(Answer, frozen=True, kw_only=True):
+    """A mutation that was run before the change of the schema, in the same commit."""
+
+    query_name: str
+    affected_nodes: int
+    affected_edges: int
+
+
 class SchemaApplyOutput(Answer, frozen=True, kw_only=True):
     """The steps to another schema, and the commit that took them."""
 
@@ -174,6 +182,7 @@ class SchemaApplyOutput(Answer, frozen=True, kw_only=True):
     actor_id: str | None
     commit: CommitOutput | None
     notes: list[dict[str, Any]] | UnsetType = UNSET
+    mutations: list[AppliedMutationOutput] | UnsetType = UNSET
 
 
 class SchemaPlanOutput(Answer, frozen=True, kw_only=True):

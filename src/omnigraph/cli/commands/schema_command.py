@@ -117,6 +117,11 @@ def plan(
     is_flag=True,
     help="Remove what is dropped from older states too, for good.",
 )
+@click.option(
+    "--allow-drop-all",
+    is_flag=True,
+    help="Take a schema that has none of the types of the graph.",
+)
 @_SET
 @click.option(
     "--mutation",
@@ -139,6 +144,7 @@ def apply(
     schema_path: str,
     branch: str,
     allow_data_loss: bool,
+    allow_drop_all: bool,
     given: tuple[str, ...],
     mutation_paths: tuple[str, ...],
     dry_run: bool,
@@ -164,6 +170,7 @@ def apply(
             wanted,
             branch=branch,
             allow_data_loss=allow_data_loss,
+            allow_drop_all=allow_drop_all,
             expressions=_read_expressions(given),
             mutations=mutations,
             expected_head=expected,
