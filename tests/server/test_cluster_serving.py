@@ -157,7 +157,7 @@ def test_a_graph_whose_schema_drifted_from_its_queries_is_quarantined(cluster) -
     known = read_serving(cluster)
     assert list(known.served) == ["people", "places"]
     with omnigraph.open(cluster.path / "graphs" / "places.omni") as graph:
-        graph.apply_schema("node Other { name: String @key }", allow_data_loss=True)
+        graph.apply_schema("node Other { name: String @key }", allow_drop_all=True)
     for before in (known, None):  # whether it was served before makes no difference
         found = read_serving(cluster, before)
         assert list(found.served) == ["people"]
