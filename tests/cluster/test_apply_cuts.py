@@ -20,13 +20,6 @@ from omnigraph.cluster import approve_change, read_cluster_status, read_serving_
 pytestmark = [pytest.mark.crash, pytest.mark.usefixtures("tables_in_turn")]
 
 
-@pytest.fixture(scope="module")
-def workers():
-    waiting = Workers()
-    yield waiting
-    waiting.close()
-
-
 def edit(folder: Path, name: str, old: str, new: str) -> None:
     text = (folder / name).read_text()
     assert old in text

@@ -16,6 +16,7 @@ from cluster.cluster_checks import check_converged
 from cluster.test_apply_cuts import edit
 from commands.quick_command import quick_command
 from omnigraph.cluster import apply_cluster, plan_cluster, read_cluster_status
+from omnigraph.cluster.cluster_results import ClusterApplyResult
 from omnigraph.errors import ClusterError
 from omnigraph.storage.objects.write_observer import install_observer
 
@@ -97,6 +98,7 @@ def test_without_a_lock_whoever_writes_the_ledger_first_wins(folder) -> None:
     finally:
         install_observer(None)
     assert lost.value.codes[-1] == "state_cas_mismatch"
+    assert isinstance(lost.value.result, ClusterApplyResult)
     assert not lost.value.result.state_written
     assert won[0]["converged"]
     after = read_cluster_status(other)
@@ -112,7 +114,7 @@ def test_of_many_operators_at_once_each_wins_or_is_refused(folder, locks) -> Non
         if not locks:
             edit(place, "cluster.yaml", "version: 1\n", "version: 1\nstate: {lock: false}\n")
     before = read_cluster_status(folder).state.state_revision
-    running = [start(places[number % 2]) for number in range(6)]
+    running = [start(places[number % 2]) for number in range(4)]
     ended = [finish(process) for process in running]
     for document in ended:
         assert document["ok"] or set(codes(document)) <= REFUSALS, document["diagnostics"]

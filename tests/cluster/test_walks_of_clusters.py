@@ -130,13 +130,6 @@ class Life:
             self._model.rows[graph].add(key)
 
 
-@pytest.fixture(scope="module")
-def workers():
-    waiting = Workers()
-    yield waiting
-    waiting.close()
-
-
 def live(folder: Path, workers: Workers, seed: int, steps: int) -> None:
     print(f"seed {seed}")
     place = folder / f"life-{seed}"
@@ -146,7 +139,7 @@ def live(folder: Path, workers: Workers, seed: int, steps: int) -> None:
 
 
 def test_a_cluster_is_what_was_declared_however_often_it_is_killed(tmp_path, workers) -> None:
-    live(tmp_path, workers, random.randrange(10**6), steps=4)
+    live(tmp_path, workers, random.randrange(10**6), steps=3)
 
 
 @pytest.mark.fuzz
