@@ -45,7 +45,7 @@ ON_GRAPHS = [
 ON_GRAPHS_THERE_ARE = [path for path in ON_GRAPHS if path != ("init",)]
 SERVED = [
     *((verb,) for verb in ("query", "mutate", "load", "ingest", "snapshot", "export")),
-    *((verb,) for verb in ("revert", "cherry-pick", "restore")),
+    *((verb,) for verb in ("revert", "cherry-pick", "restore", "diff", "lint", "explain")),
     *(("branch", verb) for verb in ("create", "list", "merge", "rename", "delete")),
     *(("tag", verb) for verb in ("create", "list", "delete")),
     *(("consumer", verb) for verb in ("set", "list", "delete")),
@@ -53,7 +53,8 @@ SERVED = [
     *(("commit", verb) for verb in ("list", "show", "changes")),
     *(("changes", verb) for verb in ("poll", "baseline")),
     *(("blob", verb) for verb in ("get", "stat")),
-    *(("schema", verb) for verb in ("show", "get", "apply")),
+    *(("schema", verb) for verb in ("show", "get", "plan", "apply")),
+    ("queries", "list"),
     ("graphs", "list"),
 ]
 """Commands that a server can carry out."""

@@ -14,6 +14,7 @@ from omnigraph.errors import (
     Diagnostic,
     MergeConflict,
     RowProblem,
+    Severity,
     Violation,
     ViolationKind,
 )
@@ -24,16 +25,15 @@ MISTAKE = Diagnostic(
     "T4", "no edge type matches 'flies'", "q.gq", 2, 12, 30, 35, "$a flies $b", 3, "type", "likes?"
 )
 CONFLICT = MergeConflict("divergent_update", "node:A", "both changed it", "x", None, {"a": 1}, None)
+FINDING = ClusterDiagnostic("state_missing", Severity.ERROR, "state.json", "there is no ledger")
 SAMPLES = {
+    "cluster": errors.ClusterError([FINDING]),
     "compile_error": errors.CompileError([MISTAKE]),
     "rows_rejected": errors.RowsRejected([RowProblem("bad", "X1", "f", 3, "node:A", "x", "p")], 7),
     "constraint_violated": errors.ConstraintViolated(
         [Violation(ViolationKind.UNIQUE, "node:A", "twice", id="x", line=4)], 9
     ),
     "merge_conflicts": errors.MergeConflicts("merging 'a' into 'main'", [CONFLICT]),
-    "cluster": errors.ClusterError(
-        [ClusterDiagnostic("state_missing", errors.Severity.ERROR, "state.json", "no ledger")]
-    ),
     "schema_breaks_queries": errors.SchemaBreaksQueries([("q", "no type A")]),
     "policy_denied": errors.PolicyDenied(
         "no", actor="ben", action="change", branch="main", hidden=["A.b"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -32,6 +33,15 @@ _OTHER_ARGUMENTS = (
     *("before", "after", "consumer_name", "entity_id"),
 )
 """Arguments that stand before the address of the graph."""
+
+
+TIMEOUT = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="How many seconds a server may stay silent; any number by default.",
+)
 
 
 def add_graph_options(
@@ -68,7 +78,9 @@ def add_graph_options(
                 given.pop("cluster", None),
             )
             quiet = bool(given.pop("quiet", False))
-            given["scope"] = resolve_scope(asked, served=served, quiet=quiet, clusters=clusters)
+            timeout_s = given.pop("timeout_s", None)
+            scope = resolve_scope(asked, served=served, quiet=quiet, clusters=clusters)
+            given["scope"] = scope if timeout_s is None else limit_silence(scope, timeout_s)
             return command(*args, **given)
 
         decorated: Callable[..., object] = run
@@ -80,6 +92,14 @@ def add_graph_options(
         return decorated  # type: ignore[return-value]
 
     return decorate
+
+
+def limit_silence(scope: CommandTarget, timeout_s: object) -> CommandTarget:
+    """The same target, whose server may stay silent for so long."""
+    if not scope.is_served:
+        raise click.UsageError("--timeout is for a graph of a server")
+    assert isinstance(timeout_s, float), "click has read it"
+    return replace(scope, timeout_s=timeout_s)
 
 
 def _show_last(decorated: Callable[..., object], own: int) -> None:
@@ -123,7 +143,7 @@ def _refuse_other_order(given: dict[str, object]) -> None:
 
 
 def _refuse_address(given: dict[str, object], parameter: str) -> None:
-    names = ("graph_uri", "uri", "store", "server", "cluster", "graph_id", "profile")
+    names = ("graph_uri", "uri", "store", "server", "cluster", "graph_id", "profile", "timeout_s")
     named = [given.pop(name, None) for name in names]
     if any(named):
         flag = f"--{parameter.removesuffix('_path').replace('_', '-')}"
@@ -179,6 +199,7 @@ def _list_reach_options(reach: _Reach) -> list[Callable[..., Callable[..., objec
     if reach.clusters:
         options.append(add_cluster_option())
     if reach.served:
+        options.insert(0, TIMEOUT)
         options.append(
             click.option(
                 "--server",

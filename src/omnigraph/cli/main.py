@@ -111,14 +111,14 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph in storage or behind a server: query, load, mutate, export, blob *,
-           snapshot, branch *, tag *, commit *, revert, cherry-pick, restore, changes *,
-           consumer *, entity *, schema show, schema apply
+           snapshot, branch *, tag *, commit *, revert, cherry-pick, restore, diff, changes *,
+           consumer *, entity *, schema show, schema plan, schema apply, lint, explain,
+           queries list
   served   need a server: graphs list
-  direct   reach a graph in storage, or files alone: init, clone, shell, diff, optimize, cleanup,
-           repair, verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
-           serve
+  direct   reach a graph in storage, or files alone: init, clone, shell, optimize, cleanup,
+           repair, verify, maintain, recover, recovery *, schema lint, serve
   control  say which graphs there are and what may be done with them: cluster *, policy *,
-           queries *
+           queries validate
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version
 """

@@ -56,6 +56,8 @@ class CommandTarget:
     """The graph of a server; None for one in storage."""
     applied: AddressedGraph | None = None
     """The graph in storage as it was applied to the cluster through which it is addressed."""
+    timeout_s: float | None = None
+    """How long that server may stay silent."""
 
     @property
     def is_served(self) -> bool:
@@ -85,7 +87,7 @@ class CommandTarget:
             return self.open(read_only=read_only)
         from omnigraph.client.served_graph import connect
 
-        return connect(self.server.url)
+        return connect(self.server.url, timeout=self.timeout_s)
 
     def reach_stored(self, *, read_only: bool) -> Graph | ServedGraph:
         """The graph with the queries that are stored for it."""

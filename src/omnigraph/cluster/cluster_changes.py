@@ -122,7 +122,7 @@ def find_blast_radius(
     needed_by: dict[str, list[str]] = {}
     for one, other in dependencies:
         needed_by.setdefault(other, []).append(one)
-    found = []
+    found: list[dict[str, object]] = []
     for change in changes:
         affected = _walk(change.resource, needed_by)
         if affected:

@@ -179,7 +179,9 @@ class _FileReader:
             self._report_all("query_parse_error", error)
             return []
         catalog = self.catalogs.get(graph_id)
-        for query in queries if catalog is not None else ():
+        if catalog is None:
+            return queries
+        for query in queries:
             try:
                 bind_query(query, catalog, source)
             except CompileError as error:

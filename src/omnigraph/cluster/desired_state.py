@@ -93,9 +93,12 @@ class DesiredState:
                 case ResourceKind.QUERY:
                     found.append((address, graph_address(str(graph_id))))
                     found.append((address, schema_address(str(graph_id))))
-                case ResourceKind.GRAPH if one.record.embedding_provider:
-                    found.append((address, one.record.embedding_provider))
+                case ResourceKind.GRAPH:
+                    provider = one.record.embedding_provider
+                    found += [(address, provider)] if provider else []
                 case ResourceKind.POLICY:
                     scopes = one.record.applies_to or ()
                     found += [(address, scope) for scope in scopes if scope in self.resources]
+                case ResourceKind.PROVIDER:
+                    pass
         return sorted(found)

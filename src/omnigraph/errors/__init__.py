@@ -52,6 +52,7 @@ Sorted by what the caller can do next:
     │   ├── InputTooLarge
     │   ├── ResourceLimitExceeded
     │   ├── TooManyRequests         too much at once; try again later
+    │   │   └── ServerBusy              too much of everybody's
     │   └── DeadlineExceeded        a query that took longer than it may
     ├── ServerError             look at the address, the network and the server
     │   ├── ServerUnreachable       no connection, or one that was lost

@@ -18,7 +18,6 @@ from omnigraph.errors import (
     PolicyDenied,
     RequestTooSlow,
     ResourceLimitExceeded,
-    TooManyRequests,
     UnsupportedMediaType,
 )
 from omnigraph.graph.branch_names import normalize_branch
@@ -353,16 +352,12 @@ class Call:
             TooManyRequests: it has too many under way.
         """
         metrics, name = self.service.metrics, self.actor or ANONYMOUS
-        try:
-            with self.service.admission.admit(self.actor, size):
-                metrics.begin_write(name)
-                try:
-                    yield
-                finally:
-                    metrics.end_write(name)
-        except TooManyRequests:
-            metrics.count_refusal()
-            raise
+        with self.service.admission.admit(self.actor, size):
+            metrics.begin_write(name)
+            try:
+                yield
+            finally:
+                metrics.end_write(name)
 
     async def write(self, work: Callable[[], T]) -> T:
         """The result of work that writes; it is finished even if the client leaves."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from omnigraph.engine_threads import EngineThreads
 from omnigraph.errors import BadRequest, NotAuthenticated, OmniError
 from omnigraph.server.access import Authority, NoPolicy, RuntimeState, classify_state
-from omnigraph.server.admission import Admission
+from omnigraph.server.admission import Admission, RequestCap
 from omnigraph.server.audit import AuditLog
 from omnigraph.server.bearer_tokens import Tokens, load_tokens
-from omnigraph.server.engine_threads import EngineThreads
 from omnigraph.server.hosted_graphs import GraphOpener, HostedGraphs, digest_serving
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.serve_options import ServeOptions
@@ -51,6 +51,7 @@ class Service:
     options: ServeOptions
     configuration: Configuration
     threads: EngineThreads
+    requests: RequestCap
     admission: Admission
     slots: StreamSlots
     metrics: Metrics
@@ -234,6 +235,7 @@ def open_service(options: ServeOptions) -> Iterator[Service]:
         options,
         configuration,
         EngineThreads(settings.read_threads, settings.write_threads),
+        RequestCap(settings.most_requests),
         Admission(settings.inflight_per_actor, settings.bytes_per_actor),
         StreamSlots(settings.streams),
         metrics,

@@ -165,6 +165,14 @@ def _read_compile_error(body: Body) -> dict[str, object]:
     return {"diagnostics": tuple(read_diagnostic(one) for one in body["diagnostics"])}
 
 
+def _read_cluster_error(body: Body) -> dict[str, object]:
+    found = tuple(
+        ClusterDiagnostic(one["code"], Severity(one["severity"]), one["path"], one["message"])
+        for one in body["diagnostics"]
+    )
+    return {"diagnostics": found, "result": None}
+
+
 def _read_rows_rejected(body: Body) -> dict[str, object]:
     rejected = body["rows_rejected"]
     problems = tuple(read_problem(one) for one in rejected["rows"])
@@ -191,14 +199,6 @@ def _read_broken_queries(body: Body) -> dict[str, object]:
     return {"broken": tuple((one["query"], one["message"]) for one in body["broken_queries"])}
 
 
-def _read_cluster(body: Body) -> dict[str, object]:
-    found = tuple(
-        ClusterDiagnostic(one["code"], Severity(one["severity"]), one["path"], one["message"])
-        for one in body["diagnostics"]
-    )
-    return {"diagnostics": found, "result": None}
-
-
 def _read_refused_diff(body: Body) -> dict[str, object]:
     facts = body["change_diff_refusal"]
     found = {"commit_id": facts["graph_commit_id"]}
@@ -214,6 +214,7 @@ def _read_deadline(body: Body) -> dict[str, object]:
 
 
 _FACTS: Mapping[str, Callable[[Body], dict[str, object]]] = {
+    "cluster": _read_cluster_error,
     "compile_error": _read_compile_error,
     "rows_rejected": _read_rows_rejected,
     "constraint_violated": _read_constraint_violated,
@@ -225,7 +226,6 @@ _FACTS: Mapping[str, Callable[[Body], dict[str, object]]] = {
     "merge_conflicts": _read_merge_conflicts,
     "idempotency_key_reused": _read_member("idempotency_conflict", graph_commit_id="commit_id"),
     "schema_breaks_queries": _read_broken_queries,
-    "cluster": _read_cluster,
     "parentless_commit": _read_refused_diff,
     "schema_boundary": _read_refused_diff,
     "policy_denied": _read_denial,

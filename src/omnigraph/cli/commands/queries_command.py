@@ -38,18 +38,21 @@ def queries() -> None:
 
 
 @queries.command("list", epilog=render_examples("queries list"))
-@add_graph_options(positional=True, writes=False, offline=("schema_path",))
+@add_graph_options(positional=True, writes=False, served=True, offline=("schema_path",))
 @_QUERIES
 @_SCHEMA
 @_JSON
 def list_(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> None:
-    """List the queries of files or of a cluster: what each does, takes and gives."""
+    """List the queries of files, of a server or of a cluster: what each does, takes and gives."""
     from omnigraph.stored_queries.query_fit import describe_queries
 
-    registry = _load_queries(scope, paths)
-    found = list(describe_queries(registry, _read_catalog(scope, schema_path)).values())
+    if scope is not None and scope.is_served:
+        found = _list_served(scope, paths)
+    else:
+        registry, catalog = _load_queries(scope, paths), _read_catalog(scope, schema_path)
+        found = list(describe_queries(registry, catalog).values())
     if as_json:
         print_json({"queries": found})
         return
@@ -84,6 +87,12 @@ def validate(
         for warning in found.warnings:
             click.echo(f"WARN   {warning.query}: {warning.message}")
     return 0 if found.ok else 1
+
+
+def _list_served(scope: CommandTarget, paths: tuple[str, ...]) -> list[dict[str, object]]:
+    if paths:
+        raise click.UsageError("a server has stored queries of its own; leave out --queries")
+    return scope.reach(read_only=True).stored_queries()
 
 
 def _load_queries(scope: CommandTarget | None, paths: tuple[str, ...]) -> QueryRegistry:
