@@ -64,11 +64,7 @@ class ConfigValues:
 
 
 def show_place(found: Diagnostic) -> str:
-    """Where a mistake of a text is.
-
-    >>> show_place(SourceText("a", "s.pg").diagnostic("P1", "no", Span(0, 1)))
-    's.pg:1:1'
-    """
+    """Where a mistake of a text is, as in `library.pg:3:7`."""
     return f"{found.source}:{found.line}:{found.column}"
 
 
