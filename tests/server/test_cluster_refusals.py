@@ -134,6 +134,8 @@ def test_who_works_on_the_files_of_the_folder_does_not_concern_a_server(applied:
     file.write_text("half a file: [")
     try:
         assert source.read().mark == source.find_mark()
+        again = ClusterSource.at(source.address, Settings())
+        assert again.read().mark == source.find_mark()
     finally:
         file.write_text(kept)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from omnigraph.cluster.cluster_files import ClusterFiles
 from omnigraph.cluster.cluster_place import open_files
@@ -39,6 +40,12 @@ class ClusterSource:
             ClusterError: there is neither.
         """
         return cls(open_files(place, settings))
+
+    @property
+    def address(self) -> str:
+        """The storage root, written so that no `cluster.yaml` in its folder is looked at."""
+        root = self.files.root
+        return root if "://" in root else Path(root).as_uri()
 
     @property
     def is_cluster(self) -> bool:

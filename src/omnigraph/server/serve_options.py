@@ -84,6 +84,13 @@ def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOpti
     )
 
 
+def pin_cluster(flags: ServeFlags, options: ServeOptions) -> ServeFlags:
+    """The flags for workers, which find the cluster where it was found first."""
+    if not isinstance(options.source, ClusterSource):
+        return flags
+    return msgspec.structs.replace(flags, cluster=options.source.address)
+
+
 def _choose_source(flags: ServeFlags, settings: Settings) -> ServingSource:
     if flags.cluster is None:
         return StoreSource(

@@ -94,6 +94,7 @@ class Service:
         Requests go on meanwhile, and those under way finish with what they began with. A mistake
         changes nothing.
         """
+        self._refused = None  # who asks is told, even the same again
         if await self._replace_configuration():
             self._report_reload()
 
