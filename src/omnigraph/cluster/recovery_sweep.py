@@ -6,7 +6,6 @@ until it can.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.cluster.approvals import read_approval
@@ -49,15 +48,6 @@ def sweep(
     for sidecar in read_sidecars(files, report).values():
         _Sweeper(files, draft, desired, report, sidecar).settle(swept)
     return swept
-
-
-def list_pending(files: ClusterFiles, report: ClusterReport) -> Mapping[str, RecoverySidecar]:
-    """The interrupted changes by graph, reported and left as they are."""
-    found = {one.graph_id: one for one in read_sidecars(files, report).values()}
-    for graph_id, sidecar in sorted(found.items()):
-        message = f"an interrupted {sidecar.kind} is not settled; the next apply settles it"
-        report.add("cluster_recovery_pending", graph_address(graph_id), message)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

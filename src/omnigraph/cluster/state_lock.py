@@ -14,10 +14,10 @@ import msgspec
 
 from omnigraph.cluster.cluster_files import ClusterFiles
 from omnigraph.cluster.cluster_layout import LOCK_FILE, show_control_path
-from omnigraph.cluster.cluster_report import refuse
+from omnigraph.cluster.cluster_report import ClusterReport, refuse
 from omnigraph.cluster.recovery_sidecars import encode_document
 from omnigraph.cluster.state_ledger import read_clock
-from omnigraph.errors import ClusterError, StorageError
+from omnigraph.errors import ClusterError, Severity, StorageError
 from omnigraph.identity import UlidSource
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
@@ -84,6 +84,19 @@ def describe_lock(lock: StateLock) -> str:
         f"'{lock.operation}' of process {lock.pid} has held the lock {lock.lock_id} since "
         f"{lock.created_at}; if it is gone, run `omnigraph cluster force-unlock {lock.lock_id}`"
     )
+
+
+def warn_of_lock(files: ClusterFiles, report: ClusterReport) -> StateLock | None:
+    """The lock of somebody at work; whatever is wrong with it is a warning for those who read."""
+    try:
+        lock = find_lock(files)
+    except ClusterError as error:
+        for one in error.diagnostics:
+            report.add(one.code, one.path, one.message, Severity.WARNING)
+        return None
+    if lock is not None:
+        report.add("state_lock_held", _PLACE, describe_lock(lock), Severity.WARNING)
+    return lock
 
 
 def remove_lock(files: ClusterFiles, lock_id: str) -> StateLock:
