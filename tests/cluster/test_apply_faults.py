@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.cluster_cases import AtWrite
 from cluster.cluster_checks import settle
 from cluster.test_apply_cuts import SCENARIOS, add_book, count_books
 from omnigraph.cluster import apply_cluster, read_cluster_status
@@ -84,6 +85,23 @@ def test_an_apply_of_which_a_write_fails_says_so_and_can_be_repeated(template) -
     rng, writes = random.Random(seed), count_writes(template)
     for is_made in (False, True):
         fail(template, rng.randrange(writes), is_made=is_made)
+
+
+@pytest.mark.parametrize("moment", ["put recoveries/", "put resources/", "put_if_match state.json"])
+def test_an_apply_that_is_interrupted_from_the_keyboard_gives_its_lock_back(
+    template, moment
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    install_observer(AtWrite(moment, interrupt))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            apply_cluster(template, actor="maria")
+    finally:
+        install_observer(None)
+    assert read_cluster_status(template).state.lock is None
+    assert settle(template).ledger.graph_ids == SCENARIOS["everything"].graphs
 
 
 @pytest.mark.slow
