@@ -61,7 +61,7 @@ def refresh_cluster(folder: str | Path, *, settings: Settings | None = None) -> 
                 message = "there is no ledger; run `omnigraph cluster apply` or `import`"
                 raise refuse("state_missing", show_control_path(STATE_FILE), message)
             draft = LedgerDraft.of(found.ledger)
-            swept = sweep(files, draft, desired, session.report)
+            swept = sweep(files, draft, desired, session.report, lock)
             observer = _Observer(files, draft, desired, session.report)
             observer.refresh(swept)
             written = _write(files, draft, found, swept, session.report)
@@ -86,7 +86,7 @@ def import_cluster(folder: str | Path, *, settings: Settings | None = None) -> C
                 message = "there is a ledger already; `omnigraph cluster refresh` updates it"
                 raise refuse("state_already_exists", show_control_path(STATE_FILE), message)
             draft = LedgerDraft.of(StateLedger())
-            swept = sweep(files, draft, desired, session.report)
+            swept = sweep(files, draft, desired, session.report, lock)
             _Observer(files, draft, desired, session.report).adopt()
             session.report.raise_if_errors()
             written = _write(files, draft, None, swept, session.report)
