@@ -361,7 +361,7 @@ policies:
 | `version` | 1 |
 | `metadata.name` | a name for people |
 | `storage` | the storage root; paths are relative to the folder, here and everywhere else |
-| `state.backend`, `state.lock` | `cluster`; `false` takes no lock |
+| `state.backend`, `state.lock` | `cluster`; `false` takes no lock, and what looks interrupted is then never removed |
 | `providers.embedding.<name>` | `kind` (or `provider`): `openai-compatible`, `openai`, `gemini`, `local` or `mock`; `base_url`, `model`; `api_key` is the name of a variable, which the server reads when it starts |
 | `graphs.<id>.schema` | the schema. An id is what a server takes: 1 to 64 letters, digits and `-` |
 | `graphs.<id>.queries` | stored queries: every query of every file |
@@ -415,7 +415,7 @@ not served. The next `apply`, `refresh` or `import` looks at the graph and settl
 | What was begun | What is found | What happens |
 |---|---|---|
 | creation | nothing | the intent is removed |
-| creation | files without a first version of the graph | they are removed; the graph is created anew |
+| creation | files without a first version of the graph | they are removed and the graph is created anew; without a lock, `graph_create_incomplete` |
 | creation | the graph as it should be | recorded, `cluster_recovery_rolled_forward` |
 | creation | something that cannot be opened | `graph_create_incomplete`: remove it |
 | schema | the schema of before | the intent is removed |

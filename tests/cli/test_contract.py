@@ -60,6 +60,9 @@ SERVED = [
     ("graphs", "list"),
 ]
 """Commands that a server can carry out."""
+POLICIES = [("policy", verb) for verb in ("validate", "test", "explain")]
+OF_CLUSTERS = [*(path for path in ON_GRAPHS_THERE_ARE if path != ("schema", "apply")), *POLICIES]
+"""Commands on what was applied to a cluster; its schemas are changed in its files."""
 
 
 def dummies(command: click.Command) -> list[str]:
@@ -221,9 +224,17 @@ def test_exit_codes(place: Path) -> None:
 WRONG_FLAGS = [
     *((path, "--server", "x") for path in COMMANDS if path not in SERVED),
     *((path, "--store", "x") for path in COMMANDS if path not in (*ON_GRAPHS, ("serve",))),
-    *((path, "--profile", "x") for path in COMMANDS if path not in (*ON_GRAPHS_THERE_ARE, *SERVED)),
-    *((path, "--cluster", "x") for path in COMMANDS),
-    *((path, "--graph", "x") for path in COMMANDS if path not in SERVED or path[0] == "graphs"),
+    *(
+        (path, "--profile", "x")
+        for path in COMMANDS
+        if path not in (*ON_GRAPHS_THERE_ARE, *SERVED, *POLICIES)
+    ),
+    *((path, "--cluster", "x") for path in COMMANDS if path not in (*OF_CLUSTERS, ("serve",))),
+    *(
+        (path, "--graph", "x")
+        for path in COMMANDS
+        if path not in (*SERVED, *OF_CLUSTERS) or path[0] == "graphs"
+    ),
     *(
         (path, "--as", "x")
         for path, command in COMMANDS.items()
@@ -244,7 +255,8 @@ def test_a_flag_a_command_does_not_take_is_refused(run_here, tmp_path: Path) -> 
     ("words", "remedy"),
     [
         ("optimize --server lab", "needs the storage of the graph"),
-        ("load --data x --mode append --cluster prod", "does not support clusters"),
+        ("schema apply --schema x --cluster prod", "with `omnigraph cluster apply`"),
+        ("load --data x --mode append --cluster prod", "no such cluster 'prod'"),
         ("lint --query q.gq --graph g", "no graph given"),
         ("branch list --as me", "it only reads"),
         ("init --profile p --schema s.pg", "with --store or with --uri"),

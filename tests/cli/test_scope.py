@@ -142,7 +142,6 @@ def test_a_configuration_that_cannot_be_meant_is_named(command, config, problem:
     ("config", "named"),
     [
         ("profiles: {a: {server: lab}}", "profile 'a' names server 'lab'"),
-        ("profiles: {a: {cluster: atlas}}", "profile 'a' names cluster 'atlas'"),
         ("defaults: {server: lab}", "defaults.server names server 'lab'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import omnigraph
 from cluster.cluster_cases import AtWrite
 from cluster.conftest import write_files
 from cluster.test_apply_cuts import edit
+from crash.crash_scenario import CLUSTER_APPLY
 from omnigraph.cluster import (
     apply_cluster,
     approve_change,
@@ -24,9 +26,10 @@ from omnigraph.cluster import (
     unlock_cluster,
 )
 from omnigraph.errors import ClusterError
+from omnigraph.settings import Settings
 from omnigraph.storage.objects.write_observer import install_observer
 from s3_server import running_s3_server
-from store_places import Bucket
+from store_places import LEASE_TERM_S, Bucket
 
 pytestmark = pytest.mark.object_store
 
@@ -108,3 +111,41 @@ def test_a_lost_ledger_of_a_bucket_is_made_again(folder, root, server) -> None:
     assert import_cluster(folder, settings=settings).ok
     assert apply_cluster(folder, settings=settings).converged
     assert read_cluster_status(folder, settings=settings).resource_digests == before
+
+
+def settle_in_bucket(folder: Path, settings: Settings) -> None:
+    """What an operator does after a crash."""
+    lock = read_cluster_status(folder, settings=settings).state.lock
+    if lock is not None:
+        unlock_cluster(folder, lock.lock_id, settings=settings)
+    applied = apply_cluster(folder, actor="maria", settings=settings)
+    assert applied.converged, [str(one) for one in applied.diagnostics]
+    assert plan_cluster(folder, settings=settings).changes == ()
+    assert not apply_cluster(folder, settings=settings).state_written
+    status = read_cluster_status(folder, settings=settings)
+    assert status.diagnostics == ()
+    assert {str(one.status) for one in status.resource_statuses.values()} == {"applied"}
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("name", ["create", "schema and deletion"])
+def test_in_a_bucket_too_an_apply_that_is_cut_is_finished_by_the_next_one(
+    name, workers, tmp_path, server
+) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    environment = {**server.environment, "OMNIGRAPH_LEASE_TERM": str(LEASE_TERM_S)}
+    settings = Settings.from_environment(environment)
+    for after in sorted(rng.sample(range(45), 4)):
+        folder, root = tmp_path / f"cut-{after}", Bucket.on(server)
+        folder.mkdir()
+        write_files(folder)
+        edit(folder, "cluster.yaml", "version: 1\n", f"version: 1\nstorage: {root.uri}\n")
+        if name != "create":
+            apply_cluster(folder, settings=settings)
+            edit(folder, "library.pg", "title: String", "title: String  pages: I32?")
+            edit(folder, "cluster.yaml", "  people:\n    schema: people.pg\n", "")
+            approve_change(folder, "graph.people", actor="maria", settings=settings)
+        workers.run(folder, CLUSTER_APPLY, after, environment=environment)
+        settle_in_bucket(folder, settings)

@@ -15,7 +15,7 @@ from cluster.cluster_cases import AtWrite
 from cluster.cluster_checks import check_converged
 from cluster.test_apply_cuts import edit
 from commands.quick_command import quick_command
-from omnigraph.cluster import apply_cluster, plan_cluster, read_cluster_status
+from omnigraph.cluster import apply_cluster, find_root, plan_cluster, read_cluster_status
 from omnigraph.cluster.cluster_results import ClusterApplyResult
 from omnigraph.errors import ClusterError
 from omnigraph.storage.objects.write_observer import install_observer
@@ -90,6 +90,7 @@ def test_without_a_lock_whoever_writes_the_ledger_first_wins(folder) -> None:
         edit(place, "cluster.yaml", "version: 1\n", "version: 1\nstate: {lock: false}\n")
     edit(folder, "readers.policy.yaml", "ada", "cy")
     before = read_cluster_status(folder)
+    assert find_root(str(other)) == find_root(str(folder))
     won: list[dict[str, Any]] = []
     install_observer(AtWrite("put resources/policy", lambda: won.append(finish(start(other)))))
     try:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,14 +54,20 @@ class Workers:
         self._lock = threading.Lock()
 
     def run(
-        self, place: Place, operation: str, after: int | None = None, *, by_file: bool = False
+        self,
+        place: Place,
+        operation: str,
+        after: int | None = None,
+        *,
+        by_file: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> Ended:
         """Do the operation in a process that dies after so many of its durable writes.
 
         With `by_file` every change of a file below the place counts, whoever makes it.
         """
         job = {"place": str(place), "operation": operation, "after": after, "by_file": by_file}
-        job["environment"] = environment_of(place)
+        job["environment"] = environment_of(place) | dict(environment or {})
         worker = self._take()
         assert worker.stdin is not None
         assert worker.stdout is not None

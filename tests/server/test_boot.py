@@ -11,8 +11,8 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.server.access import RuntimeState, classify_state
-from omnigraph.server.hosted_graphs import Store
 from omnigraph.server.serve_options import Address, ServeFlags, read_options
+from omnigraph.server.store_source import Store
 from server.serving import ALL, boot, serving
 
 TOKENS = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"

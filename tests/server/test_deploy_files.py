@@ -21,7 +21,7 @@ UNIT = (DEPLOY / "systemd" / "omnigraph.service").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
 CONTAINER = (DEPLOY / "container" / "Containerfile").read_text()
 ENTRYPOINT = DEPLOY / "container" / "entrypoint.sh"
-OF_CONTAINER = {"OMNIGRAPH_STORE"}
+OF_CONTAINER = {"OMNIGRAPH_STORE", "OMNIGRAPH_CLUSTER"}
 """Read by the entry point alone."""
 
 
@@ -93,6 +93,8 @@ def test_the_entry_point_takes_arguments_or_the_environment_or_says_what_is_miss
     assert given.stdout == "1.2.3.4:5 unset --store a b\n"
     named = run_entrypoint(OMNIGRAPH_STORE="/data/a.omni s3://b/c=d")
     assert named.stdout == "0.0.0.0:8080 unset --store /data/a.omni --store s3://b/c=d\n"
+    cluster = run_entrypoint(OMNIGRAPH_CLUSTER="s3://b/town")
+    assert cluster.stdout == "0.0.0.0:8080 unset --cluster s3://b/town\n"
     nothing = run_entrypoint()
     assert (nothing.returncode, nothing.stdout) == (64, "")
     assert "OMNIGRAPH_STORE" in nothing.stderr

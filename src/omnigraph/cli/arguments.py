@@ -8,6 +8,7 @@ from omnigraph.cli.output import note
 
 FLAGS_BEFORE_THE_VERB = {
     "--as": True,
+    "--cluster": True,
     "--graph": True,
     "--profile": True,
     "--server": True,

@@ -8,11 +8,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import click
 
-from omnigraph.cli.completion_words import complete_profile, complete_server, complete_store
+from omnigraph.cli.completion_words import (
+    complete_cluster,
+    complete_profile,
+    complete_server,
+    complete_store,
+)
 from omnigraph.cli.scope_resolution import AskedScope, resolve_scope
 from omnigraph.cli.scope_resolution import CommandTarget as CommandTarget
 from omnigraph.cli.terminal import make_room
@@ -40,13 +45,18 @@ TIMEOUT = click.option(
 
 
 def add_graph_options(
-    *, positional: bool, writes: bool, served: bool = False, offline: tuple[str, ...] = ()
+    *,
+    positional: bool,
+    writes: bool,
+    served: bool = False,
+    clusters: bool = True,
+    offline: tuple[str, ...] = (),
 ) -> Callable[[Command], Command]:
     """The options by which every graph verb is addressed; the command gets a `CommandTarget`.
 
-    A verb that is `served` can be given a graph of a server. With `offline`, names of parameters,
-    a command that is given one of them works on files alone and gets no scope: naming a graph
-    besides is a mistake.
+    A verb that is `served` can be given a graph of a server; every verb one of a cluster, unless
+    it changes what a cluster manages. With `offline`, names of parameters, a command that is given
+    one of them works on files alone and gets no scope: naming a graph besides is a mistake.
     """
 
     def decorate(command: Command) -> Command:
@@ -65,16 +75,18 @@ def add_graph_options(
                 given.pop("graph_id", None),
                 given.pop("profile", None),
                 given.pop("actor", None),
+                given.pop("cluster", None),
             )
             quiet = bool(given.pop("quiet", False))
             timeout_s = given.pop("timeout_s", None)
-            scope = resolve_scope(asked, served=served, quiet=quiet)
+            scope = resolve_scope(asked, served=served, quiet=quiet, clusters=clusters)
             given["scope"] = scope if timeout_s is None else limit_silence(scope, timeout_s)
             return command(*args, **given)
 
         decorated: Callable[..., object] = run
         own = list(getattr(run, "__click_params__", ()))
-        for option in _list_options(positional=positional, writes=writes, served=served):
+        reach = _Reach(served=served, clusters=clusters)
+        for option in _list_options(reach, positional=positional, writes=writes):
             decorated = option(decorated)
         _show_last(decorated, len(own))
         return decorated  # type: ignore[return-value]
@@ -110,7 +122,9 @@ def _shift_address(given: dict[str, object]) -> None:
 
 def _is_only_address(given: dict[str, object], name: str) -> bool:
     """Whether what could be a name is a folder with a graph, and nothing else says where it is."""
-    is_elsewhere = any(given.get(one) for one in ("graph_uri", "uri", "store", "server", "profile"))
+    is_elsewhere = any(
+        given.get(one) for one in ("graph_uri", "uri", "store", "server", "profile", "cluster")
+    )
     return not is_elsewhere and (Path(name) / _MANIFEST).is_dir()
 
 
@@ -129,7 +143,7 @@ def _refuse_other_order(given: dict[str, object]) -> None:
 
 
 def _refuse_address(given: dict[str, object], parameter: str) -> None:
-    names = ("graph_uri", "uri", "store", "server", "graph_id", "profile", "timeout_s")
+    names = ("graph_uri", "uri", "store", "server", "cluster", "graph_id", "profile", "timeout_s")
     named = [given.pop(name, None) for name in names]
     if any(named):
         flag = f"--{parameter.removesuffix('_path').replace('_', '-')}"
@@ -138,8 +152,15 @@ def _refuse_address(given: dict[str, object], parameter: str) -> None:
         given.pop(name, None)
 
 
+class _Reach(NamedTuple):
+    """Where the graphs of a command may be besides in a store."""
+
+    served: bool
+    clusters: bool
+
+
 def _list_options(
-    *, positional: bool, writes: bool, served: bool
+    reach: _Reach, *, positional: bool, writes: bool
 ) -> list[Callable[..., Callable[..., object]]]:
     options: list[Callable[..., Callable[..., object]]] = [
         click.option("--quiet", is_flag=True, help="Do not print what is being changed."),
@@ -149,7 +170,7 @@ def _list_options(
             shell_complete=complete_profile,
             help="A profile of the operator's config.",
         ),
-        *(add_server_options() if served else ()),
+        *_list_reach_options(reach),
         *add_address_options(),
     ]
     if writes:
@@ -168,18 +189,36 @@ def _list_options(
     return options
 
 
-def add_server_options() -> list[Callable[..., Callable[..., object]]]:
-    """The options that name a server and a graph of it."""
-    return [
-        TIMEOUT,
-        click.option("--graph", "graph_id", metavar="ID", help="The graph of the server."),
-        click.option(
-            "--server",
-            metavar="NAME|URL",
-            shell_complete=complete_server,
-            help="A server instead of storage.",
-        ),
+def _list_reach_options(reach: _Reach) -> list[Callable[..., Callable[..., object]]]:
+    """The options that name a server or a cluster, and a graph of it."""
+    named = {"the server": reach.served, "the cluster": reach.clusters}
+    whose = " or ".join(name for name, is_taken in named.items() if is_taken)
+    options: list[Callable[..., Callable[..., object]]] = [
+        click.option("--graph", "graph_id", metavar="ID", help=f"The graph of {whose}."),
     ]
+    if reach.clusters:
+        options.append(add_cluster_option())
+    if reach.served:
+        options.insert(0, TIMEOUT)
+        options.append(
+            click.option(
+                "--server",
+                metavar="NAME|URL",
+                shell_complete=complete_server,
+                help="A server instead of storage.",
+            )
+        )
+    return options
+
+
+def add_cluster_option() -> Callable[..., Callable[..., object]]:
+    """The option that names a cluster."""
+    return click.option(
+        "--cluster",
+        metavar="NAME|DIR|URI",
+        shell_complete=complete_cluster,
+        help="A cluster: its name in the operator's config, its folder or its storage root.",
+    )
 
 
 def add_address_options() -> list[Callable[..., Callable[..., object]]]:

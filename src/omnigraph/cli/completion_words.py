@@ -50,3 +50,4 @@ def _read_config() -> OperatorConfig:
 complete_profile = _list_names(lambda config: config.profiles)
 complete_alias = _list_names(lambda config: config.aliases)
 complete_server = _list_names(lambda config: config.servers)
+complete_cluster = _list_names(lambda config: config.clusters)

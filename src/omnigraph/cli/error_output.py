@@ -22,8 +22,8 @@ MOST_SHOWN = 10
 
 SCOPE_FLAGS = {
     "--server": ("names a server", ""),
-    "--cluster": ("names a cluster", "this release does not support clusters"),
-    "--graph": ("chooses a graph of a server", ""),
+    "--cluster": ("names a cluster", ""),
+    "--graph": ("chooses a graph of a server or a cluster", ""),
     "--store": ("names a graph's storage", ""),
     "--uri": ("names a graph's storage", ""),
     "--as": ("says who writes", ""),
@@ -175,6 +175,10 @@ def _find_remedy(command: click.Command, flag: str) -> str:
     takes = {name for parameter in command.params for name in parameter.opts}
     if flag == "--as":
         return "it only reads" if "--store" in takes else ""
+    if flag == "--cluster" and "--server" in takes and "--store" in takes:
+        from omnigraph.cli.scope_resolution import APPLY_TO_CLUSTER
+
+        return APPLY_TO_CLUSTER
     if "--store" in takes:
         needs = "this command needs the storage of the graph: " if flag in _SERVED_FLAGS else ""
         return f"{needs}give the address as an argument, with --store or with --uri"

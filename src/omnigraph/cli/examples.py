@@ -134,6 +134,7 @@ EXAMPLES = {
     "serve": (
         "omnigraph serve --store music.omni --unauthenticated",
         "omnigraph serve --store music.omni=music --bind 0.0.0.0:8080 --workers 4",
+        "omnigraph serve --cluster deploy",
     ),
     "graphs list": ("omnigraph graphs list --server lab",),
     "login": ('echo "$TOKEN" | omnigraph login lab',),

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from omnigraph.settings import Settings
 
 
-def read_settings() -> Settings:
-    """What the environment asks for; a variable that looks like ours and is not is warned about."""
+def read_settings(*, quietly: bool = False) -> Settings:
+    """What the environment asks for; a variable that looks like ours and is not is warned about.
+
+    A command that looks for something before its main work reads them `quietly` for that.
+    """
     from omnigraph.settings import Settings
 
-    for problem in describe_unknown_settings():
+    for problem in () if quietly else describe_unknown_settings():
         note(f"warning: {problem}")
     return Settings.from_environment(os.environ)
 

@@ -1,13 +1,15 @@
-"""Which graph a command means: in storage or behind a server. The one place that decides it.
+"""Which graph a command means: in storage, of a cluster or behind a server. Decided only here.
 
-An address, a server, a profile or the operator's defaults name it, in this order. Commands that a
-server can carry out work on what `CommandTarget.reach` gives, wherever the graph is.
+An address, a server, a cluster, a profile or the operator's defaults name it, in this order. A
+graph of a cluster is one in storage, found through what was applied. Commands that a server can
+carry out work on what `CommandTarget.reach` gives, wherever the graph is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,15 +26,21 @@ from omnigraph.client.server_address import ServerAddress, parse_graph_address, 
 
 if TYPE_CHECKING:
     from omnigraph.client.served_graph import ServedGraph
+    from omnigraph.cluster.addressed_graph import AddressedGraph
     from omnigraph.graph.graph import Graph
+    from omnigraph.settings import Settings
 
 _NEEDS_STORAGE = (
     "this command needs the storage of the graph: pass its address as an argument, with --store or "
-    "--uri, or choose a profile that names a store"
+    "--uri, or choose a cluster, or a profile that names a store or a cluster"
 )
 _WAYS = (
     "pass its address as an argument, with --store or --uri, a server with --server, "
-    "or choose a --profile"
+    "a cluster with --cluster, or choose a --profile"
+)
+APPLY_TO_CLUSTER = (
+    "the schema of a graph of a cluster is changed in the cluster's files, with "
+    "`omnigraph cluster apply`"
 )
 
 
@@ -46,6 +54,8 @@ class CommandTarget:
     quiet: bool
     server: ServerAddress | None = None
     """The graph of a server; None for one in storage."""
+    applied: AddressedGraph | None = None
+    """The graph in storage as it was applied to the cluster through which it is addressed."""
     timeout_s: float | None = None
     """How long that server may stay silent."""
 
@@ -57,6 +67,15 @@ class CommandTarget:
     def is_local(self) -> bool:
         return "://" not in self.uri or self.uri.startswith("file://")
 
+    @property
+    def has_stored_queries(self) -> bool:
+        """Whether queries can be run by name alone."""
+        return self.is_served or self.applied is not None
+
+    def _read_settings(self) -> Settings:
+        settings = read_settings()
+        return settings if self.applied is None else self.applied.choose_settings(settings)
+
     def reach(self, *, read_only: bool) -> Graph | ServedGraph:
         """The graph, wherever it is."""
         if self.server is None:
@@ -65,12 +84,21 @@ class CommandTarget:
 
         return connect(self.server.url, timeout=self.timeout_s)
 
+    def reach_stored(self, *, read_only: bool) -> Graph | ServedGraph:
+        """The graph with the queries that are stored for it."""
+        if self.applied is None:
+            return self.reach(read_only=read_only)
+        from omnigraph.stored_queries import parse_registry
+
+        registry = parse_registry(self.applied.read_queries(read_settings(quietly=True)))
+        return self.open(read_only=read_only).with_queries(registry)
+
     def open(self, *, read_only: bool) -> Graph:
         """The graph in storage."""
         from omnigraph.graph.graph import open as open_graph
 
         assert self.server is None, "a command that needs storage was given a server"
-        settings = read_settings()
+        settings = self._read_settings()
         return open_graph(self.uri, read_only=read_only, actor=self.actor, settings=settings)
 
     def quarantine(self, operation_id: str) -> str:
@@ -97,6 +125,7 @@ class AskedScope:
     graph_id: object = None
     profile: object = None
     actor: object = None
+    cluster: object = None
 
 
 def take_only_address(addresses: Sequence[object]) -> str | None:
@@ -113,54 +142,127 @@ def _require_storage(uri: str) -> str:
     return uri
 
 
-def resolve_scope(asked: AskedScope, *, served: bool, quiet: bool) -> CommandTarget:
-    """The one graph that is meant; more than one address is a mistake, none asks the config."""
-    config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
+def resolve_scope(
+    asked: AskedScope, *, served: bool, quiet: bool, clusters: bool = True
+) -> CommandTarget:
+    """The one graph that is meant; more than one address is a mistake, none asks the config.
+
+    `served` says whether the command takes a graph of a server, `clusters` whether one of a
+    cluster.
+    """
+    config = _read_config()
     uri = take_only_address(asked.addresses)
-    if uri is not None and asked.server:
-        raise click.UsageError("give the graph once: its address or a server, not both")
-    bound = _Bound(store=uri, server=asked.server) if uri or asked.server else None
-    chosen = bound or _from_config(config, asked.profile)
-    if chosen.server is None:
-        assert chosen.store is not None, "one of the two is bound"
-        if asked.graph_id:
-            raise click.UsageError("--graph chooses a graph of a server; a store is a single graph")
-        actor = str(asked.actor) if asked.actor else config.actor
-        return CommandTarget(_require_storage(chosen.store), actor, config, quiet)
-    if not served:
-        raise click.UsageError(f"{chosen.origin}; {_NEEDS_STORAGE}")
-    if asked.actor:
+    if sum(map(bool, (uri, asked.server, asked.cluster))) > 1:
+        raise click.UsageError("give the graph once: its address, a server or a cluster")
+    bound = _take_bound(asked, uri) or _from_config(config, asked.profile)
+    if bound.server is not None:
+        return _resolve_served(config, asked, bound, served=served, quiet=quiet)
+    actor = str(asked.actor) if asked.actor else config.actor
+    if bound.cluster is not None:
+        if not clusters:
+            raise click.UsageError(f"{bound.origin}; {APPLY_TO_CLUSTER}")
+        wanted = str(asked.graph_id) if asked.graph_id else bound.graph_id
+        applied = choose_applied(find_cluster_place(config, bound.cluster), wanted)
+        return CommandTarget(applied.uri, actor, config, quiet, applied=applied)
+    assert bound.store is not None, "one of the three is bound"
+    if asked.graph_id:
         raise click.UsageError(
-            "--as is for graphs in storage; a server takes the actor from the token"
+            "--graph chooses a graph of a server or a cluster; a store is a single graph"
         )
-    address = choose_served(find_server_address(config, str(chosen.server)), asked, chosen)
-    return CommandTarget(address.url, None, config, quiet, address)
+    return CommandTarget(_require_storage(bound.store), actor, config, quiet)
+
+
+def _read_config() -> OperatorConfig:
+    return read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """Where a graph is: in a store, or behind a server."""
+    """Where a graph is: in a store, in a cluster, or behind a server."""
 
     store: str | None = None
     server: object = None
+    cluster: str | None = None
     graph_id: str | None = None
     origin: str = "--server names a server"
+
+
+def _take_bound(asked: AskedScope, uri: str | None) -> _Bound | None:
+    """What the command line itself names."""
+    if uri or asked.server:
+        return _Bound(uri, asked.server)
+    if asked.cluster:
+        return _Bound(cluster=str(asked.cluster), origin="--cluster names a cluster")
+    return None
 
 
 def _from_config(config: OperatorConfig, profile: object) -> _Bound:
     name = str(profile) if profile else find_active_profile()
     if name:
         chosen = config.profile(name)
-        if chosen.cluster is not None:
-            raise click.UsageError(f"profile '{name}' names cluster '{chosen.cluster}'; {_WAYS}")
-        origin = f"profile '{name}' names server '{chosen.server}'"
-        return _Bound(chosen.store, chosen.server, chosen.default_graph, origin)
+        kind = "server" if chosen.cluster is None else "cluster"
+        origin = f"profile '{name}' names {kind} '{chosen.server or chosen.cluster}'"
+        return _Bound(chosen.store, chosen.server, chosen.cluster, chosen.default_graph, origin)
     if config.default_store:
         return _Bound(config.default_store)
     if config.default_server:
         origin = f"defaults.server names server '{config.default_server}'"
-        return _Bound(None, config.default_server, config.default_graph, origin)
+        return _Bound(server=config.default_server, graph_id=config.default_graph, origin=origin)
     raise click.UsageError(f"no graph given: {_WAYS}")
+
+
+def _resolve_served(
+    config: OperatorConfig, asked: AskedScope, bound: _Bound, *, served: bool, quiet: bool
+) -> CommandTarget:
+    if not served:
+        raise click.UsageError(f"{bound.origin}; {_NEEDS_STORAGE}")
+    if asked.actor:
+        raise click.UsageError(
+            "--as is for graphs in storage; a server takes the actor from the token"
+        )
+    address = choose_served(find_server_address(config, str(bound.server)), asked, bound)
+    return CommandTarget(address.url, None, config, quiet, address)
+
+
+def find_cluster_place(config: OperatorConfig, cluster: str) -> str:
+    """The folder or storage root that a name of the configuration, or an address, stands for."""
+    known = config.clusters.get(cluster)
+    if known is not None:
+        return known
+    if "://" in cluster or Path(cluster).is_dir():
+        return cluster
+    declared = ", ".join(sorted(config.clusters)) or "none"
+    raise click.UsageError(
+        f"no such cluster '{cluster}': it is neither a folder nor an address; declared in the "
+        f"configuration: {declared}"
+    )
+
+
+def choose_applied(place: str, wanted: str | None) -> AddressedGraph:
+    """The graph of a cluster that is meant; the only one needs no name."""
+    from omnigraph.cluster.addressed_graph import find_applied_graph
+    from omnigraph.cluster.cluster_place import list_applied_graphs
+
+    settings = read_settings(quietly=True)
+    if wanted:
+        return find_applied_graph(place, wanted, settings=settings)
+    known = list_applied_graphs(place, settings=settings)
+    if len(known) != 1:
+        listed = f": {', '.join(known)}" if known else "; none was applied yet"
+        raise click.UsageError(f"choose a graph of {place} with --graph{listed}")
+    return find_applied_graph(place, known[0], settings=settings)
+
+
+def resolve_cluster(cluster: str | None, profile: str | None) -> tuple[str, str | None]:
+    """The place of the cluster that is meant, and the graph that its profile chooses."""
+    config = _read_config()
+    if cluster:
+        return find_cluster_place(config, cluster), None
+    name = profile or find_active_profile()
+    chosen = config.profile(name) if name else None
+    if chosen is None or chosen.cluster is None:
+        raise click.UsageError("this command needs a cluster: give --cluster, or a profile of one")
+    return find_cluster_place(config, chosen.cluster), chosen.default_graph
 
 
 def find_server_address(config: OperatorConfig, server: str) -> ServerAddress:
@@ -176,7 +278,7 @@ def find_server_address(config: OperatorConfig, server: str) -> ServerAddress:
 
 def resolve_server(server: str | None, profile: str | None) -> ServerAddress:
     """The server that is meant, without any graph of it."""
-    config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
+    config = _read_config()
     bound = _Bound(server=server) if server else _from_config(config, profile)
     if bound.server is None:
         raise click.UsageError("this command needs a server: give --server, or a profile of one")

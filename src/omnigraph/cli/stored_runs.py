@@ -1,4 +1,4 @@
-"""Queries that a server stores, run by name where no text is given."""
+"""Queries that a server or a cluster stores, run by name where no text is given."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ At = tuple[str | None, str | None, str | None]
 
 
 def is_stored(scope: CommandTarget, name: str | None, path: str | None, text: str | None) -> bool:
-    """Whether a stored query is meant: by name, of a server, without any text."""
-    if path is not None or text is not None or not scope.is_served:
+    """Whether a stored query is meant: by name, where queries are stored, without any text."""
+    if path is not None or text is not None or not scope.has_stored_queries:
         return False
     if name is None:
         raise click.UsageError(
@@ -37,7 +37,7 @@ def invoke_read(
     from omnigraph.graph.query_result import QueryResult
 
     branch, place, snapshot = at
-    graph = scope.reach(read_only=True)
+    graph = scope.reach_stored(read_only=True)
     if place is not None:
         snapshot = graph.at(place, branch=branch or "main").info().snapshot_id
     result = graph.invoke(

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
         read_applied_policy,
         read_applied_queries,
     )
-    from omnigraph.cluster.cluster_plan import plan_cluster, validate_cluster
-    from omnigraph.cluster.observe_cluster import (
-        import_cluster,
-        read_cluster_status,
-        refresh_cluster,
-    )
+    from omnigraph.cluster.cluster_plan import plan_cluster
+    from omnigraph.cluster.cluster_status import read_cluster_status
+    from omnigraph.cluster.cluster_validate import validate_cluster
+    from omnigraph.cluster.observe_cluster import import_cluster, refresh_cluster
     from omnigraph.cluster.operator_actions import approve_change, unlock_cluster
     from omnigraph.cluster.serving_snapshot import read_serving_snapshot
 
@@ -43,11 +41,11 @@ _LAZY = {
     "plan_cluster": "cluster_plan",
     "read_applied_policy": "cluster_place",
     "read_applied_queries": "cluster_place",
-    "read_cluster_status": "observe_cluster",
+    "read_cluster_status": "cluster_status",
     "read_serving_snapshot": "serving_snapshot",
     "refresh_cluster": "observe_cluster",
     "unlock_cluster": "operator_actions",
-    "validate_cluster": "cluster_plan",
+    "validate_cluster": "cluster_validate",
 }
 """Loaded when first used: reading a configuration needs no engine."""
 

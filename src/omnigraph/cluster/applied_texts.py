@@ -11,7 +11,7 @@ from omnigraph.cluster.resource_addresses import (
 )
 from omnigraph.cluster.resource_digests import digest_file
 from omnigraph.cluster.state_ledger import StateLedger
-from omnigraph.errors import CompileError, StorageError
+from omnigraph.errors import CompileError, Severity, StorageError
 from omnigraph.language.source import SourceText
 
 
@@ -69,3 +69,32 @@ def _read_text(
     except CompileError as error:
         report.add("catalog_payload_read_error", address, error.message)
         return None
+
+
+def list_payloads(ledger: StateLedger) -> list[tuple[str, str]]:
+    """The texts that the catalog should have, by address and digest."""
+    kinds = (ResourceKind.QUERY, ResourceKind.POLICY)
+    return [
+        (address, record.digest)
+        for address, record in sorted(ledger.resources.items())
+        if find_resource_kind(address) in kinds
+    ]
+
+
+def check_payload(
+    files: ClusterFiles, address: str, digest: str, report: ClusterReport
+) -> str | None:
+    """The code of what is wrong with a text of the catalog, reported; None if nothing is."""
+    try:
+        data = files.find_payload(address, digest)
+    except StorageError as error:
+        report.add("catalog_payload_read_error", address, error.message)
+        return "catalog_payload_read_error"
+    if data is None:
+        code, message = "catalog_payload_missing", "its text is not in the catalog"
+    elif digest_file(data) != digest:
+        code, message = "catalog_payload_mismatch", "its text in the catalog was changed"
+    else:
+        return None
+    report.add(code, address, f"{message}; the next apply writes it again", Severity.WARNING)
+    return code

@@ -96,7 +96,7 @@ class _ApplyRun:
         """
         self.found = found = self._find_ledger()
         self.draft = LedgerDraft.of(found.ledger)
-        swept = sweep(self.files, self.draft, self.desired, self.report)
+        swept = sweep(self.files, self.draft, self.desired, self.report, self.lock)
         drawn = draw_changes(
             self.files, self.desired, self.draft.freeze(), swept.pending, self.report
         )

@@ -1,4 +1,4 @@
-"""Checking a configuration, and what applying it would do. Neither changes anything."""
+"""What applying a configuration would do; nothing is changed."""
 
 from __future__ import annotations
 
@@ -19,53 +19,23 @@ from omnigraph.cluster.cluster_changes import (
     list_applied_dependencies,
     list_changes,
 )
-from omnigraph.cluster.cluster_config import ClusterConfig
 from omnigraph.cluster.cluster_files import ClusterFiles
-from omnigraph.cluster.cluster_layout import CONFIG_FILE, LOCK_FILE, STATE_FILE, show_control_path
+from omnigraph.cluster.cluster_layout import STATE_FILE, show_control_path
 from omnigraph.cluster.cluster_report import ClusterReport, refuse
 from omnigraph.cluster.cluster_results import (
     PlanResult,
     RequiredApproval,
     StateObservations,
-    ValidateResult,
 )
 from omnigraph.cluster.cluster_session import ClusterSession, require_ok
-from omnigraph.cluster.desired_files import read_desired
 from omnigraph.cluster.desired_state import DesiredState
-from omnigraph.cluster.recovery_sweep import list_pending
+from omnigraph.cluster.recovery_sidecars import list_pending
 from omnigraph.cluster.resource_addresses import ResourceKind
 from omnigraph.cluster.state_ledger import StateLedger
-from omnigraph.cluster.state_lock import StateLock, describe_lock, find_lock
+from omnigraph.cluster.state_lock import warn_of_lock
 from omnigraph.errors import ClusterError, OmniError, Severity, StorageError
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.settings import Settings
-
-
-def validate_cluster(folder: str | Path) -> ValidateResult:
-    """Check the configuration of a folder and every file it names; storage is not looked at.
-
-    Raises:
-        ClusterError: it has mistakes; with all of them and their places.
-    """
-    session = ClusterSession.on(folder, None)
-    desired = DesiredState(session.folder, ClusterConfig())
-    with session.collect():
-        desired = read_desired(session.folder, session.report)
-    for graph in desired.config.graphs.values():
-        if not graph.external_blobs.bases:
-            message = (
-                f"graph '{graph.id}' accepts no external blobs; list bases in external_blobs.allow"
-            )
-            session.report.add("external_blob_ingress_default_deny", graph.at, message)
-    return require_ok(
-        ValidateResult(
-            config_dir=session.config_dir,
-            diagnostics=tuple(session.report.found),
-            config_file=str(session.folder / CONFIG_FILE),
-            resources=tuple(one for _, one in sorted(desired.resources.items())),
-            dependencies=desired.list_dependencies(),
-        )
-    )
 
 
 def plan_cluster(folder: str | Path, *, settings: Settings | None = None) -> PlanResult:
@@ -164,20 +134,6 @@ def draw_changes(
     gated = {gate.resource for gate in gates}
     standing = Standing(ledger.resources, pending, approvals.keys(), gated)
     return DrawnChanges(classify(changes, standing, desired), gates, approvals)
-
-
-def warn_of_lock(files: ClusterFiles, report: ClusterReport) -> StateLock | None:
-    """The lock of somebody at work; whatever is wrong with it is a warning for those who read."""
-    try:
-        lock = find_lock(files)
-    except ClusterError as error:
-        for one in error.diagnostics:
-            report.add(one.code, one.path, one.message, Severity.WARNING)
-        return None
-    if lock is not None:
-        place = show_control_path(LOCK_FILE)
-        report.add("state_lock_held", place, describe_lock(lock), Severity.WARNING)
-    return lock
 
 
 def _preview(

@@ -1,4 +1,4 @@
-"""Comparing the ledger with what is there: showing it, refreshing it, and making the first one."""
+"""Comparing the ledger with what is there: refreshing it, and making the first one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from pathlib import Path
 
 import msgspec
 
+from omnigraph.cluster.applied_texts import check_payload, list_payloads
 from omnigraph.cluster.cluster_files import ClusterFiles, ReadLedger
 from omnigraph.cluster.cluster_layout import STATE_FILE, show_control_path
-from omnigraph.cluster.cluster_plan import warn_of_lock
 from omnigraph.cluster.cluster_report import ClusterReport, refuse
 from omnigraph.cluster.cluster_results import ClusterStatus, StateObservations
 from omnigraph.cluster.cluster_session import ClusterSession, require_ok
-from omnigraph.cluster.config_text import read_storage_root
 from omnigraph.cluster.desired_state import DesiredState
 from omnigraph.cluster.ledger_draft import LedgerDraft
 from omnigraph.cluster.observe_graphs import SeenGraph, look_at_graph
 from omnigraph.cluster.recovery_sidecars import remove_sidecar
-from omnigraph.cluster.recovery_sweep import Swept, list_pending, sweep
+from omnigraph.cluster.recovery_sweep import Swept, sweep
 from omnigraph.cluster.resource_addresses import (
     ResourceKind,
     find_resource_kind,
@@ -27,7 +26,7 @@ from omnigraph.cluster.resource_addresses import (
 )
 from omnigraph.cluster.resource_digests import digest_file
 from omnigraph.cluster.state_ledger import GraphObservation, StateLedger, StatusWord
-from omnigraph.errors import Severity, StorageError
+from omnigraph.errors import StorageError
 from omnigraph.settings import Settings
 
 GRAPH_MISSING = "graph_missing"
@@ -40,34 +39,6 @@ _PAYLOAD_CONDITIONS = {
 }
 UNAVAILABLE = ""
 """The digest of a policy whose text is lost: it stays bound, so that nothing is served without."""
-
-
-def read_cluster_status(folder: str | Path, *, settings: Settings | None = None) -> ClusterStatus:
-    """What the ledger says, who holds the lock, and whether the catalog is whole.
-
-    Writes nothing and opens no graph.
-
-    Raises:
-        ClusterError: the ledger cannot be used, or the catalog not be read.
-    """
-    session = ClusterSession.on(folder, settings)
-    result = ClusterStatus(config_dir=session.config_dir)
-    with session.collect():
-        files = ClusterFiles(read_storage_root(session.folder), session.settings)
-        lock = warn_of_lock(files, session.report)
-        result = replace(result, state=StateObservations.of(None, lock))
-        found = files.find_ledger()
-        if found is None:
-            message = "there is no ledger: nothing was applied yet"
-            place = show_control_path(STATE_FILE)
-            session.report.add("state_missing", place, message, Severity.WARNING)
-        else:
-            state = StateObservations.of(found, lock)
-            result = replace(result, state=state, ledger=found.ledger)
-            list_pending(files, session.report)
-            for address, digest in _list_payloads(found.ledger):
-                _check_payload(files, address, digest, session.report)
-    return require_ok(replace(result, diagnostics=tuple(session.report.found)))
 
 
 def refresh_cluster(folder: str | Path, *, settings: Settings | None = None) -> ClusterStatus:
@@ -90,7 +61,7 @@ def refresh_cluster(folder: str | Path, *, settings: Settings | None = None) -> 
                 message = "there is no ledger; run `omnigraph cluster apply` or `import`"
                 raise refuse("state_missing", show_control_path(STATE_FILE), message)
             draft = LedgerDraft.of(found.ledger)
-            swept = sweep(files, draft, desired, session.report)
+            swept = sweep(files, draft, desired, session.report, lock)
             observer = _Observer(files, draft, desired, session.report)
             observer.refresh(swept)
             written = _write(files, draft, found, swept, session.report)
@@ -115,7 +86,7 @@ def import_cluster(folder: str | Path, *, settings: Settings | None = None) -> C
                 message = "there is a ledger already; `omnigraph cluster refresh` updates it"
                 raise refuse("state_already_exists", show_control_path(STATE_FILE), message)
             draft = LedgerDraft.of(StateLedger())
-            swept = sweep(files, draft, desired, session.report)
+            swept = sweep(files, draft, desired, session.report, lock)
             _Observer(files, draft, desired, session.report).adopt()
             session.report.raise_if_errors()
             written = _write(files, draft, None, swept, session.report)
@@ -137,35 +108,6 @@ def _write(
     return written
 
 
-def _list_payloads(ledger: StateLedger) -> list[tuple[str, str]]:
-    """The texts that the catalog should have, by address and digest."""
-    kinds = (ResourceKind.QUERY, ResourceKind.POLICY)
-    return [
-        (address, record.digest)
-        for address, record in sorted(ledger.resources.items())
-        if find_resource_kind(address) in kinds
-    ]
-
-
-def _check_payload(
-    files: ClusterFiles, address: str, digest: str, report: ClusterReport
-) -> str | None:
-    """The code of what is wrong with a text of the catalog, reported; None if nothing is."""
-    try:
-        data = files.find_payload(address, digest)
-    except StorageError as error:
-        report.add("catalog_payload_read_error", address, error.message)
-        return "catalog_payload_read_error"
-    if data is None:
-        code, message = "catalog_payload_missing", "its text is not in the catalog"
-    elif digest_file(data) != digest:
-        code, message = "catalog_payload_mismatch", "its text in the catalog was changed"
-    else:
-        return None
-    report.add(code, address, f"{message}; the next apply writes it again", Severity.WARNING)
-    return code
-
-
 @dataclass(frozen=True, slots=True)
 class _Observer:
     files: ClusterFiles
@@ -180,7 +122,7 @@ class _Observer:
         for graph_id in ledger.graph_ids:
             if graph_id not in swept.pending:
                 self._refresh_graph(graph_id)
-        for address, digest in _list_payloads(ledger):
+        for address, digest in list_payloads(ledger):
             if address in self.draft.resources:
                 self._refresh_payload(address, digest)
 
@@ -232,7 +174,7 @@ class _Observer:
             self.draft.set_status(one, StatusWord.DRIFTED, SCHEMA_MISMATCH, message)
 
     def _refresh_payload(self, address: str, digest: str) -> None:
-        code = _check_payload(self.files, address, digest, self.report)
+        code = check_payload(self.files, address, digest, self.report)
         if code is None:
             self.draft.set_status(address, StatusWord.APPLIED)
             return

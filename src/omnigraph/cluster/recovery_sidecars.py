@@ -10,6 +10,7 @@ import msgspec
 from omnigraph.cluster.cluster_files import ClusterFiles
 from omnigraph.cluster.cluster_layout import RECOVERIES, make_sidecar_path, show_control_path
 from omnigraph.cluster.cluster_report import ClusterReport, refuse
+from omnigraph.cluster.resource_addresses import graph_address
 from omnigraph.errors import Severity, StorageError
 from omnigraph.typed_reading import convert_into
 from omnigraph.types.problems import ValueRefused
@@ -61,6 +62,15 @@ def read_sidecars(
             sidecar = _read_sidecar(files, f"{RECOVERIES}/{name}", report, severity)
             if sidecar is not None:
                 found[sidecar.operation_id] = sidecar
+    return found
+
+
+def list_pending(files: ClusterFiles, report: ClusterReport) -> Mapping[str, RecoverySidecar]:
+    """The interrupted changes by graph, reported and left as they are."""
+    found = {one.graph_id: one for one in read_sidecars(files, report).values()}
+    for graph_id, sidecar in sorted(found.items()):
+        message = f"an interrupted {sidecar.kind} is not settled; the next apply settles it"
+        report.add("cluster_recovery_pending", graph_address(graph_id), message)
     return found
 
 

@@ -6,7 +6,6 @@ until it can.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.cluster.approvals import read_approval
@@ -24,6 +23,7 @@ from omnigraph.cluster.state_ledger import (
     StatusWord,
     read_clock,
 )
+from omnigraph.cluster.state_lock import StateLock
 from omnigraph.errors import StorageError
 from omnigraph.storage.remove_graph import is_unfinished_creation, remove_graph
 
@@ -42,22 +42,22 @@ class Swept:
 
 
 def sweep(
-    files: ClusterFiles, draft: LedgerDraft, desired: DesiredState, report: ClusterReport
+    files: ClusterFiles,
+    draft: LedgerDraft,
+    desired: DesiredState,
+    report: ClusterReport,
+    lock: StateLock | None,
 ) -> Swept:
-    """Settle every interrupted change that can be settled, in the draft of the ledger."""
+    """Settle every interrupted change that can be settled, in the draft of the ledger.
+
+    Without a lock, what looks interrupted may be the work of somebody else at this moment; then
+    nothing is removed.
+    """
     swept = Swept()
     for sidecar in read_sidecars(files, report).values():
-        _Sweeper(files, draft, desired, report, sidecar).settle(swept)
+        sweeper = _Sweeper(files, draft, desired, report, sidecar, is_alone=lock is not None)
+        sweeper.settle(swept)
     return swept
-
-
-def list_pending(files: ClusterFiles, report: ClusterReport) -> Mapping[str, RecoverySidecar]:
-    """The interrupted changes by graph, reported and left as they are."""
-    found = {one.graph_id: one for one in read_sidecars(files, report).values()}
-    for graph_id, sidecar in sorted(found.items()):
-        message = f"an interrupted {sidecar.kind} is not settled; the next apply settles it"
-        report.add("cluster_recovery_pending", graph_address(graph_id), message)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class _Sweeper:
     desired: DesiredState
     report: ClusterReport
     sidecar: RecoverySidecar
+    is_alone: bool
 
     @property
     def _address(self) -> str:
@@ -137,7 +138,8 @@ class _Sweeper:
         """Remove what a creation left that never came to a graph: nobody can have used it."""
         path = make_graph_path(self.sidecar.graph_id)
         try:
-            if is_unfinished_creation(self.files.graphs, path, self.files.settings):
+            is_left = is_unfinished_creation(self.files.graphs, path, self.files.settings)
+            if is_left and self.is_alone:
                 remove_graph(self.files.graphs, path)
                 return True
             reason = seen.error
@@ -155,7 +157,7 @@ class _Sweeper:
         graph_id = self.sidecar.graph_id
         try:
             is_there = self.files.has_root(graph_id)
-            if not is_there:
+            if not is_there and self.is_alone:
                 # Folders without a file may be left.
                 remove_graph(self.files.graphs, make_graph_path(graph_id))
         except StorageError as error:

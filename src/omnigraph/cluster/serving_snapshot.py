@@ -62,7 +62,12 @@ def read_serving_snapshot(place: str, *, settings: Settings | None = None) -> Se
     Raises:
         ClusterError: nothing was applied, or what was applied is not whole; with every mistake.
     """
-    files, report = open_files(place, settings), ClusterReport()
+    return read_snapshot_of(open_files(place, settings))
+
+
+def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
+    """The same for a cluster whose storage root is known."""
+    report = ClusterReport()
     found, sidecars = _read_at_rest(files, report)
     report.raise_if_errors()
     ledger = found.ledger

@@ -14,10 +14,10 @@ import msgspec
 
 from omnigraph.cluster.cluster_files import ClusterFiles
 from omnigraph.cluster.cluster_layout import LOCK_FILE, show_control_path
-from omnigraph.cluster.cluster_report import refuse
+from omnigraph.cluster.cluster_report import ClusterReport, refuse
 from omnigraph.cluster.recovery_sidecars import encode_document
 from omnigraph.cluster.state_ledger import read_clock
-from omnigraph.errors import StorageError
+from omnigraph.errors import ClusterError, Severity, StorageError
 from omnigraph.identity import UlidSource
 from omnigraph.typed_reading import convert_into
 from omnigraph.types.problems import ValueRefused
@@ -87,6 +87,19 @@ def describe_lock(lock: StateLock) -> str:
     )
 
 
+def warn_of_lock(files: ClusterFiles, report: ClusterReport) -> StateLock | None:
+    """The lock of somebody at work; whatever is wrong with it is a warning for those who read."""
+    try:
+        lock = find_lock(files)
+    except ClusterError as error:
+        for one in error.diagnostics:
+            report.add(one.code, one.path, one.message, Severity.WARNING)
+        return None
+    if lock is not None:
+        report.add("state_lock_held", _PLACE, describe_lock(lock), Severity.WARNING)
+    return lock
+
+
 def remove_lock(files: ClusterFiles, lock_id: str) -> StateLock:
     """Remove the lock of somebody who is gone.
 
@@ -110,7 +123,10 @@ def _take_lock(files: ClusterFiles, operation: str) -> StateLock:
     try:
         is_ours = files.control.put_if_absent(LOCK_FILE, encode_document(lock))
     except StorageError as error:
-        raise refuse("state_lock_error", _PLACE, error.message) from error
+        # It may be ours all the same, and the answer was lost.
+        if not _is_held(files, lock):
+            raise refuse("state_lock_error", _PLACE, error.message) from error
+        return lock
     if not is_ours:
         held = find_lock(files)
         message = describe_lock(held) if held else "another operator just had the lock; try again"
@@ -120,9 +136,17 @@ def _take_lock(files: ClusterFiles, operation: str) -> StateLock:
 
 def _release_lock(files: ClusterFiles, lock: StateLock) -> None:
     """Take our own lock back; one that is not ours any more is left alone."""
-    held = find_lock(files)
-    if held is not None and held.lock_id == lock.lock_id:
+    if _is_held(files, lock):
         _delete_lock(files)
+
+
+def _is_held(files: ClusterFiles, lock: StateLock) -> bool:
+    """Whether the lock that is held is this one; one that cannot be read is somebody else's."""
+    try:
+        held = find_lock(files)
+    except ClusterError:
+        return False
+    return held is not None and held.lock_id == lock.lock_id
 
 
 def _delete_lock(files: ClusterFiles) -> None:

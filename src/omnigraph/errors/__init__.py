@@ -39,6 +39,7 @@ Sorted by what the caller can do next:
     │   ├── CloneUnfinished         a folder that will be a graph when a clone is finished
     │   ├── SchemaContractMismatch  stored schema, its record and the manifest disagree
     │   ├── SchemaBreaksQueries     a schema that stored queries could not run with
+    │   ├── SchemaOfCluster         a schema that is changed in the files of a cluster
     │   ├── SchemaChangeBlocked     branches or tags that a change of the schema would break
     │   ├── MergeConflicts, MergeBaseUnavailable
     │   ├── IdempotencyKeyReused    the key of another request

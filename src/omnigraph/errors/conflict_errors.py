@@ -257,6 +257,19 @@ class SchemaBreaksQueries(ConflictError):
         return {"broken_queries": [{"query": name, "message": text} for name, text in self.broken]}
 
 
+class SchemaOfCluster(ConflictError):
+    """A change of a schema that a cluster manages; it is made in the cluster's files instead."""
+
+    code = "schema_of_cluster"
+
+    def __init__(self, graph_id: str) -> None:
+        super().__init__(
+            f"the schema of graph '{graph_id}' is managed by a cluster; change the cluster's files "
+            "and run `omnigraph cluster apply`"
+        )
+        self.graph_id = graph_id
+
+
 class SchemaChangeBlocked(ConflictError):
     """A change of the schema that other branches could not follow, or that tags speak against."""
 

@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from omnigraph.errors import BadRequest, NotFoundError, OmniError
-from omnigraph.server.access import Authority
+from omnigraph.errors import BadRequest, NotFoundError, OmniError, StorageFailure, StorageKind
+from omnigraph.server.access import Authority, NoPolicy
+from omnigraph.server.serving_source import GraphDefinition, ServingDefinitions
 from omnigraph.settings import Settings
 from omnigraph.stored_queries import QueryRegistry, check_queries
-from omnigraph.wire.graph_ids import check_graph_id as check_graph_id
+from omnigraph.wire.graph_ids import check_graph_id
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
 
 OPENED_AT_ONCE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """A graph to serve: where it is, and by which id."""
-
-    uri: str
-    graph_id: str
-
-    @classmethod
-    def parse(cls, text: str) -> Store:
-        """`URI` or `URI=id`; without an id, the name of the folder without its ending.
-
-        >>> Store.parse("data/people.omni").graph_id, Store.parse("s3://b/g=team-a").graph_id
-        ('people', 'team-a')
-        """
-        uri, sign, graph_id = text.rpartition("=")
-        if sign and uri and "/" not in graph_id:
-            return cls(uri, check_graph_id(graph_id))
-        name = PurePosixPath(text.rstrip("/")).name
-        try:
-            return cls(text, check_graph_id(name.removesuffix(".omni")))
-        except BadRequest:
-            raise BadRequest(
-                f"'{name}' cannot be the id of a graph; give one, as in --store {text}=my-graph"
-            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +38,20 @@ class HostedGraph:
     queries: QueryRegistry
 
     @classmethod
-    def bind(
-        cls, store: Store, graph: Graph, authority: Authority, queries: QueryRegistry
-    ) -> HostedGraph:
-        """An open graph under an authority, with its stored queries.
+    def bind(cls, definition: GraphDefinition, graph: Graph, fallback: NoPolicy) -> HostedGraph:
+        """An open graph with the policy and the stored queries that are defined for it.
 
         Raises:
-            BadRequest: the policy names something that the schema does not have, or a query does
-                not fit the schema.
+            OmniError: one of them cannot be read, the policy names something that the schema does
+                not have, or a query does not fit the schema.
         """
-        if len(queries):
-            broken = check_queries(queries, graph.catalog).breakages
-            if broken:
-                raise BadRequest(f"stored query '{broken[0].query}': {broken[0].message}")
+        policy, queries = definition.load_policy(), definition.load_queries()
+        broken = check_queries(queries, graph.catalog).breakages
+        if broken:
+            raise BadRequest(f"stored query '{broken[0].query}': {broken[0].message}")
+        authority = fallback if policy is None else policy
         guarded = graph.with_queries(queries).as_actor(None, policy=authority)
-        return cls(store.graph_id, store.uri, graph, guarded, authority, queries)
+        return cls(definition.id, definition.uri, graph, guarded, authority, queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +61,13 @@ class HostedGraphs:
     served: Mapping[str, HostedGraph]
     quarantined: Mapping[str, str] = field(default_factory=dict)
     revision: int = 1
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Those that are served as before although they are defined otherwise by now, and why."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything is served as it was defined."""
+        return not self.quarantined and not self.held
 
     def find(self, graph_id: str) -> HostedGraph:
         """A graph that is served.
@@ -102,54 +83,82 @@ class HostedGraphs:
 
 
 def digest_serving(graphs: HostedGraphs, server_authority: Authority) -> str:
-    """Differs where what is served differs: graphs, their policies, and their stored queries."""
+    """Differs where what is served differs: graphs, their policies, queries and embeddings."""
     served = [
         (one.id, one.authority, [(query.name, query.source.text) for query in one.queries])
         for one in graphs.served.values()
     ]
-    what = (served, sorted(graphs.quarantined), server_authority)
+    embedded = [one.unguarded.settings.embed for one in graphs.served.values()]
+    models = [(one.provider, one.base_url, one.model) for one in embedded]
+    what = (served, models, sorted(graphs.quarantined), server_authority)
     return hashlib.sha256(msgspec.json.encode(what, order="deterministic")).hexdigest()
 
 
-def open_graphs(
-    stores: Sequence[Store],
-    find_authority: Callable[[str], Authority],
-    find_queries: Callable[[str], QueryRegistry],
-    settings: Settings,
-    known: HostedGraphs | None = None,
-) -> HostedGraphs:
-    """Open every graph, several at a time; those that are open already are taken over.
+@dataclass(frozen=True, slots=True)
+class GraphOpener:
+    """Opens graphs as they are defined, and takes over what is open already."""
 
-    A graph that cannot be opened, or whose policy or queries cannot be used, is quarantined.
+    settings: Settings
+    fallback: NoPolicy
+    """What holds for a graph without a policy."""
+    known: Mapping[str, HostedGraph]
+    """The graphs that are served already."""
+    quarantines_served: bool = False
+    """Whether one of them is quarantined if its definition cannot be used."""
 
-    Raises:
-        OmniError: those of a graph that is served already cannot be used.
-    """
-    # The engine is loaded here and not by the threads: its native modules come one after the other.
-    from omnigraph.graph.graph import open as open_graph  # noqa: PLC0415
+    def open(self, definitions: ServingDefinitions, revision: int) -> HostedGraphs:
+        """Open every graph, several at a time.
 
-    def bind(store: Store, graph: Graph) -> HostedGraph:
-        authority, queries = find_authority(store.graph_id), find_queries(store.graph_id)
-        return HostedGraph.bind(store, graph, authority, queries)
+        A graph that cannot be opened, or whose policy or queries cannot be used, is quarantined. A
+        graph that is served already stays as it is while its definition is being changed, or its
+        storage cannot be read.
 
-    def open_one(store: Store) -> HostedGraph | str:
-        before = known.served.get(store.graph_id) if known else None
-        if before is not None:
-            return bind(store, before.unguarded)
+        Raises:
+            OmniError: the definition of a graph that is served already cannot be used, and it is
+                not to be quarantined.
+        """
+        # The engine is loaded here and not by the threads: its native modules come one by one.
+        import_module("omnigraph.graph.graph")
+        with ThreadPoolExecutor(OPENED_AT_ONCE, "omnigraph-open") as threads:
+            opened = list(threads.map(self._open_one, definitions.graphs))
+        served: dict[str, HostedGraph] = {}
+        reasons, held = dict(definitions.unsettled), set(definitions.unsettled)
+        for definition, result in zip(definitions.graphs, opened, strict=True):
+            if isinstance(result, HostedGraph):
+                served[definition.id] = result
+            else:
+                reasons[definition.id] = result.message
+                held |= {definition.id} if _may_pass(result) else set()
+        held &= self.known.keys()
+        served |= {id: self.known[id] for id in held}
+        return HostedGraphs(
+            {id: served[id] for id in sorted(served)},
+            {id: reasons[id] for id in sorted(reasons.keys() - held)},
+            revision,
+            {id: reasons[id] for id in sorted(held)},
+        )
+
+    def _open_one(self, definition: GraphDefinition) -> HostedGraph | OmniError:
         try:
-            return bind(store, open_graph(store.uri, settings=settings))
+            return HostedGraph.bind(definition, self._find_graph(definition), self.fallback)
         except OmniError as error:
-            return error.message
+            if definition.id in self.known and not self.quarantines_served:
+                raise
+            return error
 
-    with ThreadPoolExecutor(OPENED_AT_ONCE, "omnigraph-open") as threads:
-        opened = list(threads.map(open_one, stores))
-    served: dict[str, HostedGraph] = {}
-    quarantined: dict[str, str] = {}
-    for store, result in sorted(
-        zip(stores, opened, strict=True), key=lambda pair: pair[0].graph_id
-    ):
-        if isinstance(result, str):
-            quarantined[store.graph_id] = result
-        else:
-            served[store.graph_id] = result
-    return HostedGraphs(served, quarantined, known.revision + 1 if known else 1)
+    def _find_graph(self, definition: GraphDefinition) -> Graph:
+        from omnigraph.graph.graph import open as open_graph  # noqa: PLC0415 - see above
+
+        settings, before = definition.choose_settings(self.settings), self.known.get(definition.id)
+        if before is not None and (before.uri, before.unguarded.settings) == (
+            definition.uri,
+            settings,
+        ):
+            return before.unguarded
+        return open_graph(definition.uri, settings=settings)
+
+
+def _may_pass(error: OmniError) -> bool:
+    """Whether it is the storage that failed for now, and nothing that was defined."""
+    passing = (StorageKind.TRANSIENT, StorageKind.UNKNOWN)
+    return isinstance(error, StorageFailure) and error.kind in passing

@@ -114,14 +114,12 @@ async def _serve(
     loop.add_signal_handler(signal.SIGHUP, reload)
     if lifeline is not None:
         loop.add_reader(lifeline, end_with_parent, lifeline)
-    measuring = None
-    if service.options.server.metrics_bind is not None:
-        measuring = asyncio.ensure_future(service.keep_measuring())
+    chores = [asyncio.ensure_future(one) for one in service.list_chores()]
     try:
         await server.serve([listener])
     finally:
-        if measuring is not None:
-            measuring.cancel()
+        for one in chores:
+            one.cancel()
     if not server.has_started:
         return 1
     if server.is_overdue:

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest
-from omnigraph.policy import Authority, BundleKind, NoPolicy, load_bundle
-from omnigraph.server.hosted_graphs import check_graph_id
+from omnigraph.policy import BundleKind, Policy, load_bundle
+from omnigraph.wire.graph_ids import check_graph_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class PolicyFiles:
                 )
             seen.add(one.graph_id)
 
-    def load_for_graph(self, graph_id: str, fallback: NoPolicy) -> Authority:
-        """What decides about a graph; `fallback` if no bundle does.
+    def load_for_graph(self, graph_id: str) -> Policy | None:
+        """The policy of a graph, if a bundle is for it.
 
         Raises:
             BadRequest: its file cannot be read.
@@ -67,15 +67,13 @@ class PolicyFiles:
         """
         files = {one.graph_id: one.path for one in self.of_graphs}
         path = files.get(graph_id, files.get(None))
-        return fallback if path is None else load_bundle(path)
+        return None if path is None else load_bundle(path)
 
-    def load_for_server(self, fallback: NoPolicy) -> Authority:
-        """The same for what is asked of the server itself.
+    def load_for_server(self) -> Policy | None:
+        """The policy of the server itself, if it has one.
 
         Raises:
             BadRequest: the file cannot be read.
             CompileError: it is not a bundle of a server.
         """
-        if self.of_server is None:
-            return fallback
-        return load_bundle(self.of_server, BundleKind.CLUSTER)
+        return None if self.of_server is None else load_bundle(self.of_server, BundleKind.CLUSTER)

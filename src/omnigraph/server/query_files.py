@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest
-from omnigraph.server.hosted_graphs import check_graph_id
 from omnigraph.stored_queries import QueryRegistry, load_registry
+from omnigraph.wire.graph_ids import check_graph_id
 
 
 @dataclass(frozen=True, slots=True)

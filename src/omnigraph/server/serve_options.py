@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from omnigraph.errors import BadRequest
-from omnigraph.server.hosted_graphs import Store
+from omnigraph.server.cluster_source import ClusterSource
 from omnigraph.server.policy_binding import PolicyFile, PolicyFiles
-from omnigraph.server.query_files import QueryFiles, require_graphs
+from omnigraph.server.query_files import QueryFiles
+from omnigraph.server.serving_source import ServingSource
+from omnigraph.server.store_source import Store, StoreSource
 from omnigraph.settings import ServerSettings, Settings
 
 
@@ -42,31 +44,22 @@ class Address:
 class ServeOptions:
     """Everything a worker needs to know."""
 
-    stores: tuple[Store, ...]
+    source: ServingSource
     server: ServerSettings
     settings: Settings
     workers: int = 1
-    policies: PolicyFiles = field(default_factory=PolicyFiles)
-    queries: tuple[QueryFiles, ...] = ()
 
     def __post_init__(self) -> None:
-        seen: set[str] = set()
-        for store in self.stores:
-            if store.graph_id in seen:
-                raise BadRequest(f"two graphs have the id '{store.graph_id}'; give one with URI=id")
-            seen.add(store.graph_id)
-        if not self.stores:
-            raise BadRequest("no graph to serve; name one with --store")
         if self.workers < 1:
             raise BadRequest("a server needs at least one worker")
-        self.policies.require_graphs(seen)
-        require_graphs(self.queries, seen)
 
 
 class ServeFlags(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of `omnigraph serve` as they were given; workers are started with the same."""
 
-    stores: tuple[str, ...]
+    stores: tuple[str, ...] = ()
+    cluster: str | None = None
+    """Serve what is applied there; nothing else can then be named."""
     workers: int = 1
     settings: dict[str, str] = {}
     """Flags that stand for an environment variable, by the field of `ServerSettings`."""
@@ -82,11 +75,41 @@ def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOpti
         BadRequest: a flag or a variable cannot be understood.
     """
     given = {ServerSettings.variable(name): text for name, text in flags.settings.items()}
+    settings = Settings.from_environment(environment)
     return ServeOptions(
-        tuple(Store.parse(text) for text in flags.stores),
+        _choose_source(flags, settings),
         ServerSettings.from_environment({**environment, **given}),
-        Settings.from_environment(environment),
+        settings,
         flags.workers,
-        PolicyFiles(tuple(PolicyFile.parse(text) for text in flags.policies), flags.server_policy),
-        tuple(QueryFiles.parse(text) for text in flags.queries),
     )
+
+
+def pin_cluster(flags: ServeFlags, options: ServeOptions) -> ServeFlags:
+    """The flags for workers, which find the cluster where it was found first."""
+    if not isinstance(options.source, ClusterSource):
+        return flags
+    return msgspec.structs.replace(flags, cluster=options.source.address)
+
+
+def _choose_source(flags: ServeFlags, settings: Settings) -> ServingSource:
+    if flags.cluster is None:
+        return StoreSource(
+            tuple(Store.parse(text) for text in flags.stores),
+            PolicyFiles(
+                tuple(PolicyFile.parse(text) for text in flags.policies), flags.server_policy
+            ),
+            tuple(QueryFiles.parse(text) for text in flags.queries),
+        )
+    others = {
+        "--store": flags.stores,
+        "--policy": flags.policies,
+        "--server-policy": flags.server_policy,
+        "--queries": flags.queries,
+    }
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise BadRequest(
+            f"--cluster cannot be combined with {given[0]}: the cluster says which graphs, "
+            "policies and stored queries are served"
+        )
+    return ClusterSource.at(flags.cluster, settings)

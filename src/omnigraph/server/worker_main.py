@@ -15,6 +15,7 @@ from omnigraph.errors import OmniError
 from omnigraph.server.http_server import run_worker
 from omnigraph.server.request_log import set_up_logging
 from omnigraph.server.serve_options import ServeFlags, read_options
+from omnigraph.server.serving_source import list_problems
 from omnigraph.typed_reading import decode_into
 
 
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> int:
         with socket.socket(fileno=listener) as inherited:
             return run_worker(options, inherited, tell_ready, lifeline, has_metrics=False)
     except OmniError as error:
-        sys.stderr.write(f"error: {error.message}\n")
+        sys.stderr.writelines(f"error: {line}\n" for line in list_problems(error))
         return 1
 
 

@@ -22,7 +22,7 @@ import structlog
 
 from omnigraph.server.http_server import EXIT_DEADLINE, announce, open_socket
 from omnigraph.server.request_log import set_up_logging
-from omnigraph.server.serve_options import Address, ServeFlags, ServeOptions
+from omnigraph.server.serve_options import Address, ServeFlags, ServeOptions, pin_cluster
 
 RESTART_S = 0.5
 """How long to wait before a worker that died is replaced."""
@@ -47,7 +47,7 @@ def run_workers(options: ServeOptions, flags: ServeFlags) -> int:
         lifeline, alive = os.pipe()
         resources.callback(os.close, lifeline)
         resources.callback(os.close, alive)
-        pool = _Pool(options, flags, listener, lifeline)
+        pool = _Pool(options, pin_cluster(flags, options), listener, lifeline)
         return asyncio.run(pool.run())
 
 

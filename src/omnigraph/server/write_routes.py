@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, SchemaOfCluster
 from omnigraph.language.source import SourceText
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import answer_json
@@ -91,6 +91,8 @@ async def apply_schema(call: Call) -> Response:
     call.authorize(Action.SCHEMA_APPLY, None, branch)
     if body.mutations:
         call.authorize(Action.CHANGE, branch)
+    if call.service.options.source.is_cluster and call.hosted is not None:
+        raise SchemaOfCluster(call.hosted.id)
     with call.admit(size):
         done = await call.write(
             lambda: call.graph.apply_schema(

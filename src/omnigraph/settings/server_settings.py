@@ -46,6 +46,14 @@ class ServerSettings(SettingGroup):
         "Do not start unless every graph can be served.",
         applies=_SERVER,
     )
+    cluster_poll_s: float = declare_setting(
+        "OMNIGRAPH_CLUSTER_POLL_SECONDS",
+        10.0,
+        parse_seconds(),
+        "How often each worker of `serve --cluster` looks whether something else was applied to "
+        "the cluster, and tries again what it could not serve; `0` leaves that to SIGHUP.",
+        applies=_SERVER,
+    )
     grace_s: float = declare_setting(
         "OMNIGRAPH_SHUTDOWN_GRACE_SECONDS",
         25.0,

@@ -32,6 +32,7 @@ def normalize_root(uri: str) -> str:
     """
     match parse_address(uri):
         case LocalAddress(path):
-            return str(path)
+            # What is above a link is known to the file system only.
+            return str(path.resolve() if ".." in path.parts else path)
         case address:
             return address.uri

@@ -27,6 +27,18 @@ def _add_address_options(command: Command) -> Command:
     return command
 
 
+def _refuse_managed(address: str) -> None:
+    """Leave the graphs of a cluster to the cluster."""
+    from omnigraph.cluster.managed_graphs import find_managing_root
+
+    root = find_managing_root(address, read_settings(quietly=True))
+    if root is not None:
+        raise click.ClickException(
+            f"{address} is in the cluster at {root}; declare the graph in its cluster.yaml and run "
+            "`omnigraph cluster apply`"
+        )
+
+
 @click.command(epilog=render_examples("init"))
 @click.argument("graph_uri", required=False, metavar="URI", shell_complete=complete_store)
 @_add_address_options
@@ -65,6 +77,7 @@ def init(
     address = take_only_address([graph_uri, store, uri])
     if address is None:
         raise click.UsageError("Missing argument 'URI'.")
+    _refuse_managed(address)
     schema = _find_schema(schema_path, sources, delimiter)
     draft = compile_schema(schema)
     for warning in (*draft.warnings, *list_creation_notes(draft)):

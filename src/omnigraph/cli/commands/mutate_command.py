@@ -38,12 +38,12 @@ def mutate(
 ) -> None:
     """Run mutation NAME as one commit; a text with one query needs no name.
 
-    Without a text, NAME is a stored query of the server.
+    Without a text, NAME is a stored query of the server or cluster.
     """
     parameters = read_parameters(params, params_file)
     stored = is_stored(scope, name, query_path, text)
     query = None if stored else read_query(query_path, text)
-    graph = scope.reach(read_only=False)
+    graph = scope.reach_stored(read_only=False) if stored else scope.reach(read_only=False)
     scope.echo("mutate")
     if query is None:
         result = invoke_mutation(graph, name, parameters, branch, expected)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.bundle_options import ChosenBundle, add_bundle_options
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import print_json
 
 if TYPE_CHECKING:
-    from omnigraph.policy import Action, Policy
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.policy import Action
     from omnigraph.policy.decision_cases import CaseResult
 
 
@@ -22,41 +23,23 @@ def policy() -> None:
     """Check and try the rules that say who may do what."""
 
 
-def _add_bundle_options(command: Callable[..., object]) -> Callable[..., object]:
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print a JSON document."),
-        click.option(
-            "--scope",
-            "kind",
-            type=click.Choice(["graph", "cluster"]),
-            default="graph",
-            show_default=True,
-            help="What the bundle is about.",
-        ),
-        click.option(
-            "--file", "path", type=FILE, required=True, metavar="FILE", help="The bundle (.yaml)."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
 @policy.command("validate", epilog=render_examples("policy validate"))
-@_add_bundle_options
+@add_bundle_options
 @click.option(
     "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) its names must fit."
 )
-def validate(path: str, kind: str, schema_path: str | None, as_json: bool) -> None:
-    """Check a bundle, and with --schema the types and properties that it names.
+def validate(bundle: ChosenBundle, schema_path: str | None, as_json: bool) -> None:
+    """Check a bundle, and the types and properties that it names.
 
-    Exits with 1 when it has mistakes.
+    Names are checked against --schema; those of an applied bundle, without it, against the schema
+    of its graph. Exits with 1 when it has mistakes.
     """
-    found = _read_policy(path, kind)
-    if schema_path is not None:
-        from omnigraph.plan.compile import compile_catalog
-        from omnigraph.policy.hidden_names import KnownNames
+    from omnigraph.policy.hidden_names import KnownNames
 
-        KnownNames.find(found, compile_catalog(read_source(schema_path)))
+    found = bundle.parse()
+    catalog = _find_catalog(bundle, schema_path)
+    if catalog is not None:
+        KnownNames.find(found, catalog)
     body = {
         "ok": True,
         "bundle": found.name,
@@ -74,18 +57,18 @@ def validate(path: str, kind: str, schema_path: str | None, as_json: bool) -> No
 
 
 @policy.command("test", epilog=render_examples("policy test"))
-@_add_bundle_options
+@add_bundle_options
 @click.option(
     "--tests", "tests_path", type=FILE, required=True, metavar="FILE", help="The cases (.yaml)."
 )
-def test(path: str, kind: str, tests_path: str, as_json: bool) -> int:
+def test(bundle: ChosenBundle, tests_path: str, as_json: bool) -> int:
     """Ask a bundle for the decisions that a file of cases expects.
 
     Exits with 1 when one of them is another.
     """
     from omnigraph.policy.decision_cases import parse_cases, run_cases
 
-    results = run_cases(_read_policy(path, kind), parse_cases(read_source(tests_path)))
+    results = run_cases(bundle.parse(), parse_cases(read_source(tests_path)))
     failed = [one for one in results if not one.passed]
     if as_json:
         print_json(
@@ -103,15 +86,14 @@ def test(path: str, kind: str, tests_path: str, as_json: bool) -> int:
 
 
 @policy.command("explain", epilog=render_examples("policy explain"))
-@_add_bundle_options
+@add_bundle_options
 @click.option("--actor", required=True, metavar="ACTOR", help="Who asks.")
 @click.option("--action", "word", required=True, metavar="ACTION", help="What they ask for.")
 @click.option("--branch", metavar="BRANCH", help="The branch that is read, changed or taken from.")
 @click.option("--target-branch", metavar="BRANCH", help="The branch that is made or merged into.")
 @click.option("--query", metavar="NAME", help="The stored query that is run.")
 def explain(
-    path: str,
-    kind: str,
+    bundle: ChosenBundle,
     actor: str,
     word: str,
     branch: str | None,
@@ -127,7 +109,7 @@ def explain(
     from omnigraph.policy.actions import READING_ACTIONS
     from omnigraph.policy.hidden_names import find_hidden
 
-    action, found = _find_action(word), _read_policy(path, kind)
+    action, found = _find_action(word), bundle.parse()
     decision = decide(found, actor, action, branch=branch, target_branch=target_branch, query=query)
     body = decision.wire()
     if decision.allowed and action in READING_ACTIONS:
@@ -140,10 +122,10 @@ def explain(
         click.echo(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
 
 
-def _read_policy(path: str, kind: str) -> Policy:
-    from omnigraph.policy import BundleKind, parse_bundle
+def _find_catalog(bundle: ChosenBundle, schema_path: str | None) -> Catalog | None:
+    from omnigraph.plan.compile import compile_catalog
 
-    return parse_bundle(read_source(path), BundleKind(kind))
+    return bundle.catalog if schema_path is None else compile_catalog(read_source(schema_path))
 
 
 def _find_action(word: str) -> Action:

@@ -84,7 +84,13 @@ def _describe_profile(config: OperatorConfig, name: str | None) -> dict[str, obj
     else:
         kind = "server" if config.default_server else "store" if config.default_store else "none"
         target, graph = config.default_server or config.default_store, config.default_graph
-    endpoint = config.servers.get(target or "") if kind == "server" else target
+    match kind:
+        case "server":
+            endpoint = config.servers.get(target or "")
+        case "cluster":
+            endpoint = config.clusters.get(target or "", target)
+        case _:
+            endpoint = target
     return {
         "name": name or "(defaults)",
         "scope_kind": kind,

@@ -11,6 +11,7 @@ from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import print_json
+from omnigraph.cli.process_settings import read_settings
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
@@ -22,7 +23,8 @@ _QUERIES = click.option(
     type=FILE,
     multiple=True,
     metavar="PATH",
-    help="A file of queries (.gq) or a folder of such; repeatable.",
+    help="A file of queries (.gq) or a folder of such; repeatable. Without it, those that are "
+    "applied to the graph of a cluster.",
 )
 _SCHEMA = click.option(
     "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) instead of a graph."
@@ -43,13 +45,13 @@ def queries() -> None:
 def list_(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> None:
-    """List the queries of files, or of a server: what each does, takes and gives."""
+    """List the queries of files, of a server or of a cluster: what each does, takes and gives."""
     from omnigraph.stored_queries.query_fit import describe_queries
 
     if scope is not None and scope.is_served:
         found = _list_served(scope, paths)
     else:
-        registry, catalog = _load_queries(paths), _read_catalog(scope, schema_path)
+        registry, catalog = _load_queries(scope, paths), _read_catalog(scope, schema_path)
         found = list(describe_queries(registry, catalog).values())
     if as_json:
         print_json({"queries": found})
@@ -67,13 +69,13 @@ def list_(
 def validate(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> int:
-    """Check whether the queries of files run with the schema of a graph, or a schema file.
+    """Check whether queries run with the schema of a graph, or a schema file.
 
     Exits with 1 when one of them does not.
     """
     from omnigraph.stored_queries import check_queries
 
-    registry = _load_queries(paths)
+    registry = _load_queries(scope, paths)
     found = check_queries(registry, _read_catalog(scope, schema_path))
     if as_json:
         print_json(found.wire())
@@ -93,12 +95,14 @@ def _list_served(scope: CommandTarget, paths: tuple[str, ...]) -> list[dict[str,
     return scope.reach(read_only=True).stored_queries()
 
 
-def _load_queries(paths: tuple[str, ...]) -> QueryRegistry:
-    from omnigraph.stored_queries import load_registry
+def _load_queries(scope: CommandTarget | None, paths: tuple[str, ...]) -> QueryRegistry:
+    from omnigraph.stored_queries import load_registry, parse_registry
 
-    if not paths:
-        raise click.UsageError("give the queries with --queries PATH")
-    return load_registry(*paths)
+    if paths:
+        return load_registry(*paths)
+    if scope is None or scope.applied is None:
+        raise click.UsageError("give the queries: --queries PATH, or a cluster with --cluster")
+    return parse_registry(scope.applied.read_queries(read_settings(quietly=True)))
 
 
 def _read_catalog(scope: CommandTarget | None, schema_path: str | None) -> Catalog:

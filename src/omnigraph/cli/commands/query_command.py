@@ -57,7 +57,7 @@ def query(
 ) -> None:
     """Run read query NAME; a text with one query needs no name.
 
-    Without a text, NAME is a stored query of the server.
+    Without a text, NAME is a stored query of the server or cluster.
 
     A query that ranks or searches text runs in this process even with --engine spark.
     """

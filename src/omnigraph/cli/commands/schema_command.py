@@ -126,7 +126,7 @@ def plan(
 
 
 @schema.command(epilog=render_examples("schema apply"))
-@add_graph_options(positional=True, writes=True, served=True)
+@add_graph_options(positional=True, writes=True, served=True, clusters=False)
 @click.option(
     "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="As it shall be."
 )
@@ -178,6 +178,7 @@ def apply(
     FILE may be - for standard input.
     """
     wanted, mutations = read_source(schema_path), [read_source(path) for path in mutation_paths]
+    _warn_if_managed(scope)
     if allow_data_loss and not dry_run:
         ask_consent(scope, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=dry_run and not mutations)
@@ -205,6 +206,21 @@ def apply(
         note("the schema is there already: no mutation was run")
     for found in result.notes:
         note(f"{found.severity} {found.code}: {found.message}")
+
+
+def _warn_if_managed(scope: CommandTarget) -> None:
+    """Say that a cluster knows nothing of a change that is made past it."""
+    if scope.is_served:
+        return
+    from omnigraph.cli.process_settings import read_settings
+    from omnigraph.cluster.managed_graphs import find_managing_root
+
+    root = find_managing_root(scope.uri, read_settings(quietly=True))
+    if root is not None:
+        note(
+            f"warning: the graph is in the cluster at {root}, whose files do not have this schema; "
+            "`omnigraph cluster apply` changes both"
+        )
 
 
 def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:

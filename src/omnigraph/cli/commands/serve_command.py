@@ -20,10 +20,16 @@ _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_clien
     "--store",
     "stores",
     multiple=True,
-    required=True,
     metavar="URI[=ID]",
     shell_complete=complete_store,
     help="A graph to serve, and its id; by default the name of its folder. Repeatable.",
+)
+@click.option(
+    "--cluster",
+    metavar="DIR|URI",
+    shell_complete=complete_store,
+    help="Serve what is applied to a cluster, given by its folder or storage root: its graphs, "
+    "policies, stored queries and embedding profiles.",
 )
 @click.option(
     "--policy",
@@ -79,6 +85,7 @@ _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_clien
 )
 def serve(
     stores: tuple[str, ...],
+    cluster: str | None,
     policies: tuple[str, ...],
     server_policy: str | None,
     queries: tuple[str, ...],
@@ -90,12 +97,12 @@ def serve(
     metrics_bind: str | None,
     shutdown_grace_seconds: str | None,
 ) -> int:
-    """Serve graphs over HTTP.
+    """Serve graphs over HTTP: those of --store, or those of a cluster.
 
     Tokens come from OMNIGRAPH_SERVER_BEARER_TOKENS_FILE and its relatives. stdout gets one line,
     OMNIGRAPH_LISTEN_ADDR=HOST:PORT, once requests are answered; the log goes to stderr. SIGTERM
-    lets requests finish, SIGHUP reads tokens, policies and stored queries again and tries again to
-    open what could not be opened.
+    lets requests finish, SIGHUP reads tokens, policies, stored queries and what is applied to the
+    cluster again and tries again to open what could not be opened.
     """
     _require_packages()
     for problem in describe_unknown_settings():
@@ -115,6 +122,7 @@ def serve(
     settings = {name: text for name, text in given.items() if text is not None}
     flags = ServeFlags(
         stores=stores,
+        cluster=cluster,
         workers=workers,
         settings=settings,
         policies=policies,
