@@ -38,7 +38,7 @@ from omnigraph.wire.http_names import (
     LONGEST_KEY,
     REPLAYED,
 )
-from omnigraph.wire.route_table import RouteSpec
+from omnigraph.wire.route_spec import RouteSpec
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph, GraphView
