@@ -10,8 +10,10 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -216,16 +218,10 @@ yours](../how-to/command-line.md) is about profiles, aliases, scripts and comple
 
 def http_page() -> str:
     document = describe_api()
-    sections = []
-    for path, methods in document["paths"].items():
-        for method, one in methods.items():
-            sections.append(route_section(f"{method.upper()} {path}", one))
-    errors_shape = body_table(document["components"]["schemas"]["ErrorBody"])
-    bodies = "\n".join(
-        f"### {name}\n\n{schema.get('description', '')}\n\n{body_table(schema)}\n"
-        for name, schema in document["components"]["schemas"].items()
-        if name != "ErrorBody"
-    )
+    rows = [
+        f"| [`{one.method} {one.path}`](http/{one.name}.md) | {one.described['summary']} |"
+        for one in list_routes()
+    ]
     return f"""# The HTTP interface
 
 {NOTE}
@@ -234,40 +230,155 @@ def http_page() -> str:
 
 Names in an address are percent-encoded one by one: the branch `review/1` is `review%2F1`. Bodies are JSON (`application/json`) unless the route
 says otherwise; a member or parameter that is not listed is refused with 400. Commits, branches and changes come in pages: a
-`next_page_token` is given back as `page_token`.
+`next_page_token` is given back as `page_token`. Every answer has an `X-Request-Id`, the one that was sent or a new one.
+
+| Route | What it does |
+|---|---|
+{chr(10).join(rows)}
 
 ## Errors
 
 Every failure has this body, whatever the route; [the codes](errors.md) that `kind` may have, with their statuses, have a page. `code` is
 one of a few words; details of an error are further members.
 
-{errors_shape}
-
-{chr(10).join(sections)}
-## Bodies
-
-{bodies}"""
+{body_table(document["components"]["schemas"]["ErrorBody"], "Always")}
+"""
 
 
-def route_section(title: str, one: dict[str, Any]) -> str:
-    lines = [f"## {title}", "", one["summary"]]
+class Route(NamedTuple):
+    """A route as the OpenAPI document describes it."""
+
+    method: str
+    path: str
+    described: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.described["operationId"]).removeprefix("cluster_")
+
+
+def list_routes() -> list[Route]:
+    return [
+        Route(method.upper(), path, one)
+        for path, methods in describe_api()["paths"].items()
+        for method, one in methods.items()
+    ]
+
+
+def route_page(route: Route) -> str:
+    one = route.described
+    lines = [f"# {route.method} {route.path}", "", NOTE, one["summary"]]
     if one.get("deprecated"):
         lines += ["", "An old name; answers carry `Deprecation: true` and a link to the new one."]
+    lines += ["", "```console", example_of(route), "```"]
     rows = [
-        f"| `{p['name']}` | {p['in']} | {'yes' if p['required'] else 'no'} | {p.get('description', '')} |"
+        f"| `{p['name']}` | {p['in']} | {'yes' if p['required'] else 'no'} | {parameter_words(p)} |"
         for p in one["parameters"]
-        if p["name"] not in ("graph_id", "X-Request-Id")
+        if p["name"] != "X-Request-Id"
     ]
     if rows:
-        lines += ["", "| Parameter | In | Required | Meaning |", "|---|---|---|---|", *rows]
-    if "requestBody" in one:
-        lines += ["", f"Takes {media_words(one['requestBody']['content'])}."]
-    success = one["responses"]["200"].get("content", {})
-    others = ", ".join(status for status in one["responses"] if status != "200")
-    if success:
-        lines += ["", f"Gives {media_words(success)}."]
-    lines += ["", f"Other statuses: {others}.", ""]
-    return "\n".join(lines)
+        lines += ["", "## Parameters", ""]
+        lines += ["| Parameter | In | Required | Meaning |", "|---|---|---|---|", *rows]
+    taken = one.get("requestBody", {}).get("content", {})
+    given = one["responses"]["200"].get("content", {})
+    if taken:
+        may = "" if one["requestBody"]["required"] else " The body may be left out."
+        lines += [
+            "",
+            "## What it takes",
+            "",
+            f"{media_words(taken)}.{may}",
+            *body_lines(taken, "Required"),
+        ]
+    if given:
+        lines += [
+            "",
+            "## What it gives",
+            "",
+            f"200 with {media_words(given)}.",
+            *body_lines(given, "Always"),
+        ]
+    others = [
+        f"| {status} | {answer.get('description') or HTTPStatus(int(status)).phrase} |"
+        for status, answer in one["responses"].items()
+        if status != "200"
+    ]
+    lines += ["", "## Other statuses", ""]
+    lines += [
+        "Failures have [one body](../http.md#errors); [the codes](../errors.md) say which.",
+        "",
+    ]
+    lines += ["| Status | |", "|---|---|", *others]
+    return "\n".join(lines) + "\n"
+
+
+def example_of(route: Route) -> str:
+    """A request with everything that it needs."""
+    one = route.described
+    address = route.path.replace("{graph_id}", "people")
+    needed = [p for p in one["parameters"] if p["required"]]
+    query = "&".join(
+        f"{p['name']}={example_value(p['schema'])}" for p in needed if p["in"] == "query"
+    )
+    words = ["curl -s" if route.method != "HEAD" else "curl -sI"]
+    words += [f"-X {route.method}"] if route.method in ("PUT", "DELETE") else []
+    words += ['-H "Authorization: Bearer $TOKEN"'] if "security" in one else []
+    words += [f"-H '{p['name']}: …'" for p in needed if p["in"] == "header"]
+    body = one.get("requestBody")
+    if body is not None:
+        media, content = next(iter(body["content"].items()))
+        data = example_body(content["schema"]) if media == "application/json" else "@FILE"
+        words += [f"-H 'Content-Type: {media}'", f"--data-binary {data}"]
+    separator = "?" if query else ""
+    return "$ " + " ".join([*words, f'"$SERVER{address}{separator}{query}"'])
+
+
+def example_body(schema: dict[str, Any]) -> str:
+    found = find_schema(schema)
+    members = {name: example_value(found["properties"][name]) for name in found.get("required", ())}
+    return f"'{json.dumps(members, ensure_ascii=False)}'"
+
+
+def example_value(schema: dict[str, Any]) -> str:
+    return str(schema["enum"][0]) if "enum" in schema else "…"
+
+
+def parameter_words(parameter: dict[str, Any]) -> str:
+    schema, said = parameter["schema"], parameter.get("description", "")
+    items = schema.get("items", schema)
+    if "enum" in items:
+        said += f" One of {', '.join(f'`{word}`' for word in items['enum'])}."
+    return f"{said} May be given several times." if schema.get("type") == "array" else said
+
+
+def find_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return describe_api()["components"]["schemas"][name] if name else schema
+
+
+def body_lines(content: dict[str, Any], needed: str) -> Iterator[str]:
+    """The members of a body and, after them, of what is in it."""
+    waiting = [one["schema"] for one in content.values() if "$ref" in one["schema"]]
+    seen = set()
+    while waiting:
+        schema = waiting.pop(0)
+        name = schema["$ref"].rpartition("/")[2]
+        if name in seen:
+            continue
+        seen.add(name)
+        found = find_schema(schema)
+        yield from ("", f"### {name}", "")
+        if "description" in found:
+            yield from (" ".join(found["description"].split()), "")
+        yield body_table(found, needed)
+        waiting += [one for member in found["properties"].values() for one in references(member)]
+
+
+def references(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "$ref" in schema:
+        yield schema
+    for inner in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())):
+        yield from references(inner)
 
 
 def media_words(content: dict[str, Any]) -> str:
@@ -278,13 +389,13 @@ def media_words(content: dict[str, Any]) -> str:
     return " or ".join(words)
 
 
-def body_table(schema: dict[str, Any]) -> str:
+def body_table(schema: dict[str, Any], heading: str) -> str:
     needed = set(schema.get("required", ()))
     rows = [
         f"| `{name}` | {type_words(one)} | {'yes' if name in needed else 'no'} |"
         for name, one in schema["properties"].items()
     ]
-    return "\n".join(["| Member | Type | Always |", "|---|---|---|", *rows])
+    return "\n".join([f"| Member | Type | {heading} |", "|---|---|---|", *rows])
 
 
 def type_words(schema: dict[str, Any]) -> str:
@@ -578,9 +689,10 @@ def replace_parts(page: str, text: str) -> str:
     return text
 
 
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "cluster.md": cluster_page,
     "http.md": http_page,
+    **{f"http/{one.name}.md": partial(route_page, one) for one in list_routes()},
     "openapi.json": openapi_text,
     "errors.md": errors_page,
     "diagnostics.md": diagnostics_page,
@@ -597,7 +709,13 @@ def main() -> int:
         if not path.exists() or path.read_text() != text:
             stale.append(path.name)
             if "--check" not in sys.argv:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text)
+    for path in (REFERENCE / "http").iterdir():
+        if f"http/{path.name}" not in PAGES:  # of a route that is gone
+            stale.append(f"http/{path.name}")
+            if "--check" not in sys.argv:
+                path.unlink()
     if stale:
         verb = "stale" if "--check" in sys.argv else "rewritten"
         sys.stdout.write(f"{verb}: {', '.join(stale)}\n")

@@ -14,7 +14,8 @@ import pytest
 from omnigraph import errors
 from omnigraph.errors import StorageKind
 from omnigraph.wire.error_body import HIDDEN, SHOWN, describe_error
-from omnigraph.wire.route_table import ROUTES, RouteSpec
+from omnigraph.wire.route_spec import RouteSpec
+from omnigraph.wire.route_table import ROUTES
 from server.serving import ADD, ALL, serving
 
 CODES = {

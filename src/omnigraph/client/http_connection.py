@@ -25,7 +25,8 @@ from omnigraph.typed_reading import decode_into
 from omnigraph.version import __version__
 from omnigraph.wire.error_classes import is_error_body, rebuild_error
 from omnigraph.wire.http_names import JSON, REQUEST_ID
-from omnigraph.wire.route_table import RouteSpec, find_route
+from omnigraph.wire.route_spec import RouteSpec
+from omnigraph.wire.route_table import find_route
 
 AnswerT = TypeVar("AnswerT", bound=msgspec.Struct)
 

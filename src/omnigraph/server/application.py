@@ -38,7 +38,8 @@ from omnigraph.server.request_log import RequestLog, choose_request_id
 from omnigraph.server.service import Service
 from omnigraph.wire.error_body import describe_error
 from omnigraph.wire.http_names import REQUEST_ID
-from omnigraph.wire.route_table import ROUTES, RouteSpec
+from omnigraph.wire.route_spec import RouteSpec
+from omnigraph.wire.route_table import ROUTES
 
 Handler = Callable[[Call], Awaitable[Response]]
 

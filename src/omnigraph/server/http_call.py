@@ -5,68 +5,43 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-from starlette.requests import ClientDisconnect, Request
-
 from omnigraph.errors import (
-    BadRequest,
     DeadlineExceeded,
     OmniError,
     PolicyDenied,
-    RequestTooSlow,
-    ResourceLimitExceeded,
-    UnsupportedMediaType,
 )
-from omnigraph.graph.branch_names import normalize_branch
 from omnigraph.identity import MAIN
 from omnigraph.server.access import Action, authorize
 from omnigraph.server.admission import ANONYMOUS
+from omnigraph.server.asked_request import AskedRequest
 from omnigraph.server.hosted_graphs import HostedGraph
 from omnigraph.server.read_limits import ClientLeft, QueryLimits
 from omnigraph.server.request_log import RequestLog
-from omnigraph.server.service import Service
-from omnigraph.typed_reading import convert_into
-from omnigraph.types.problems import ValueRefused
-from omnigraph.types.strict_json import parse_json
 from omnigraph.wire.http_names import (
-    IDEMPOTENCY_KEY,
-    IF_GRAPH_COMMIT,
-    JSON,
-    LONGEST_KEY,
     REPLAYED,
 )
-from omnigraph.wire.route_table import RouteSpec
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph, GraphView
     from omnigraph.graph.results import Commit
 
 T = TypeVar("T")
-BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 
-BODY_BYTES = 1 << 20
-"""How large a body may be that is no load."""
 _SOON_S = 0.02
 """A query that is over sooner does not need its client watched."""
-_MANY_BYTES = 64 << 10
-"""A body larger than this is not parsed on the event loop."""
 
 
 @dataclass(slots=True)
-class Call:
+class Call(AskedRequest):
     """What a handler is given."""
 
-    request: Request
-    route: RouteSpec
-    service: Service
     request_id: str
     actor: str | None
     log: RequestLog
     hosted: HostedGraph | None = None
-    parameters: dict[str, list[str]] = field(default_factory=dict)
     _noted: PolicyDenied | None = None
 
     # --- the graph -------------------------------------------------------------------------------
@@ -172,136 +147,6 @@ class Call:
             **facts,
         )
 
-    # --- what was asked --------------------------------------------------------------------------
-
-    def read_parameters(self) -> None:
-        """Check the parameters of the address against what the route declares."""
-        if not self.route.parameters and not self.request.scope["query_string"]:
-            return
-        declared = {one.name: one for one in self.route.parameters}
-        for name, value in self.request.query_params.multi_items():
-            known = declared.get(name)
-            if known is None:
-                raise BadRequest(f"no such parameter '{name[:80]}'")
-            given = self.parameters.setdefault(name, [])
-            if given and not known.repeats:
-                raise BadRequest(f"parameter '{name}' is given twice")
-            if known.choices and value not in known.choices:
-                words = ", ".join(known.choices)
-                raise BadRequest(f"parameter '{name}' is one of {words}, not '{value[:80]}'")
-            given.append(value)
-        for one in declared.values():
-            if one.is_required and not self.parameters.get(one.name):
-                raise BadRequest(f"parameter '{one.name}' is missing")
-
-    def find(self, name: str) -> str | None:
-        """A parameter of the address."""
-        given = self.parameters.get(name)
-        return given[0] if given else None
-
-    def list(self, name: str) -> list[str]:
-        """A parameter that repeats."""
-        return self.parameters.get(name, [])
-
-    def read_number(self, name: str, default: int) -> int:
-        text = self.find(name)
-        if text is None:
-            return default
-        if not text.isascii() or not text.isdigit() or len(text) > 15:
-            raise BadRequest(f"parameter '{name}' is not a whole number")
-        return int(text)
-
-    def read_limit(self, most: int) -> int:
-        """How many entries a page may have: what was asked for, or as many as there may be."""
-        limit = self.read_number("limit", most)
-        if limit < 1:
-            raise BadRequest("parameter 'limit' is at least 1")
-        if limit > most:
-            raise ResourceLimitExceeded("page_entries", most, limit)
-        return limit
-
-    def read_branch(self, given: str | None) -> str:
-        """The name of a branch as it is used from here on; `main` if none is given."""
-        return MAIN if given is None else normalize_branch(given)
-
-    def read_branch_unless(self, given: str | None, snapshot: str | None) -> str | None:
-        """The same, or None where a snapshot is read instead.
-
-        Raises:
-            BadRequest: both are given.
-        """
-        if snapshot is None:
-            return self.read_branch(given)
-        if given is not None:
-            raise BadRequest("give a branch or a snapshot, not both")
-        return None
-
-    def read_condition(self) -> str | None:
-        """The head the branch must have, on routes that are about that."""
-        given = self.request.headers.getlist(IF_GRAPH_COMMIT)
-        if not self.route.is_conditional:
-            if given:
-                raise BadRequest(
-                    f"{IF_GRAPH_COMMIT} is not for this route; use the one that ends with "
-                    "/if-graph-commit"
-                )
-            return None
-        if len(given) != 1 or not given[0].isalnum() or not given[0].isascii():
-            raise BadRequest(f"give {IF_GRAPH_COMMIT} once, with the id of a commit")
-        return given[0]
-
-    def read_key(self) -> str | None:
-        """The idempotency key of a write."""
-        given = self.request.headers.getlist(IDEMPOTENCY_KEY)
-        if not given:
-            return None
-        if len(given) > 1:
-            raise BadRequest(f"{IDEMPOTENCY_KEY} is given twice")
-        key = given[0].strip()
-        if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable() or not key.isascii():
-            raise BadRequest(f"{IDEMPOTENCY_KEY} has 1 to {LONGEST_KEY} printable characters")
-        return key
-
-    async def read_bytes(self, limit: int, resource: str) -> bytes:
-        """The body, if it is not too large and comes in time."""
-        declared = self.request.headers.get("content-length")
-        if declared is not None and declared.isdigit() and int(declared) > limit:
-            raise ResourceLimitExceeded(resource, limit, int(declared))
-        idle_s = self.service.options.server.idle_s
-        pieces: list[bytes] = []
-        size = 0
-        stream = self.request.stream()
-        clock = asyncio.get_running_loop().time
-        try:
-            async with asyncio.timeout(idle_s) as idle:
-                async for piece in stream:
-                    size += len(piece)
-                    if size > limit:
-                        raise ResourceLimitExceeded(resource, limit, size)
-                    pieces.append(piece)
-                    idle.reschedule(clock() + idle_s)
-            return b"".join(pieces)
-        except TimeoutError:
-            raise RequestTooSlow(idle_s) from None
-        except ClientDisconnect:
-            raise ClientLeft from None
-
-    def require_media(self, expected: str) -> None:
-        given = self.request.headers.get("content-type")
-        media = (given or "").partition(";")[0].strip().lower()
-        if media != expected:
-            raise UnsupportedMediaType(media[:80] or None, expected)
-
-    async def read_body(self, kind: type[BodyT], limit: int = BODY_BYTES) -> tuple[BodyT, int]:
-        """The body as the route declares it, and its size."""
-        data = await self.read_bytes(limit, "request_bytes")
-        if self.route.is_body_optional and data.strip() in (b"", b"null"):
-            return kind(), len(data)
-        self.require_media(JSON)
-        if len(data) > _MANY_BYTES:
-            return await self.service.threads.read(lambda: decode_body(data, kind)), len(data)
-        return decode_body(data, kind), len(data)
-
     # --- running the engine ----------------------------------------------------------------------
 
     async def read(self, work: Callable[[], T]) -> T:
@@ -404,13 +249,3 @@ def _ignore_outcome(running: asyncio.Future[T]) -> None:
     """Take note of how an abandoned query ended, so that nobody complains about it."""
     if not running.cancelled():
         running.exception()
-
-
-def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
-    """A body, read strictly: a member that is unknown or there twice is refused."""
-    try:
-        return convert_into(parse_json(data), kind)
-    except ValueRefused as refused:
-        raise BadRequest(f"the body: {refused.reason}") from None
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"the body: {error}") from None

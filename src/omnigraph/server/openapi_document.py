@@ -18,7 +18,8 @@ from omnigraph.wire.http_names import (
     OCTETS,
     REQUEST_ID,
 )
-from omnigraph.wire.route_table import ROUTES, QueryParameter, RouteSpec, list_schemas
+from omnigraph.wire.route_spec import QueryParameter, RouteSpec
+from omnigraph.wire.route_table import ROUTES, list_schemas
 
 _REF = "#/components/schemas/{name}"
 _PATH_NAME = re.compile(r"\{(\w+)\}")
@@ -28,6 +29,15 @@ _ERRORS_OF_GRAPH = (404, 409, 410, 413)
 _BUSY = 503
 _ERRORS_OF_BODY = (408, 413, 415)
 _ERRORS_OF_WRITE = (409, 429)
+_PATH_MEANINGS = {
+    "graph_id": "The id of the graph.",
+    "name": "The name of the stored query.",
+    "branch": "The name of the branch.",
+    "commit_id": "The whole id of the commit.",
+    "tag": "The name of the tag.",
+    "consumer": "The name of the consumer.",
+    "key": "The idempotency key of the write.",
+}
 _GRAPH_ID = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
 
 
@@ -87,6 +97,7 @@ def _describe_path(route: RouteSpec) -> list[dict[str, Any]]:
             "name": name,
             "in": "path",
             "required": True,
+            "description": _PATH_MEANINGS[name],
             "schema": _GRAPH_ID if name == "graph_id" else {"type": "string", "minLength": 1},
         }
         for name in _PATH_NAME.findall(route.path)
