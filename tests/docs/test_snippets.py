@@ -64,7 +64,7 @@ def shell(tmp_path: Path):
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=300,
+            timeout=600,
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}"
         return done.stdout

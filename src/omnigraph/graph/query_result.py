@@ -160,6 +160,19 @@ class QueryResult:
             raise MissingPackage("pandas", "to_pandas()", "pip install pandas")
         return self._table.to_pandas()
 
+    def to_networkx(self, source: str | None = None, target: str | None = None) -> Any:  # noqa: ANN401
+        """A directed graph of NetworkX: each row is an edge between the values of two columns.
+
+        Without names, the first two columns are taken. The others become attributes of the edges.
+
+        >>> pairs = "query q() { match { $a: Person  $a knows $b } return { $a.name, $b.name } }"
+        >>> list(graph.query(pairs).to_networkx().edges())
+        [('Ada', 'Ben')]
+        """
+        from omnigraph.graph.graph_forms import make_networkx_pairs  # noqa: PLC0415 - rarely used
+
+        return make_networkx_pairs(self._table, source, target)
+
     def write_arrow(self, target: str | Path | BinaryIO) -> None:
         """Write the rows as an Arrow IPC file, batch by batch."""
         with _make_writable(target) as file, pa.ipc.new_file(file, self._read.schema) as writer:

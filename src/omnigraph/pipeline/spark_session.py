@@ -61,7 +61,7 @@ def spark(
     require_spark()
     chosen = settings or Settings.from_environment(os.environ)
     asked = dict(conf or {})
-    active = _find_active_session()
+    active = find_active_session()
     if active is not None:
         return active
     if chosen.spark.remote:
@@ -109,7 +109,7 @@ def get_parallelism(session: SparkSession) -> int:
     return int(session.sparkContext.defaultParallelism)
 
 
-def _find_active_session() -> SparkSession | None:
+def find_active_session() -> SparkSession | None:
     """The session this process has already, if any; looking for it must not load Spark."""
     if "pyspark.sql" not in sys.modules:
         return None
