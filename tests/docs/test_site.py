@@ -1,4 +1,4 @@
-"""The site: built from the pages of the repository, searchable from a folder, without dead links."""
+"""The site: built from the pages of the repository, searchable from a folder, no dead links."""
 
 from __future__ import annotations
 
