@@ -12,6 +12,8 @@ lock requirements/bootstrap.txt requirements/bootstrap.in
 lock requirements/dev.txt pyproject.toml --extra server --extra spark --extra otel requirements/dev.in
 # The runtime lock is a subset of the development lock, so both agree on every version.
 lock requirements/runtime.txt pyproject.toml --extra server --extra spark --constraint requirements/dev.txt
+# The image of the server: the runtime without Spark, which is more than half of it.
+lock requirements/server.txt pyproject.toml --extra server --constraint requirements/dev.txt
 # The client of Spark Connect: the runtime with pandas and gRPC, at the same versions otherwise.
 lock requirements/connect.txt pyproject.toml --extra connect --constraint requirements/dev.txt
 # The peers of the benchmarks, in an environment of their own.
