@@ -11,13 +11,16 @@ import pytest
 import omnigraph
 from crash.harness import environment
 from crash.windows import At, fail, watched
-from evolution.library import SCHEMA, changed
+from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.errors import (
+    BadExpression,
     CompileError,
     ConstraintViolated,
     OmniError,
     ReadSetChanged,
     SchemaBreaksQueries,
+    SchemaChangeBlocked,
+    SchemaDropsEverything,
     UnsupportedSchemaChange,
 )
 from omnigraph.language.source import SourceText
@@ -101,15 +104,190 @@ def test_a_mistake_and_a_wrong_hint_have_their_places(library):
         assert (found.source, found.line > 1) == ("next.pg", True)
 
 
-def test_a_schema_that_changes_meanwhile_is_told_with_what_changed(library, library_place):
-    other = omnigraph.open(library_place)
-    died = changed("born: I32?", "born: I32?  died: I32?")
-    meanwhile = At("before", "write_fragments", "*/nodes/*", lambda: other.apply_schema(died))
+@pytest.mark.parametrize(
+    ("theirs", "said", "at"),
+    [
+        (
+            changed("born: I32?", "born: I32?  died: I32?"),
+            "add property Author.died: I32?",
+            "Author",
+        ),
+        (changed("price: F32?", "price: F64?"), "Book.price from F32? to F64?", "price"),
+        (SCHEMA + "node Shop { name: String @key }\n", "add node type Shop", None),
+    ],
+)
+def test_a_schema_that_changes_meanwhile_is_told_with_what_changed(
+    library, library_place, theirs, said, at
+):
+    other, wanted = omnigraph.open(library_place), changed("pages: I32?", "pages: I64?")
+    meanwhile = At("before", "write_fragments", "*/nodes/*", lambda: other.apply_schema(theirs))
     with watched(meanwhile), pytest.raises(ReadSetChanged) as refused:
-        library.apply_schema(as_file(changed("pages: I32?", "pages: I64?")))
-    assert refused.value.member == "schema_contract"
-    assert "add property Author.died: I32?" in refused.value.message
-    assert "read it again and retry" in refused.value.message
+        library.apply_schema(as_file(wanted))
+    error = refused.value
+    assert error.member == "schema_contract"
+    assert said in error.message
+    assert "read it again and retry" in error.message
+    assert error.place == (place_of(at, wanted) if at else "next.pg")
+    assert error.place in error.message
+    assert error.details()["read_set_conflict"]["place"] == error.place
+
+
+# --- branches and tags in the way -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "at"),
+    [
+        (changed("price: F32?", "price: F64?"), "price"),
+        (changed("born: I32?", 'year: I32? @rename_from("born")'), "year"),
+        (changed("pages: I32?  ", ""), "Book {"),
+        (changed("title: String", "title: String @unique"), "title"),
+        (changed("-> Book", "-> Book @card(0..9)"), "Wrote"),
+        (
+            changed("node Book", 'node Volume @rename_from("Book")').replace(
+                "-> Book", "-> Volume"
+            ),
+            "Volume",
+        ),
+        ("".join(SCHEMA.splitlines(keepends=True)[:2]), None),
+    ],
+)
+def test_a_branch_in_the_way_is_told_with_the_place_of_what_it_stands_in_the_way_of(
+    library, wanted, at
+):
+    library.create_branch("dev")
+    with pytest.raises(SchemaChangeBlocked) as refused:
+        library.apply_schema(as_file(wanted))
+    error = refused.value
+    assert error.branches == ("dev",)
+    assert error.place == (place_of(at, wanted) if at else "next.pg")
+    assert f"({error.place})" in error.message
+    assert error.details()["schema_change_blocked"]["place"] == error.place
+
+
+def test_a_tag_in_the_way_of_a_hard_drop_is_told_with_the_place_of_the_drop(library):
+    library.tag("v1")
+    wanted = changed("born: I32?  ", "", changed("price: F32?", "price: F64?"))
+    with pytest.raises(SchemaChangeBlocked) as refused:
+        library.apply_schema(as_file(wanted), allow_data_loss=True)
+    assert (refused.value.tags, refused.value.place) == (("v1",), place_of("Author {", wanted))
+
+
+# --- expressions ----------------------------------------------------------------------------------
+
+COST = changed("pages: I32?", "pages: I32?  cost: F64?")
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("nothing", "No field named nothing"),
+        ("nothing + 1", "No field named nothing"),
+        ("pages +", "Expression is not valid"),
+        ("unheard_of(pages)", "unheard_of"),
+    ],
+)
+def test_an_expression_that_cannot_be_computed_is_told_with_the_place_of_its_property(
+    library, library_place, expression, said, required, dry_run
+):
+    files, wanted = files_below(library_place), COST
+    if required:
+        wanted = changed("cost: F64?", "cost: F64", COST)
+    with pytest.raises(BadExpression) as refused:
+        library.apply_schema(
+            as_file(wanted), expressions={"Book.cost": expression}, dry_run=dry_run
+        )
+    error = refused.value
+    assert (error.code, error.property, error.expression) == (
+        "bad_expression",
+        "Book.cost",
+        expression,
+    )
+    assert said in error.reason
+    assert error.place == place_of("cost", wanted)
+    assert error.place in error.message
+    assert files_below(library_place) == files
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("cast(title as int)", "Cannot cast string 'Title 0'"),
+        ("1 / pages", "Divide by zero"),
+        ("title", "not a value of the property"),
+    ],
+)
+def test_a_row_without_a_value_of_an_expression_is_told_with_the_place_of_its_property(
+    library, expression, said, required
+):
+    """One is read for the rules of the schema, the other only when the column is written."""
+    wanted = changed("cost: F64?", "cost: F64", COST) if required else COST
+    head = library.commits()[0]
+    with pytest.raises(BadExpression) as refused:
+        library.apply_schema(as_file(wanted), expressions={"Book.cost": expression})
+    assert said in refused.value.reason
+    assert (refused.value.property, refused.value.place) == (
+        "Book.cost",
+        place_of("cost", wanted),
+    )
+    assert (library.schema, library.commits()[0]) == (SCHEMA, head)
+    assert library.apply_schema(as_file(wanted), expressions={"Book.cost": "2.0"}).applied
+
+
+def test_a_row_of_a_later_batch_without_a_value_is_told_as_the_first_one_is(library):
+    rows = [{"slug": f"n{n:05}", "title": f"{n}"} for n in range(10_000)]
+    library.mutate("query q() { delete Book where pages >= 0 }")
+    library.load([{"type": "Book", "data": row} for row in rows], "append")
+    library.load([{"type": "Book", "data": {"slug": "z", "title": "last"}}], "append")
+    library.optimize()
+    with pytest.raises(BadExpression, match="Cannot cast string 'last'"):
+        library.apply_schema(as_file(COST), expressions={"Book.cost": "cast(title as int)"})
+
+
+@pytest.mark.parametrize(("name", "at"), [("Book.other", "Book {"), ("Shop.name", None)])
+def test_an_expression_for_nothing_is_told_with_the_place_of_its_type(library, name, at):
+    with pytest.raises(BadExpression, match="no such property") as refused:
+        library.apply_schema(as_file(COST), expressions={name: "1"})
+    assert refused.value.place == (place_of(at, COST) if at else "next.pg")
+
+
+# --- a schema without any of the types that are there ---------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", ["", "// nothing yet\n", "node Shop { name: String @key }\n"])
+@pytest.mark.parametrize("given", [{}, {"dry_run": True}, {"allow_data_loss": True}])
+def test_a_schema_that_drops_every_type_is_refused_unless_that_is_asked_for(
+    library, library_place, wanted, given
+):
+    files = files_below(library_place)
+    with pytest.raises(SchemaDropsEverything) as refused:
+        library.apply_schema(as_file(wanted), **given)
+    error = refused.value
+    assert (error.code, error.types, error.rows) == (
+        "schema_drops_everything",
+        ("Author", "Book", "Wrote"),
+        16,
+    )
+    assert error.place == "next.pg"
+    assert "--allow-drop-all" in error.message
+    assert files_below(library_place) == files
+    done = library.apply_schema(as_file(wanted), allow_drop_all=True, **given)
+    assert done.applied is not given.get("dry_run", False)
+
+
+def test_one_type_that_is_left_is_enough(library):
+    wanted = 'node Reader @rename_from("Author") { slug: String @key  name: String }\n'
+    assert library.apply_schema(as_file(wanted)).applied
+    assert values(library, "Reader", "slug") == [f"a{n}" for n in range(4)]
+
+
+def test_a_graph_without_types_takes_any(tmp_path):
+    graph = omnigraph.init(tmp_path / "empty.omni", "")
+    assert not graph.apply_schema("").applied
+    assert graph.apply_schema(SCHEMA).applied
 
 
 def test_an_interrupted_apply_says_so_and_the_next_one_goes_on(library):
@@ -165,3 +343,9 @@ def test_the_command_line_shows_the_place_to_people_and_programs(library_place, 
     body = json.loads(run(required, "--json").stdout)
     assert (body["kind"], body["place"]) == ("constraint_violated", place)
     assert omnigraph.open(library_place).schema == SCHEMA
+    body = json.loads(run("", "--json").stdout)
+    facts = body["schema_drops_everything"]
+    assert (body["kind"], facts["place"]) == ("schema_drops_everything", str(schema))
+    assert omnigraph.open(library_place).schema == SCHEMA
+    assert run("", "--allow-drop-all").returncode == 0
+    assert omnigraph.open(library_place).schema == ""

@@ -173,8 +173,8 @@ def test_an_expression_must_give_every_row_what_the_schema_demands(library, libr
     ("name", "text", "said"),
     [
         ("Book.cost", "nothing + 1", "No field named nothing"),
-        ("Book.cost", "1 +", "cannot compute 1 +"),
-        ("Book.cost", "title", "does not give values for cost"),
+        ("Book.cost", "1 +", "cannot compute Book.cost (<schema>:2:60) as '1 +'"),
+        ("Book.cost", "title", "not a value of the property"),
         ("Book.other", "1", "no such property"),
     ],
 )

@@ -3,7 +3,15 @@
 import pytest
 
 import omnigraph
-from omnigraph.errors import ConstraintViolated, KeyConflict, PreconditionFailed
+from graph.failing_observers import Trouble, observed
+from omnigraph.errors import (
+    ConstraintViolated,
+    KeyConflict,
+    MergeConflicts,
+    PreconditionFailed,
+    RecoveryRequired,
+    SchemaChangeBlocked,
+)
 from omnigraph.storage.objects.open_store import open_store
 from s3_server import running_s3_server
 
@@ -94,3 +102,94 @@ def test_a_graph_made_again_in_its_place_is_read_as_it_is(graph, server) -> None
         assert handle.query(named).rows == [{"a.slug": "ben"}]
     graph.mutate(ADD, params={"s": "cy"})
     assert count(again) == count(graph) == 2
+
+
+@pytest.mark.parametrize("verb", ["mutate", "load", "apply_schema", "merge", "open"])
+def test_a_publish_that_failed_is_finished_by_whoever_comes_next(graph, server, verb) -> None:
+    graph.mutate(ADD, params={"s": "ada"})
+    graph.create_branch("dev")
+    graph.branch("dev").mutate(ADD, params={"s": "ben"})
+    with observed(Trouble("before", "commit", "*/__manifest*", times=2)):
+        handle = omnigraph.open(graph.uri, settings=server.settings, actor="me")
+        with pytest.raises(RecoveryRequired):
+            handle.mutate(ADD, params={"s": "cy"})
+        assert count(handle) == 1
+        assert len(handle.recovery_pending()) == 1
+        match verb:
+            case "mutate":
+                handle.mutate(ADD, params={"s": "dee"})
+            case "load":
+                rows = [{"type": "Album", "data": {"slug": "tides", "title": "T"}}]
+                handle.load(rows, "append")
+            case "apply_schema":
+                handle.apply_schema(SCHEMA + "node Label { slug: String @key }\n")
+            case "merge":
+                handle.merge("dev")
+            case _:
+                omnigraph.open(graph.uri, settings=server.settings)
+    names = "query n() { match { $a: Artist } return { $a.slug } }"
+    assert {"a.slug": "cy"} in graph.query(names).rows
+    healed = next(audit for audit in graph.recovery_list() if str(audit.kind) == "RolledForward")
+    commits = {commit.commit_id: commit for commit in graph.commits()}
+    assert commits[healed.commit_id].actor_id == "me"
+    assert graph.recovery_pending() == []
+    assert graph.verify(deep=True).is_sound
+
+
+def test_the_schema_changes_with_rows_and_branches_in_place(graph, server) -> None:
+    graph.load(
+        [{"type": "Artist", "data": {"slug": f"a{n}", "name": f"N{n}"}} for n in range(3)], "append"
+    )
+    first = graph.commits()[0].commit_id
+    graph.create_branch("dev")
+    graph.branch("dev").mutate(ADD, params={"s": "late"})
+    more = SCHEMA.replace("born: I32?", "born: I32?  rank: I32 @default(7)  label: String?")
+    done = graph.apply_schema(more, expressions={"Artist.label": "upper(name)"})
+    assert [(t.table_key, str(t.effect)) for t in done.tables] == [("node:Artist", "columns")]
+    wide = more.replace("born: I32?", 'year: I64? @rename_from("born")')
+    with pytest.raises(SchemaChangeBlocked):
+        graph.apply_schema(wide)
+    graph.merge("dev", delete_branch=True)
+    fill = "query q() { update Artist set { born: 1900 } where born is null }"
+    assert graph.apply_schema(wide.replace("I64?", "I64"), mutations=[fill]).applied
+    fresh = omnigraph.open(graph.uri, settings=server.settings)
+    for handle in (graph, fresh):
+        rows = sorted((r["data"] for r in handle.export(["Artist"])), key=lambda row: row["slug"])
+        assert [(r["slug"], r["year"], r["rank"], r["label"]) for r in rows] == [
+            *((f"a{n}", 1900, 7, f"N{n}") for n in range(3)),
+            ("late", 1900, 7, None),
+        ]
+        assert handle.at(commit=first).schema == SCHEMA
+        assert "year" not in next(handle.at(commit=first).export(["Artist"]))["data"]
+    bare = wide.replace("I64?", "I64").replace("  label: String?", "")
+    assert graph.apply_schema(bare, allow_data_loss=True).applied
+    assert "label" not in next(fresh.export(["Artist"]))["data"]
+    assert fresh.verify(deep=True).is_sound
+
+
+def test_branches_come_home_and_mistakes_are_undone(graph, server) -> None:
+    graph.mutate(ADD, params={"s": "ada"})
+    graph.tag("start")
+    graph.create_branch("dev")
+    for branch, year in (("main", 1), ("dev", 2)):
+        text = f'query q() {{ update Artist set {{ born: {year} }} where slug = "ada" }}'
+        graph.branch(branch).mutate(text)
+        graph.branch(branch).mutate(ADD, params={"s": branch})
+    with pytest.raises(MergeConflicts):
+        graph.merge("dev")
+    merged = graph.merge("dev", resolve="theirs").commit
+    assert {r["data"]["slug"]: r["data"]["born"] for r in graph.export(["Artist"])} == {
+        "ada": 2,
+        "main": None,
+        "dev": None,
+    }
+    graph.revert(merged.commit_id, parent=1)
+    assert {r["data"]["slug"]: r["data"]["born"] for r in graph.export(["Artist"])} == {
+        "ada": 1,
+        "main": None,
+    }
+    graph.restore("start")
+    fresh = omnigraph.open(graph.uri, settings=server.settings)
+    assert count(fresh) == 1
+    assert count(fresh, "dev") == 2
+    assert fresh.verify(deep=True).is_sound

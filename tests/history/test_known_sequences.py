@@ -86,6 +86,47 @@ def test_a_second_merge_keeps_what_the_first_brought(graph):
     assert names(graph) == {"Ada", "Ben", "one", "two"}
 
 
+def test_what_two_branches_both_merged_before_is_no_conflict_between_them(graph):
+    """Their newest common commit is a merged parent of each, and a first parent of neither."""
+    for name in ("one", "two", "shared"):
+        graph.create_branch(name)
+    graph.load([person("Ada", age=50)], "merge", branch="shared")
+    for name in ("one", "two"):
+        graph.load([person(name)], "append", branch=name)
+        graph.merge("shared", name)
+    graph.load([person("Ada", age=51)], "merge", branch="one")
+    assert graph.merge("one", "two").outcome == "merged"
+    assert {
+        r["data"]["name"]: r["data"]["age"] for r in graph.export(["Person"], branch="two")
+    } == {
+        "Ada": 51,
+        "Ben": 20,
+        "one": None,
+        "two": None,
+    }
+    graph.merge("two")
+    assert names(graph) == {"Ada", "Ben", "one", "two"}
+
+
+def test_a_way_back_to_its_start_is_one_way_and_not_a_hundred(graph):
+    """A variable that occurs twice is one entity, and an edge to oneself goes nowhere else."""
+    graph.load([knows("Ada", "Ada"), knows("Ben", "Ada")], "append")
+    circle = (
+        "query q() { match { $p: Person  $p knows $f  $f knows $p } return { $p.name, $f.name } }"
+    )
+    alone = "query q() { match { $p: Person  $p knows $p } return { $p.name } }"
+    reached = "query q() { match { $p: Person  $p knows{1,100} $f } return { $p.name, $f.name } }"
+    assert sorted((r["p.name"], r["f.name"]) for r in graph.query(circle).rows) == [
+        ("Ada", "Ada"),
+        ("Ada", "Ben"),
+        ("Ben", "Ada"),
+    ]
+    assert [r["p.name"] for r in graph.query(alone).rows] == ["Ada"]
+    found = [(r["p.name"], r["f.name"]) for r in graph.query(reached).rows]
+    assert sorted(set(found)) == [("Ada", "Ada"), ("Ada", "Ben"), ("Ben", "Ada")]
+    assert len(found) <= 4, "an edge to oneself is walked once"
+
+
 def test_the_first_commit_of_a_branch_is_checked_like_any_other(graph):
     graph.create_branch("dev")
     graph.load([person("Ada", age=11)], "merge", branch="dev")

@@ -3,17 +3,24 @@
 python replica_driver.py GRAPH CHECKPOINT DATABASE
 
 What a batch brings and that it was here are one transaction: a batch that Spark repeats after a
-crash replaces what it brought before.
+crash replaces what it brought before. A query that fails, because a process of Spark's was killed,
+is started again from the checkpoint, as a program does that is to run for long.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
 
 from omnigraph.pipeline import spark
 from omnigraph.spark_source import register
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
 
 CONF = {"spark.master": "local[1,4]", "spark.driver.memory": "512m"}
 COLUMNS = ("position", "`commit`", "type", "id", "op", "before", "after")
@@ -34,18 +41,22 @@ def main(graph: str, checkpoint: str, database: str) -> None:
             kept.execute("delete from changes where batch = ?", (batch,))
             kept.executemany("insert into changes values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-    query = (
-        session.readStream.format("omnigraph")
-        .option("changes", "true")
-        .option("startingAfter", "beginning")
-        .option("maxCommitsPerTrigger", "2")
-        .option("consumer", "replica")
-        .load(graph)
-        .writeStream.foreachBatch(keep)
-        .option("checkpointLocation", checkpoint)
-        .start()
-    )
-    query.awaitTermination()
+    def start() -> StreamingQuery:
+        return (
+            session.readStream.format("omnigraph")
+            .option("changes", "true")
+            .option("startingAfter", "beginning")
+            .option("maxCommitsPerTrigger", "2")
+            .option("consumer", "replica")
+            .load(graph)
+            .writeStream.foreachBatch(keep)
+            .option("checkpointLocation", checkpoint)
+            .start()
+        )
+
+    while True:
+        with suppress(PySparkException):
+            start().awaitTermination()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""A program that follows a graph is killed again and again and has every change once."""
+"""A program that follows a graph is killed again and again and has every change once.
+
+It is killed as a whole, or one of the processes that Spark has started for it is: the one that asks
+the source for offsets, or one that reads rows.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -27,21 +31,24 @@ class Follower:
 
     def __init__(self, graph, folder: Path) -> None:
         self._graph, self._folder = graph, folder
+        self._log = folder / "program.log"
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen]:
         """The program in a group of its own, which is killed in the end with all its processes."""
         database = self._folder / "replica.db"
-        process = subprocess.Popen(
-            [sys.executable, DRIVER, self._graph.uri, self._folder / "checkpoint", database],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with self._log.open("a") as log:
+            process = subprocess.Popen(
+                [sys.executable, DRIVER, self._graph.uri, self._folder / "checkpoint", database],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         try:
             yield process
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            for one in [process.pid, *list_helpers(process)]:
+                kill(one)
             process.wait(600)
 
     def rows(self) -> list[tuple]:
@@ -57,9 +64,34 @@ class Follower:
     def wait_for(self, process: subprocess.Popen, is_there) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not is_there(self.rows()):
-            assert process.poll() is None, "the program ended by itself"
-            assert time.monotonic() < deadline, "the stream makes no progress"
+            said = self._log.read_text()[-4000:]
+            assert process.poll() is None, f"the program ended by itself:\n{said}"
+            assert time.monotonic() < deadline, f"the stream makes no progress:\n{said}"
             time.sleep(0.05)
+
+
+def list_helpers(program: subprocess.Popen) -> list[int]:
+    """The processes of a program's session besides itself."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal() or int(folder.name) == program.pid:
+            continue
+        with suppress(OSError):  # it has ended since it was listed
+            _, _, rest = (folder / "stat").read_text().rpartition(")")
+            if int(rest.split()[3]) == program.pid:
+                found.append(int(folder.name))
+    return found
+
+
+def kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def is_of_java(pid: int) -> bool:
+    with suppress(OSError):
+        return "(java)" in Path(f"/proc/{pid}/stat").read_text()
+    return False
 
 
 def in_wire_form(row: tuple) -> dict:
@@ -85,21 +117,29 @@ def require_everything(life: Life, rows: list[tuple]) -> None:
     assert replica == life.states[life.graph.commits()[0].commit_id]
 
 
-def kill_and_follow(folder: Path, kills: int) -> None:
+def kill_and_follow(folder: Path, *, lives: int, helpers: int) -> None:
+    """So many lives of the program, in each of which so many of its helpers are killed first."""
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     chance = random.Random(seed)
     life = Life(folder / "g.omni", seed)
     life.branches = _OnlyMain(life.branches)
-    follower = Follower(life.graph, folder)
-    for _ in range(kills):
+    follower, killed = Follower(life.graph, folder), 0
+    for _ in range(lives):
         with follower.running() as process:
-            before = len(follower.rows())
-            for _ in range(4):
-                life.step()
-            _write_a_row(life, chance)
-            follower.wait_for(process, lambda rows, before=before: len(rows) > before)
-            time.sleep(chance.uniform(0, 1))
+            for turn in range(helpers + 1):
+                before = len(follower.rows())
+                for _ in range(2):
+                    life.step()
+                _write_a_row(life, chance)
+                follower.wait_for(process, lambda rows, before=before: len(rows) > before)
+                time.sleep(chance.uniform(0, 1))
+                living = [pid for pid in list_helpers(process) if not is_of_java(pid)]
+                if turn < helpers and living:
+                    kill(chance.choice(living))
+                    killed += 1
+            killed += 1
+        print(f"{killed} kills", flush=True)
     with follower.running() as process:
         _write_a_row(life, chance)
         head = life.graph.commits()[0].commit_id
@@ -122,12 +162,12 @@ def _write_a_row(life: Life, chance: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.crash
-def test_a_follower_that_is_killed_twice_has_every_change_once(tmp_path: Path) -> None:
-    kill_and_follow(tmp_path, kills=2)
+def test_a_follower_that_is_killed_a_few_times_has_every_change_once(tmp_path: Path) -> None:
+    kill_and_follow(tmp_path, lives=2, helpers=1)
 
 
 @pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.crash
 def test_a_follower_that_is_killed_hundreds_of_times_has_every_change_once(tmp_path: Path) -> None:
-    kill_and_follow(tmp_path, kills=200)
+    kill_and_follow(tmp_path, lives=25, helpers=8)

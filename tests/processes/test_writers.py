@@ -25,6 +25,7 @@ def crowds(*counts, slow):
     places = [(FOLDER, count) for count in counts]
     places += [pytest.param(FOLDER, count, marks=pytest.mark.slow) for count in slow]
     places += [pytest.param(BUCKET, count, marks=pytest.mark.object_store) for count in FEW]
+    places.append(pytest.param(BUCKET, 8, marks=[pytest.mark.object_store, pytest.mark.slow]))
     return pytest.mark.parametrize(("place", "count"), places, indirect=["place"])
 
 

@@ -29,6 +29,7 @@ from omnigraph.graph.results import (
     SnapshotInfo,
 )
 from omnigraph.graph.undoing import ApplyResult
+from omnigraph.history.diff import TypeStats
 from omnigraph.history.entity_changes import ChangeBatch
 from omnigraph.history.entity_history import EntityHistory
 from omnigraph.history.feed import CommitChanges, FeedPage
@@ -73,6 +74,7 @@ class AsyncGraph:
         *,
         branch: str | None = ...,
         allow_data_loss: bool = ...,
+        allow_drop_all: bool = ...,
         expressions: Mapping[str, str] | None = ...,
         mutations: Sequence[str | Path | SourceText] = ...,
         expected_head: str | None = ...,
@@ -408,6 +410,7 @@ class AsyncBranch:
         *,
         branch: str | None = ...,
         allow_data_loss: bool = ...,
+        allow_drop_all: bool = ...,
         expressions: Mapping[str, str] | None = ...,
         mutations: Sequence[str | Path | SourceText] = ...,
         expected_head: str | None = ...,
@@ -811,6 +814,8 @@ class AsyncDiff:
     def batches(self) -> AsyncIterator[ChangeBatch]: ...
     @property
     def is_empty(self) -> Awaitable[bool]: ...
+    @property
+    def stats(self) -> Awaitable[Mapping[str, TypeStats]]: ...
     async def to_arrow(self) -> Mapping[str, pa.Table]: ...
     async def wire_stats(self) -> dict[str, object]: ...
     def __aiter__(self) -> AsyncIterator[EntityChange]: ...

@@ -36,3 +36,22 @@ class Draft:
         if member is None:
             return self.type_spans.get(owner, NOWHERE)
         return self.property_spans.get((*owner, member), NOWHERE)
+
+    def find_place(self, entity: str) -> str:
+        """File, line and column of `kind:Type` or `kind:Type.property`.
+
+        A property that is not declared stands with its type, as one of an interface does. Of a type
+        that is not declared, only the file is known.
+        """
+        kind, _, rest = entity.partition(":")
+        name, _, member = rest.partition(".")
+        span = NOWHERE
+        if kind in tuple(TypeKind):
+            owner = (TypeKind(kind), name)
+            span = self.span_of(owner, member or None)
+            if span is NOWHERE:
+                span = self.span_of(owner)
+        if span is NOWHERE:
+            return self.source.name
+        line, column = self.source.line_and_column(span.start)
+        return f"{self.source.name}:{line}:{column}"

@@ -27,7 +27,7 @@ from omnigraph.catalog.migration_steps import (
 from omnigraph.catalog.renames import SchemaType
 from omnigraph.catalog.schema_lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
 from omnigraph.catalog.shape import Json
-from omnigraph.errors import BadRequest, Diagnostic, Severity
+from omnigraph.errors import BadExpression, Diagnostic, Severity
 from omnigraph.language.source import NOWHERE
 
 
@@ -81,13 +81,13 @@ def plan_migration(
     gets the ids it has in `other`, the schema of another branch.
 
     Raises:
-        BadRequest: an expression is for a property that is neither new nor there.
+        BadExpression: an expression is for a property that is neither new nor there.
         CompileError: rename hints that do not fit the accepted schema.
     """
     identified = identify_next(desired, accepted, other)
     mode = DropMode.HARD if allow_data_loss else DropMode.SOFT
     sides = SchemaSides(accepted, identified.catalog, mode, expressions or {})
-    _require_known(sides)
+    _require_known(sides, desired)
     steps = tuple(step for kind in TypeKind for step in _plan_kind(kind, sides))
     if not steps and encode_ir(accepted) != encode_ir(identified.catalog):
         steps = (UnsupportedChange("schema", "unclassified schema change"),)
@@ -95,13 +95,16 @@ def plan_migration(
     return MigrationPlan(steps, identified.catalog, notes)
 
 
-def _require_known(sides: SchemaSides) -> None:
+def _require_known(sides: SchemaSides, draft: Draft) -> None:
     types = sides.desired.by_table_key.items()
     known = {f"{key}.{p.name}" for key, type_ in types for p in type_.properties}
     short = {name.partition(":")[2] for name in known}
-    for name in sides.expressions:
+    for name, expression in sides.expressions.items():
         if name not in known | short:
-            raise BadRequest(f"there is an expression for {name}, and no such property")
+            owner = name.partition(".")[0]
+            keys = [key for key, type_ in types if owner in (key, type_.name)]
+            place = draft.find_place(keys[0] if keys else owner)
+            raise BadExpression(name, expression, "there is no such property", place)
 
 
 def _plan_kind(kind: TypeKind, sides: SchemaSides) -> Iterator[Step]:

@@ -11,7 +11,7 @@ from omnigraph.client.sent_writes import is_replayed, make_key, send_write
 from omnigraph.client.served_history import ServedHistory
 from omnigraph.client.served_view import refuse_engine
 from omnigraph.client.source_names import naming_source
-from omnigraph.client.unserved import refuse_actor, require_default
+from omnigraph.client.unserved import refuse_actor
 from omnigraph.client.wire_reading import read_schema_apply, read_schema_plan
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.language.source import SourceText
@@ -54,6 +54,7 @@ class ServedSchema(ServedHistory):
         *,
         branch: str | None = None,
         allow_data_loss: bool = False,
+        allow_drop_all: bool = False,
         expressions: Mapping[str, str] | None = None,
         mutations: Sequence[str | Path | SourceText] = (),
         expected_head: str | None = None,
@@ -67,18 +68,21 @@ class ServedSchema(ServedHistory):
         """Give a branch another schema as one commit, or leave everything as it is."""
         refuse_actor(actor)
         refuse_engine(engine, session, spark_conf)
-        require_default({"mutations": (tuple(mutations), ())}, "apply_schema")
         text, where = as_source_text(schema, "<schema>"), self._choose(branch)
+        changes = [as_source_text(one, "<mutation>") for one in mutations]
         body = asks.SchemaApplyRequest(
             schema_source=text.text,
             branch=where,
             allow_data_loss=allow_data_loss,
+            allow_drop_all=allow_drop_all,
             expressions=dict(expressions) if expressions else None,
+            mutations=[change.text for change in changes],
             expected_head=expected_head,
             dry_run=dry_run,
         )
         request = ClientRequest("applySchema", body=body)
-        with naming_source(text):
+        others = {asks.name_mutation(number): change for number, change in enumerate(changes)}
+        with naming_source(text, others):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
         done = self._connection.decode(answer, bodies.SchemaApplyOutput)
         return read_schema_apply(done, text, is_replayed=is_replayed(answer))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -10,39 +11,43 @@ from omnigraph.errors import (
     CompileError,
     ConstraintViolated,
     KeyConflict,
+    OmniError,
     RowsRejected,
-    UnsupportedSchemaChange,
 )
 from omnigraph.language.source import SourceText
 
 
 @contextmanager
-def naming_source(text: SourceText) -> Iterator[None]:
-    """Give mistakes in a text the name that it has here."""
+def naming_source(
+    text: SourceText, others: Mapping[str, SourceText] | None = None
+) -> Iterator[None]:
+    """Give mistakes in a text, and places in it, the name that it has here.
+
+    `others` are texts that were sent with it, by what the server calls them.
+    """
     try:
         yield
     except CompileError as error:
+        known = others or {}
         raise CompileError(
-            [replace(one, source=text.name) for one in error.diagnostics]
+            [replace(one, source=known.get(one.source, text).name) for one in error.diagnostics]
         ) from error.__cause__
-    except UnsupportedSchemaChange as error:
-        if error.place is None:
-            raise
-        place = _rename_place(error.place, text)
-        raise UnsupportedSchemaChange(
-            error.entity, error.reason, error.lint_code, place
-        ) from error.__cause__
-    except ConstraintViolated as error:
-        if error.place is None:
-            raise
-        place = _rename_place(error.place, text)
-        raise ConstraintViolated(error.violations, error.total, place) from error.__cause__
+    except OmniError as error:
+        _rename_place(error, text)
+        raise
 
 
-def _rename_place(place: str, text: SourceText) -> str:
-    """A file, line and column, with the name that the file has here."""
-    _, line, column = place.rsplit(":", 2)
-    return f"{text.name}:{line}:{column}"
+def _rename_place(error: OmniError, text: SourceText) -> None:
+    """Give the place an error tells the name that its file has here: all that is wrong in it."""
+    place = getattr(error, "place", None)
+    if not isinstance(place, str):
+        return
+    found = re.search(r"(:\d+:\d+)?$", place)
+    assert found is not None, "every text has an end"
+    named = f"{text.name}{found[0]}"
+    error.message = error.message.replace(place, named)
+    error.args = (error.message,)
+    vars(error)["place"] = named
 
 
 @contextmanager

@@ -40,15 +40,22 @@ class ReadSetChanged(ConflictError):
 
     code = "read_set_changed"
 
-    def __init__(self, member: str, expected: str | None, actual: str | None) -> None:
+    def __init__(
+        self, member: str, expected: str | None, actual: str | None, place: str | None = None
+    ) -> None:
+        where = f"; {place} is about what changed" if place else ""
         super().__init__(
             f"{member} changed from {expected or 'nothing'} to {actual or 'nothing'} "
-            "while the operation was being prepared; read it again and retry"
+            f"while the operation was being prepared; read it again and retry{where}"
         )
         self.member, self.expected, self.actual = member, expected, actual
+        self.place = place
+        """Of a schema: where the text that was to be applied declares what changed."""
 
     def details(self) -> Mapping[str, JsonValue]:
         change = {"member": self.member, "expected": self.expected, "actual": self.actual}
+        if self.place is not None:
+            change["place"] = self.place
         return {"read_set_conflict": change}
 
 
@@ -256,18 +263,31 @@ class SchemaChangeBlocked(ConflictError):
     code = "schema_change_blocked"
 
     def __init__(
-        self, steps: Sequence[str], branches: Sequence[str] = (), tags: Sequence[str] = ()
+        self,
+        steps: Sequence[str],
+        branches: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        place: str | None = None,
     ) -> None:
         names = [f"branch '{name}'" for name in branches] + [f"tag '{name}'" for name in tags]
+        where = f" ({place})" if place else ""
         super().__init__(
-            f"cannot {steps[0]} while there is {', '.join(names)}; "
+            f"cannot {steps[0]}{where} while there is {', '.join(names)}; "
             f"{'merge or delete the branches' if branches else 'delete the tags'} first"
         )
         self.steps, self.branches, self.tags = tuple(steps), tuple(branches), tuple(tags)
+        self.place = place
+        """Where the schema declares what the first step is about: file, line and column."""
 
     def details(self) -> Mapping[str, JsonValue]:
-        blocked = {"steps": list(self.steps), "branches": list(self.branches)}
-        return {"schema_change_blocked": {**blocked, "tags": list(self.tags)}}
+        blocked: dict[str, JsonValue] = {
+            "steps": list(self.steps),
+            "branches": list(self.branches),
+            "tags": list(self.tags),
+        }
+        if self.place is not None:
+            blocked["place"] = self.place
+        return {"schema_change_blocked": blocked}
 
 
 class CommitHasNoParent(ConflictError):

@@ -105,6 +105,35 @@ class UnsupportedSchemaChange(InputError):
         return {"unsupported_change": change}
 
 
+class BadExpression(BadRequest):
+    """An expression that gives existing rows no values for a property of another schema."""
+
+    code = "bad_expression"
+
+    def __init__(
+        self, property: str, expression: str, reason: str, place: str | None = None
+    ) -> None:
+        where = f" ({place})" if place else ""
+        super().__init__(f"cannot compute {property}{where} as {expression!r}: {reason}")
+        self.property, self.expression, self.reason = property, expression, reason
+        self.place = place
+        """Where the schema declares the property: file, line and column."""
+
+
+class SchemaDropsEverything(InputError):
+    """A schema that has none of the types of the graph, as a wrong or an empty file has."""
+
+    code = "schema_drops_everything"
+
+    def __init__(self, types: Sequence[str], rows: int, place: str) -> None:
+        super().__init__(
+            f"{place} has none of the types of the graph: applying it would drop "
+            f"{', '.join(types)} with {rows} rows. A type that has another name needs "
+            "@rename_from; to drop them all, give allow_drop_all (--allow-drop-all)"
+        )
+        self.types, self.rows, self.place = tuple(types), rows, place
+
+
 class StampRefused(InputError):
     """A graph whose storage format this build must not read."""
 

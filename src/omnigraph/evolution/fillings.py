@@ -12,8 +12,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import BadRequest
-from omnigraph.storage.tables import quote_identifier, quote_literal
+from omnigraph.errors import BadExpression
+from omnigraph.storage.tables import Table, find_mistake, quote_identifier, quote_literal
 
 _SAFE = 1 << 53
 _CASTS = {
@@ -88,8 +88,10 @@ class ComputedFilling:
         try:
             return values.cast(self.field.type)
         except pa.ArrowException as error:
-            raise BadRequest(
-                f"{self.expression} does not give values for {self.field.name}: {error}"
+            raise BadExpression(
+                self.field.name,
+                self.expression,
+                f"it gives what is not a value of the property: {error}",
             ) from error
 
 
@@ -112,6 +114,15 @@ def render_constants(fillings: Sequence[Filling]) -> dict[str, str] | None:
     }
     known = {name: text for name, text in texts.items() if text is not None}
     return known if len(known) == len(texts) else None
+
+
+def require_computable(table: Table, fillings: Sequence[Filling]) -> None:
+    """Raise if an expression speaks of what a table does not have, or cannot be understood."""
+    for filling in fillings:
+        if isinstance(filling, ComputedFilling):
+            mistake = find_mistake(table, filling.expression)
+            if mistake is not None:
+                raise BadExpression(filling.field.name, filling.expression, mistake)
 
 
 def make_filler(fillings: Sequence[Filling]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
 
-from omnigraph.errors import OmniError
 from omnigraph.evolution.column_plan import ColumnPlan
 from omnigraph.evolution.fillings import Filling, collect_expressions
 from omnigraph.storage.tables import (
@@ -17,6 +16,7 @@ from omnigraph.storage.tables import (
     Table,
     is_blob,
     make_blob_array,
+    open_noting_failures,
     quote_identifier,
     read_computed,
 )
@@ -30,26 +30,11 @@ def open_rewritten_rows(table: Table, columns: ColumnPlan) -> Iterator[pa.Record
     """Every row of a table with the columns that it shall have, to be read within the block.
 
     Raises:
-        BadRequest: an expression gives a row something that is not a value.
+        BadExpression: an expression gives a row something that is not a value.
     """
     schema = pa.schema([column.field for column in columns.columns])
-    failures: list[OmniError] = []
-    batches = _note_failures(_rewrite_batches(table, columns, schema), failures)
-    try:
-        yield pa.RecordBatchReader.from_batches(schema, batches)
-    except OmniError as error:
-        # Who reads the rows only hears that there are no more.
-        raise failures[0] if failures else error from None
-
-
-def _note_failures(
-    batches: Iterable[pa.RecordBatch], failures: list[OmniError]
-) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from batches
-    except OmniError as error:
-        failures.append(error)
-        raise
+    with open_noting_failures(_rewrite_batches(table, columns, schema), schema) as reader:
+        yield reader
 
 
 def _rewrite_batches(

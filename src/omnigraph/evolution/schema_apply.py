@@ -17,22 +17,29 @@ from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
 from omnigraph.catalog.draft import Draft
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.identify import apart_from_other_branches
+from omnigraph.catalog.migration_steps import Step
 from omnigraph.errors import (
     AlreadyExists,
     CompileError,
     ReadSetChanged,
+    SchemaDropsEverything,
     UnsupportedSchemaChange,
 )
 from omnigraph.evolution.apply_outline import Outline, TableWork, outline_tables
 from omnigraph.evolution.column_plan import ColumnPlan
 from omnigraph.evolution.column_writers import ColumnWriters
-from omnigraph.evolution.fillings import collect_expressions, make_filler, render_constants
+from omnigraph.evolution.fillings import (
+    collect_expressions,
+    make_filler,
+    render_constants,
+    require_computable,
+)
 from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
 from omnigraph.evolution.made_tables import MadeTables
 from omnigraph.evolution.mutated_rows import NamedChange, find_mutated, run_mutations
 from omnigraph.evolution.rewritten_rows import open_rewritten_rows
 from omnigraph.evolution.rule_check import require_rules
-from omnigraph.evolution.schema_places import find_place
+from omnigraph.evolution.schema_places import find_step_place, placing_expressions
 from omnigraph.execution.stage_changes import Placement, stage_tables
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
@@ -62,6 +69,7 @@ class Wanted:
 
     schema: Draft
     allow_data_loss: bool = False
+    allow_drop_all: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
     """What gives rows that are there their values, by `Type.property`."""
     other: CatalogSnapshot | None = None
@@ -94,6 +102,7 @@ class SchemaApply:
         plan = self._plan_on(view)
         with run_mutations(view, self._choose_mutations(plan), mint_ticket(view.snapshot)) as rows:
             self.outline = self._outline(view, rows, plan)
+            self._require_expressions(rows, self.outline)
             require_rules(rows, self.outline, self._wanted.schema)
 
     def _plan_on(self, view: CatalogSnapshot) -> MigrationPlan:
@@ -102,6 +111,7 @@ class SchemaApply:
         Raises:
             CompileError: rename hints that do not fit the schema of the branch.
             UnsupportedSchemaChange: a step cannot be taken.
+            SchemaDropsEverything: none of the types that are there would be left.
             SchemaChangeBlocked: other branches could not follow.
             SchemaBreaksQueries: stored queries could not run any more.
             ReadSetChanged: the branch got another schema since this was first planned.
@@ -111,10 +121,29 @@ class SchemaApply:
         if self._wanted.other is None:
             start = apart_from_other_branches(start, view.snapshot.ref.incarnation)
         plan = self._plan_from(start)
-        self._needs_sole_branch = require_sole_branch(view.snapshot, plan.steps)
+        self._require_some_left(view, plan)
+        schema = self._wanted.schema
+        self._needs_sole_branch = require_sole_branch(view.snapshot, plan.steps, schema)
         if self._wanted.check is not None:
             self._wanted.check(view.catalog, plan.catalog)
         return plan
+
+    def _require_some_left(self, view: CatalogSnapshot, plan: MigrationPlan) -> None:
+        """Raise if every type would go: that is what a wrong or an empty file looks like."""
+        there = view.catalog.by_table_key
+        left = {type_.identity for type_ in plan.catalog.by_table_key.values()}
+        is_left = any(type_.identity in left for type_ in there.values())
+        if not there or is_left or self._wanted.allow_drop_all:
+            return
+        rows = sum(entry.row_count for entry in view.snapshot.entries.values())
+        names = sorted(type_.name for type_ in there.values())
+        raise SchemaDropsEverything(names, rows, self._wanted.schema.source.name)
+
+    def _require_expressions(self, rows: Snapshot, outline: Outline) -> None:
+        """Raise if an expression cannot be computed, before any row is read for one."""
+        for work in outline.kept:
+            with placing_expressions(self._wanted.schema, work.after):
+                require_computable(rows.open_entry(work.source), work.columns.fillings)
 
     def _outline(self, view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan) -> Outline:
         return outline_tables(view, rows, plan, needs_sole_branch=self._needs_sole_branch)
@@ -131,8 +160,12 @@ class SchemaApply:
         now = view.snapshot.contract
         if self._accepted.snapshot.contract != now:
             self._is_overtaken = True
-            found = _describe_change(self._accepted.catalog, now)
-            raise ReadSetChanged(SCHEMA, "the schema it was planned on", found)
+            steps = _list_changes(self._accepted.catalog, now)
+            said = f" ({', '.join(step.describe() for step in steps)})" if steps else ""
+            schema = self._wanted.schema
+            place = find_step_place(schema, steps[0]) if steps else schema.source.name
+            before = "the schema it was planned on"
+            raise ReadSetChanged(SCHEMA, before, f"another one{said}", place)
 
     def _plan_from(self, start: Catalog) -> MigrationPlan:
         wanted = self._wanted
@@ -157,6 +190,7 @@ class SchemaApply:
         self.outline = outline
         if outline.plan.is_empty:
             return None
+        self._require_expressions(rows, outline)
         require_rules(rows, outline, self._wanted.schema)
         made = MadeTables(view.snapshot, ticket)
         with made.undo_on_failure():
@@ -202,11 +236,12 @@ class SchemaApply:
 
     def _stage(self, work: TableWork, rows: Snapshot, made: MadeTables) -> StagedTable | None:
         """The next version of a table; None where mutations left every row as it was."""
-        if not work.is_mutated:
-            return self._stage_columns(work, made)
-        mutated = rows.open_entry(work.source)
-        if work.has_other_columns:
-            return self._stage_rewrite(work, mutated, made)
+        with placing_expressions(self._wanted.schema, work.after):
+            if not work.is_mutated:
+                return self._stage_columns(work, made)
+            mutated = rows.open_entry(work.source)
+            if work.has_other_columns:
+                return self._stage_rewrite(work, mutated, made)
         change = find_mutated(made.snapshot.open_entry(work.entry), mutated, work.before)
         for table in stage_tables(made.snapshot, made.ticket, [(change, Placement.UPSERT)]):
             made.watch(table.writable)
@@ -268,21 +303,20 @@ class SchemaApply:
         return said
 
 
-def _describe_change(accepted: Catalog, now: SchemaContract) -> str:
-    """What somebody else did to the schema meanwhile."""
+def _list_changes(accepted: Catalog, now: SchemaContract) -> tuple[Step, ...]:
+    """What somebody else did to the schema meanwhile, as far as that can be told."""
     try:
         text = compile_schema(SourceText(now.source, SCHEMA_SOURCE))
-        steps = plan_migration(accepted, text).steps
+        return plan_migration(accepted, text).steps
     except CompileError:
-        return "another one"  # its rename hints do not fit any more
-    return f"another one ({', '.join(step.describe() for step in steps)})"
+        return ()  # its rename hints do not fit any more
 
 
 def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
     """Raise for the first step that cannot be taken, with its place in the text."""
     change = plan.first_unsupported
     if change is not None:
-        place = find_place(schema, change.entity)
+        place = schema.find_place(change.entity)
         raise UnsupportedSchemaChange(change.entity, change.reason, change.code, place)
 
 

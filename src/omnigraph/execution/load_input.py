@@ -73,9 +73,7 @@ def build_type_specs(catalog: Catalog) -> tuple[TypeSpec, ...]:
 
 def build_type_spec(type_: NodeType | EdgeType) -> TypeSpec:
     properties = tuple(
-        PropertySpec(
-            p.name, p.type, has_default=p.default is not None, is_made=p.embed is not None
-        )
+        PropertySpec(p.name, p.type, has_default=p.default is not None, is_made=p.embed is not None)
         for p in type_.properties
     )
     return TypeSpec(type_.name, type_.kind, properties)

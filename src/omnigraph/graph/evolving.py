@@ -46,6 +46,7 @@ class SchemaRequest:
     branch: str
     actor: str | None
     allow_data_loss: bool = False
+    allow_drop_all: bool = False
     expected_head: str | None = None
     dry_run: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +65,8 @@ def apply_schema(
     Raises:
         CompileError: mistakes in the schema.
         UnsupportedSchemaChange: a step cannot be taken.
+        BadExpression: what shall give rows their values does not.
+        SchemaDropsEverything: none of the types that are there would be left.
         SchemaChangeBlocked: other branches could not follow.
         ConstraintViolated: rows break what the schema demands from now on.
         ReadSetChanged: somebody else gave the branch another schema meanwhile.
@@ -72,6 +75,7 @@ def apply_schema(
     wanted = Wanted(
         compile_schema(request.schema),
         request.allow_data_loss,
+        request.allow_drop_all,
         request.expressions,
         mutations=mutations,
         check=request.check,

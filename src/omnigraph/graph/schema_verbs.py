@@ -53,6 +53,7 @@ class SchemaVerbs(BranchVerbs):
         *,
         branch: str | None = None,
         allow_data_loss: bool = False,
+        allow_drop_all: bool = False,
         expressions: Mapping[str, str] | None = None,
         mutations: Sequence[str | Path | SourceText] = (),
         expected_head: str | None = None,
@@ -71,6 +72,7 @@ class SchemaVerbs(BranchVerbs):
             schema: The schema as it shall be.
             branch: The branch to change. Where there are others, only additions are possible.
             allow_data_loss: Remove what is dropped from older states too, for good.
+            allow_drop_all: Take a schema that has none of the types that are there.
             expressions: What gives rows that are there their values of new and changed
                 properties: SQL over the properties a row has, by `Type.property`.
             mutations: Query texts that change rows first, in the same commit. Their queries know
@@ -113,6 +115,7 @@ class SchemaVerbs(BranchVerbs):
             branch,
             who,
             allow_data_loss,
+            allow_drop_all,
             expected_head,
             dry_run,
             expressions or {},

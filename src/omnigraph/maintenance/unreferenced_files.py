@@ -18,6 +18,7 @@ from omnigraph.storage.layout import MANIFEST, STAGING
 from omnigraph.storage.lost_branches import list_marked, unmark_deleted
 from omnigraph.storage.recovery import list_pending_intents, settle_all
 from omnigraph.storage.refs import list_refs
+from omnigraph.storage.related_branches import list_related, unmark_related
 from omnigraph.storage.tables import TableLocation
 from omnigraph.storage.tables.lance_branches import (
     LanceBranch,
@@ -156,9 +157,9 @@ class UnreferencedFiles:
         self.reclaimed.append(f"{path}/tree/{name}")
 
     def _drop_marks(self) -> None:
-        """Remove the marks of deleted branches of which nothing is left, or that live after all."""
+        """Remove marks of branches of which nothing is left; of deletion, also if they live."""
         store, manifest = self._root.store, self._root.location(MANIFEST)
-        if not list_marked(store):
+        if not list_marked(store) and not list_related(store):
             return
         with self._root.hold() as hold:
             left = set(list_branches(manifest)) | set(list_tree_names(manifest))
@@ -167,6 +168,10 @@ class UnreferencedFiles:
                 if incarnation in alive or incarnation not in left:
                     hold.check()
                     unmark_deleted(store, incarnation)
+            for incarnation in list_related(store):
+                if incarnation not in alive | left:
+                    hold.check()
+                    unmark_related(store, incarnation)
 
     # --- files ------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from omnigraph.errors import BadRequest
+from omnigraph.language.source import SourceText
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
@@ -18,6 +19,7 @@ from omnigraph.wire.request_bodies import (
     MutateRequest,
     SchemaApplyRequest,
     SchemaPlanRequest,
+    name_mutation,
 )
 
 if TYPE_CHECKING:
@@ -87,13 +89,20 @@ async def apply_schema(call: Call) -> Response:
     body, size = await call.read_body(SchemaApplyRequest)
     branch, key = call.read_branch(body.branch), call.read_key()
     call.authorize(Action.SCHEMA_APPLY, None, branch)
+    if body.mutations:
+        call.authorize(Action.CHANGE, branch)
     with call.admit(size):
         done = await call.write(
             lambda: call.graph.apply_schema(
                 body.schema_source,
                 branch=branch,
                 allow_data_loss=body.allow_data_loss,
+                allow_drop_all=body.allow_drop_all,
                 expressions=body.expressions,
+                mutations=[
+                    SourceText(text, name_mutation(number))
+                    for number, text in enumerate(body.mutations)
+                ],
                 expected_head=body.expected_head,
                 dry_run=body.dry_run,
                 actor=call.actor,

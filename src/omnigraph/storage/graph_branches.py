@@ -37,6 +37,7 @@ from omnigraph.storage.refs import (
     forget_old_name,
     list_refs,
 )
+from omnigraph.storage.related_branches import mark_related, stands_alone, unmark_related
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.lance_branches import create_branch as create_physical
@@ -76,8 +77,11 @@ def create(
             fork_head=source.head,
             created_at=root.now_us(),
             actor_id=actor_id,
+            leaves_marks=True,
         )
         assert ref.incarnation is not None
+        hold.check()
+        mark_related(root.store, source.ref)
         hold.check()
         # The name is fresh: if it is there already, we made it and only the answer was lost.
         with suppress(AlreadyExists):
@@ -135,7 +139,8 @@ def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> Branch
         ref = named or _find_lost(root, branch)
         if ref is None or ref.incarnation is None or incarnation not in (None, ref.incarnation):
             raise BranchNotFound(branch)
-        children = _settle_names(root, hold, ref)
+        is_alone = stands_alone(root, ref)
+        children = [] if is_alone else _settle_names(root, hold, ref)
         if named is not None and find_ref(root.store, branch) is None:
             raise BranchNotFound(branch)  # it was called so before
         tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
@@ -151,7 +156,7 @@ def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> Branch
         mark_deleted(root.store, ref)
         hold.check()
         delete_ref(root.store, branch)
-        _drop_leftovers(root, hold, ref)
+        _drop_leftovers(root, hold, ref, is_alone=is_alone)
     return branch
 
 
@@ -182,7 +187,7 @@ def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = 
     with root.hold() as hold:
         ref, taken = find_ref(root.store, old), find_ref(root.store, new)
         for one in (ref, taken):
-            if one is not None:
+            if one is not None and not stands_alone(root, one):
                 _settle_names(root, hold, one)
         is_meant = ref is not None and incarnation in (None, ref.incarnation)
         if ref is None or not is_meant or find_ref(root.store, old) is None:
@@ -191,6 +196,7 @@ def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = 
         settle_all(root, hold, ref)
         renamed = replace(ref, name=new, renamed_from=old)
         hold.check()
+        mark_related(root.store, ref)
         create_ref(root.store, renamed)
         finish_rename(root, hold, renamed)
     return replace(renamed, renamed_from=None)
@@ -224,7 +230,7 @@ def finish_rename(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
     forget_old_name(root.store, ref)
 
 
-def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
+def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef, *, is_alone: bool) -> None:
     """Best effort: without its name nothing reaches it.
 
     The next writer discards its interrupted writes, and cleanup removes what else stays.
@@ -234,7 +240,9 @@ def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
         for intent in list_pending_intents(root.store):
             if intent.incarnation == ref.incarnation:
                 settle(root, hold, intent)
-        delete_physical(root.manifest(), ref.incarnation)
+        delete_physical(root.manifest(), ref.incarnation, is_alone=is_alone)
+        if not is_alone:
+            unmark_related(root.store, ref.incarnation)
         unmark_deleted(root.store, ref.incarnation)
     except OmniError:
         return

@@ -5,6 +5,7 @@
     edges/<type id>-<incarnation>/       rows of one edge type
     _refs/branches/<encoded name>.json   which branch a name stands for
     _refs/deleted/<branch id>.json       that a branch was deleted, while something of it is left
+    _refs/related/<branch id>.json       that a branch was renamed, or others were created from it
     _refs/tags/<encoded name>.json       which commit a tag names
     _refs/consumers/<encoded name>.json  how far a consumer of the change feed has read
     _refs/requests/<digest>.json         what became of a request with a key that made no commit
@@ -37,6 +38,7 @@ from omnigraph.storage.names import decode_name, encode_name
 MANIFEST = "__manifest"
 BRANCHES = "_refs/branches"
 DELETED = "_refs/deleted"
+RELATED = "_refs/related"
 TAGS = "_refs/tags"
 CONSUMERS = "_refs/consumers"
 REQUESTS = "_refs/requests"
@@ -91,6 +93,11 @@ def make_ref_path(branch: str) -> str:
 def deletion_mark(incarnation: str) -> str:
     """The object that says that a branch was deleted on purpose."""
     return f"{DELETED}/{incarnation}{_JSON}"
+
+
+def make_relation_mark_path(incarnation: str) -> str:
+    """The object that says that a branch does not stand alone."""
+    return f"{RELATED}/{incarnation}{_JSON}"
 
 
 def tag_ref(tag: str) -> str:

@@ -35,6 +35,8 @@ class BranchRef:
     actor_id: str | None = None
     renamed_from: BranchName | None = field(default=None, compare=False)
     """The name it had, until it is certain that this name is gone."""
+    leaves_marks: bool = field(default=False, compare=False)
+    """Whether it was created by somebody who marks what others are related to."""
 
     @property
     def is_main(self) -> bool:

@@ -73,6 +73,15 @@ class ExplainRequest(RequestBody, frozen=True, kw_only=True):
     analyze: bool = False
 
 
+class LintRequest(RequestBody, frozen=True, kw_only=True):
+    """Queries to check without running any; `name` is what messages call the text."""
+
+    queries: str
+    name: str = "<query>"
+    branch: str | None = None
+    snapshot: str | None = None
+
+
 class BranchCreateRequest(RequestBody, frozen=True, kw_only=True, rename={"source": "from"}):
     """A branch of another one as it is now, or as it was at a commit."""
 
@@ -146,14 +155,21 @@ class SchemaPlanRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class SchemaApplyRequest(RequestBody, frozen=True, kw_only=True):
-    """Another schema, and what gives rows that are there their values."""
+    """Another schema, what gives rows that are there their values, and what changes them first."""
 
     schema_source: str
     branch: str | None = None
     allow_data_loss: bool = False
+    allow_drop_all: bool = False
     expressions: dict[str, str] | None = None
+    mutations: list[str] = []
     expected_head: str | None = None
     dry_run: bool = False
+
+
+def name_mutation(number: int) -> str:
+    """What a server calls a mutation of such a request, in mistakes that it finds there."""
+    return f"mutations[{number}]"
 
 
 class LoadRequest(RequestBody, frozen=True, kw_only=True, rename={"base": "from"}):

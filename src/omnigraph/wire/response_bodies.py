@@ -160,6 +160,14 @@ class SchemaOutput(Answer, frozen=True, kw_only=True):
     schema_source: str
 
 
+class AppliedMutationOutput(Answer, frozen=True, kw_only=True):
+    """A mutation that was run before the change of the schema, in the same commit."""
+
+    query_name: str
+    affected_nodes: int
+    affected_edges: int
+
+
 class SchemaApplyOutput(Answer, frozen=True, kw_only=True):
     """The steps to another schema, and the commit that took them."""
 
@@ -175,6 +183,7 @@ class SchemaApplyOutput(Answer, frozen=True, kw_only=True):
     actor_id: str | None
     commit: CommitOutput | None
     notes: list[dict[str, Any]] | UnsetType = UNSET
+    mutations: list[AppliedMutationOutput] | UnsetType = UNSET
 
 
 class SchemaPlanOutput(Answer, frozen=True, kw_only=True):
@@ -191,6 +200,20 @@ class ExplainOutput(Answer, frozen=True, kw_only=True):
 
     text: str
     plan: dict[str, Any] | UnsetType = UNSET
+
+
+class LintOutput(Answer, frozen=True, kw_only=True):
+    """What was found about every query of a text, and advice besides."""
+
+    status: Literal["ok", "error"]
+    schema_source: dict[str, Any]
+    query_path: str
+    queries_processed: int
+    errors: int
+    warnings: int
+    infos: int
+    results: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
 
 
 class BranchListOutput(Answer, frozen=True, kw_only=True):
@@ -295,6 +318,7 @@ class DiffOutput(Answer, frozen=True, kw_only=True, rename={"before": "from", "a
 
 class ChangeCause(Answer, frozen=True, kw_only=True):
     graph_commit_id: str
+    graph_manifest_version: int
     authored_branch: str
     authored_at: int
     parent_commit_id: str | UnsetType | None = UNSET

@@ -65,7 +65,7 @@ def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> Non
 
 
 @schema.command(epilog=render_examples("schema plan"))
-@add_graph_options(positional=True, writes=False, offline=("from_path",))
+@add_graph_options(positional=True, writes=False, served=True, offline=("from_path",))
 @click.option(
     "--from", "from_path", type=FILE, metavar="FILE", help="A schema file instead of a graph."
 )
@@ -99,7 +99,7 @@ def plan(
 
     expressions = _read_expressions(given)
     if scope is not None:
-        graph = scope.open(read_only=True)
+        graph = scope.reach(read_only=True)
         origin = {"uri": graph.uri}
         migration = graph.plan_schema(
             read_source(schema_path), allow_data_loss=allow_data_loss, expressions=expressions
@@ -136,6 +136,11 @@ def plan(
     is_flag=True,
     help="Remove what is dropped from older states too, for good.",
 )
+@click.option(
+    "--allow-drop-all",
+    is_flag=True,
+    help="Take a schema that has none of the types of the graph.",
+)
 @_SET
 @click.option(
     "--mutation",
@@ -158,6 +163,7 @@ def apply(
     schema_path: str,
     branch: str,
     allow_data_loss: bool,
+    allow_drop_all: bool,
     given: tuple[str, ...],
     mutation_paths: tuple[str, ...],
     dry_run: bool,
@@ -182,6 +188,7 @@ def apply(
             wanted,
             branch=branch,
             allow_data_loss=allow_data_loss,
+            allow_drop_all=allow_drop_all,
             expressions=_read_expressions(given),
             mutations=mutations,
             expected_head=expected,

@@ -12,7 +12,7 @@ import json
 import zlib
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.errors import (
     AlreadyInitialized,
@@ -239,7 +239,9 @@ class _Copying:
         self._checksums.note(plan.versions)
         for ref in plan.cut.refs:
             if not ref.is_main:
-                store.put(make_ref_path(ref.name), REF_RECORDS.encode(ref))
+                # The marks of what is related stay where they are, so all records are asked here.
+                record = replace(ref, leaves_marks=False)
+                store.put(make_ref_path(ref.name), REF_RECORDS.encode(record))
             newest = find_latest_version(target.manifest(ref.incarnation))
             if newest != plan.cut.versions[ref.incarnation]:
                 raise ConflictError(

@@ -15,7 +15,6 @@ from omnigraph.storage.tables.alter import KeptColumn as KeptColumn
 from omnigraph.storage.tables.alter import WrittenColumns as WrittenColumns
 from omnigraph.storage.tables.alter import carry_out as carry_out
 from omnigraph.storage.tables.alter import find_outdated_fragments as find_outdated_fragments
-from omnigraph.storage.tables.alter import read_computed as read_computed
 from omnigraph.storage.tables.alter import stage_columns as stage_columns
 from omnigraph.storage.tables.blob_columns import is_blob as is_blob
 from omnigraph.storage.tables.blob_columns import make_blob_array as make_blob_array
@@ -31,6 +30,9 @@ from omnigraph.storage.tables.compaction_jobs import CompactionOutput as Compact
 from omnigraph.storage.tables.compaction_jobs import combine_outputs as combine_outputs
 from omnigraph.storage.tables.compaction_jobs import is_available as is_available
 from omnigraph.storage.tables.compaction_jobs import run_job as run_job
+from omnigraph.storage.tables.computed_columns import find_mistake as find_mistake
+from omnigraph.storage.tables.computed_columns import open_noting_failures as open_noting_failures
+from omnigraph.storage.tables.computed_columns import read_computed as read_computed
 from omnigraph.storage.tables.delta import ADDRESSES_PER_READ as ADDRESSES_PER_READ
 from omnigraph.storage.tables.delta import ChangedKeys as ChangedKeys
 from omnigraph.storage.tables.delta import estimate_changed_rows as estimate_changed_rows

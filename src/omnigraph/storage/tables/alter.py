@@ -11,15 +11,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-from lance import LanceFragment, LanceOperation
+from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
-from omnigraph.errors import BadRequest, ReadSetChanged
+from omnigraph.errors import ReadSetChanged
+from omnigraph.storage.tables.computed_columns import (
+    COMPUTED,
+    find_fragment,
+    open_noting_failures,
+    read_computed,
+)
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.file_integrity import STAGED_FILES, require_complete_rows
 from omnigraph.storage.tables.fragments import parse_fragments
@@ -33,8 +38,6 @@ if TYPE_CHECKING:
     from lance.lance.schema import LanceField
 
 _ROWS_PER_BATCH = 1 << 19
-COMPUTED = " "
-"""Before the name of a column while its values are written; no column of a schema has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,50 +79,6 @@ Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Makes the new columns of some rows; the same columns every time, and a value for each row."""
 
 
-def read_computed(
-    table: Table,
-    read: Mapping[str, str],
-    fragments: Sequence[int] | None = None,
-    *,
-    blob_bytes: bool = False,
-    batch_rows: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """What these expressions give for the rows, a batch at a time, in the order they are stored.
-
-    Blob columns come as descriptors unless `blob_bytes` is set.
-
-    Raises:
-        BadRequest: an expression is none, or names what is not there.
-    """
-    only = None if fragments is None else [_find_fragment(table, id) for id in fragments]
-    try:
-        scanner = table.native.scanner(
-            columns=dict(read),
-            fragments=only,
-            scan_in_order=True,
-            blob_handling="all_binary" if blob_bytes else None,
-            batch_size=batch_rows,
-        )
-    except ValueError as error:
-        wrong = next((text for text in read.values() if not _is_known(table, text)), "this")
-        raise BadRequest(f"cannot compute {wrong}: {_reason(error)}") from error
-    with translate_errors(f"computing columns of {table!r}"):
-        yield from scanner.to_batches()
-
-
-def _is_known(table: Table, expression: str) -> bool:
-    try:
-        table.native.scanner(columns={"value": expression})
-    except ValueError:
-        return False
-    return True
-
-
-def _reason(error: Exception) -> str:
-    """What the substrate says, without where in its code it says so."""
-    return str(error).partition(", /")[0]
-
-
 def write_columns(
     table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute | None
 ) -> WrittenColumns:
@@ -128,16 +87,20 @@ def write_columns(
     `read` are expressions by the names their values get; without `compute`, what they give is
     written as it is. Rows that are deleted take no part.
     """
-    fragment = _find_fragment(table, fragment_id)
+    fragment = find_fragment(table, fragment_id)
     before = len(fragment.metadata.files)
     with translate_errors(f"writing columns for {table!r}"):
-        values: pa.RecordBatchReader | dict[str, str]
         if compute is None:
             values = {f"{COMPUTED}{name}": expression for name, expression in read.items()}
+            with report_native_write("write_fragments", table.location):
+                written, schema = fragment.merge_columns(values)
         else:
-            values = _open_reader(_compute_batches(table, fragment_id, read, compute))
-        with report_native_write("write_fragments", table.location):
-            written, schema = fragment.merge_columns(values)
+            batches = _compute_batches(table, fragment_id, read, compute)
+            with (
+                open_noting_failures(batches) as reader,
+                report_native_write("write_fragments", table.location),
+            ):
+                written, schema = fragment.merge_columns(reader)
     added = FragmentMetadata(0, written.files[before:], written.physical_rows)
     require_complete_rows(table.location, [added])
     note_rows(table.location, [added])
@@ -147,12 +110,6 @@ def write_columns(
         if field.name().startswith(COMPUTED)
     }
     return WrittenColumns(json.dumps(written.to_json()), ids)
-
-
-def _open_reader(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
-    first = next(batches, None)
-    assert first is not None, "a fragment has rows"
-    return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
 
 
 def _compute_batches(
@@ -166,17 +123,11 @@ def _compute_batches(
 
 def _nothing(table: Table, fragment_id: int) -> Iterator[pa.RecordBatch]:
     """As many rows as the fragment has, without a value: for what is the same in every row."""
-    left = _find_fragment(table, fragment_id).metadata.num_rows
+    left = find_fragment(table, fragment_id).metadata.num_rows
     while left:
         rows = min(left, _ROWS_PER_BATCH)
         yield pa.record_batch([pa.nulls(rows)], names=["row"])
         left -= rows
-
-
-def _find_fragment(table: Table, id: int) -> LanceFragment:
-    fragment = table.native.get_fragment(id)
-    assert fragment is not None, f"no fragment {id} in {table!r}"
-    return fragment
 
 
 @dataclass(frozen=True, slots=True)

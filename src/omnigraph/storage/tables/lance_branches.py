@@ -95,9 +95,21 @@ def has_own_versions(location: TableLocation) -> bool:
     return start is not None and max(probes.list_version_numbers(location), default=0) > start[1]
 
 
-def delete_branch(location: TableLocation, name: str) -> None:
-    """Remove the branch and its folder; one that is gone already is fine."""
+def delete_branch(location: TableLocation, name: str, *, is_alone: bool = False) -> None:
+    """Remove the branch and its folder; one that is gone already is fine.
+
+    One that `is_alone`, without branches or tags of its own, is removed without a look at all
+    others, which is what the substrate takes to find that out.
+    """
     require_flat_name(name)
+    if is_alone:
+        with (
+            translate_errors(f"deleting branch {name} of {location.uri}"),
+            report_native_write("delete_branch", location.on_branch(name)),
+        ):
+            probes.remove_files(location, [probes.name_branch_file(name)])
+        _remove_tree(location, name)
+        return
     if probes.is_lance_branch(location, name):
         main = open_newest(location.on_branch(None))
         try:
@@ -120,6 +132,11 @@ def drop_zombie_tree(location: TableLocation, name: str) -> bool:
     if probes.is_lance_branch(location, name):
         raise ConflictError(f"branch {name} of {location.uri} is alive")
     _refuse_parent(location, name)
+    _remove_tree(location, name)
+    return True
+
+
+def _remove_tree(location: TableLocation, name: str) -> None:
     tree = location.on_branch(name)
     with translate_errors(f"removing {tree}"):
         if probes.has_versions(tree):
@@ -128,7 +145,6 @@ def drop_zombie_tree(location: TableLocation, name: str) -> bool:
     # What a crash left before the first version was written is no table for `drop`.
     probes.remove_files(location, probes.list_branch_files(location, name))
     probes.remove_empty_folders(location, name)
-    return True
 
 
 def _refuse_parent(location: TableLocation, name: str) -> None:
