@@ -98,7 +98,7 @@ def test_an_update_of_the_text_makes_the_vector_again(graph, provider):
 
 def test_an_update_that_takes_the_text_of_a_required_vector_is_refused(graph):
     graph.mutate('query q() { insert Song { slug: "a", text: "tides" } }')
-    with pytest.raises(BadRequest, match="'sound' is missing .* from 'text': 'text' has no text"):
+    with pytest.raises(BadRequest, match=r"'sound' is missing .* from 'text': 'text' has no text"):
         graph.mutate('query q() { update Song set { text: null } where slug = "a" }')
     with pytest.raises(BadRequest, match="'text' has no text"):
         graph.mutate('query q() { insert Song { slug: "b", text: " " } }')
@@ -138,7 +138,7 @@ def test_a_load_makes_vectors_in_batches_and_equal_texts_once(graph, provider, t
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_row_without_a_text_is_refused_by_line(graph, tmp_path, form):
-    with pytest.raises(RowsRejected, match="'sound' is missing.*'text' has no text") as refused:
+    with pytest.raises(RowsRejected, match=r"'sound' is missing.*'text' has no text") as refused:
         load(graph, tmp_path, form, songs("tides", None, "  "), "append")
     assert refused.value.total == 2
     assert [one.property for one in refused.value.problems] == ["sound", "sound"]
