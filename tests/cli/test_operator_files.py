@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as library
 from cli.terminal_process import on_a_terminal, program_on_a_terminal
 from commands.quick_command import quick_command
 from omnigraph.client.credentials import (
@@ -278,13 +279,69 @@ def test_words_are_completed(command, words: str, expected: str) -> None:
     assert (done.returncode, done.stdout) == (0, f"plain,{expected}\n")
 
 
+@pytest.fixture
+def music(tmp_path: Path):
+    graph = library.init(
+        tmp_path / "music.omni",
+        "node Artist { slug: String @key }\nedge Made: Artist -> Artist",
+        actor="maria",
+    )
+    graph.load([{"type": "Artist", "data": {"slug": "ada"}}], "append")
+    graph.create_branch("review")
+    graph.tag("v1")
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("query {graph} --branch ", ["main", "review"]),
+        ("query {graph} --at v", ["v1"]),
+        ("load {graph} --data x --from re", ["review"]),
+        ("load {graph} --type ", ["Artist", "Made"]),
+        ("branch merge --store {graph} ", ["main", "review"]),
+        ("branch delete --store {graph} ma", ["main"]),
+        ("tag delete --store {graph} ", ["v1"]),
+        ("entity history --store {graph} M", ["Made"]),
+        ("commit show --store {graph} 0", ["{head}", "{first}"]),
+        ("mutate {graph} --if-commit ", ["{head}", "{first}"]),
+        ("query nowhere.omni --branch ", []),
+        ("clone {graph} other --branch ", []),
+        ("query --branch ", ["main", "review"]),
+    ],
+)
+def test_branches_tags_commits_and_types_are_completed(
+    command, music, tmp_path: Path, words: str, expected: list[str]
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    default = "" if "nowhere" in words else f"defaults: {{store: {music.uri}}}\n"
+    (home / "config.yaml").write_text(default)
+    head, first = (one.commit_id for one in music.commits())
+    line = f"omnigraph {words.format(graph=music.uri)}"
+    given = line.split() + ([""] if line.endswith(" ") else [])
+    done = command(
+        _OMNIGRAPH_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(given) - 1)
+    )
+    found = [one.removeprefix("plain,") for one in done.stdout.splitlines() if one]
+    assert found == [one.format(head=head, first=first) for one in expected], done.stderr
+
+
+def test_commits_are_offered_with_their_actors(command, music) -> None:
+    line = f"omnigraph commit show --store {music.uri} 0"
+    done = command(_OMNIGRAPH_COMPLETE="fish_complete", COMP_WORDS=line, COMP_CWORD="0")
+    assert f"plain,{music.commits()[0].commit_id}\tmaria\n" in done.stdout
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 def test_bash_completes_commands_profiles_files_and_folders(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.yaml").write_text("profiles: {tunes: {store: x}}\naliases: {mine: {}}\n")
     (tmp_path / "notes.pg").write_text("")
-    (tmp_path / "graph.omni").mkdir()
+    graph = library.init(tmp_path / "graph.omni", "node Artist { slug: String @key }")
+    graph.create_branch("review")
+    graph.tag("v1")
     program = tmp_path / "bin" / "omnigraph"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m omnigraph.cli "$@"\n')
@@ -301,6 +358,10 @@ def test_bash_completes_commands_profiles_files_and_folders(tmp_path: Path) -> N
             ("alias mi", "ne "),
             ("lint --schema no", "tes.pg "),
             ("snapshot gra", "ph.omni/"),
+            ("query graph.omni --branch re", "view "),
+            ("branch delete --store graph.omni re", "view "),
+            ("diff --store graph.omni v", "1 "),
+            ("export graph.omni --type Ar", "tist "),
         ]:
             bash.type(f"omnigraph {typed}\t")
             bash.wait_for(f"omnigraph {typed}{completed}")

@@ -43,7 +43,7 @@ def load(graph, data, mode: str, engine: str, **options):
         case "inline":
             branch, base = options.pop("branch", "main"), options.pop("base", None)
             head = options.pop("expected_head", None)
-            runs_on = RunsOn(spark_conf=options.pop("spark_conf", {}))
+            runs_on = RunsOn(engine="local", spark_conf=options.pop("spark_conf", {}))
             if "rejects" in options:
                 options["rejects"] = OutputFile(options["rejects"])
             asked = LoadOptions(mode=LoadMode(mode), **options)

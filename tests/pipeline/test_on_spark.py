@@ -17,7 +17,7 @@ from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, Stora
 from omnigraph.pipeline.checks import Sizes
 from omnigraph.pipeline.kernels.version_kernel import describe
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
-from omnigraph.settings import Settings, SparkSettings
+from omnigraph.settings import EmbedProvider, EmbedSettings, Settings, SparkSettings
 from pipeline import test_bad_records as bad
 from pipeline.differential import compare
 from pipeline.fault_kernels import fail
@@ -232,3 +232,16 @@ def test_the_command_line_loads_on_spark(tmp_path):
     body = json.loads(done.stdout)
     assert (body["engine"], body["total_entities"]) == ("spark", 39)
     assert len(list(graph.export())) == 39
+
+
+def test_vectors_are_made_on_executors_as_they_are_in_the_process(spark, tmp_path):
+    schema = 'node Note { slug: String @key  text: String  v: Vector(3) @embed("text") }'
+    settings = Settings(embed=EmbedSettings(provider=EmbedProvider.MOCK))
+    records = [{"type": "Note", "data": {"slug": f"n{i}", "text": f"t {i % 7}"}} for i in range(20)]
+    found = []
+    for engine in ("spark", "local"):
+        graph = omnigraph.init(tmp_path / f"{engine}.omni", schema, settings=settings)
+        assert graph.load(records, "append", engine=engine).engine == engine
+        found.append(sorted(map(json.dumps, graph.export())))
+    assert found[0] == found[1]
+    assert '"v": null' not in "".join(found[0])

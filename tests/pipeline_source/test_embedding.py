@@ -15,12 +15,12 @@ from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
 from omnigraph.execution.embed.mock import MockEmbedder
 from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
-from omnigraph.pipeline import embed_kernels
 from omnigraph.pipeline.bulk_embed import embed_file_in_tasks
+from omnigraph.pipeline.kernels import text_vectors
 from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
-MOCK = EmbedSettings(provider=EmbedProvider.MOCK)
+MOCK = EmbedSettings(provider=EmbedProvider.MOCK, embeds_writes=False)
 SPEC = EmbedSpec(3, {"Doc": EmbedTarget("vector", ("title", "size"))})
 SCHEMA = """
 node Doc {
@@ -157,9 +157,9 @@ def test_equal_texts_are_asked_for_once(request_for):
 
 def test_the_pace_counts_texts(monkeypatch):
     now, pauses = [100.0], []
-    monkeypatch.setattr(embed_kernels.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(embed_kernels.time, "sleep", pauses.append)
-    pace = embed_kernels._Pace(60)
+    monkeypatch.setattr(text_vectors.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(text_vectors.time, "sleep", pauses.append)
+    pace = text_vectors._Pace(60)
     pace.wait(5)
     pace.wait(2)
     assert pauses == [5.0]

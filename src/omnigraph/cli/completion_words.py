@@ -33,13 +33,13 @@ def _list_names(part: Callable[[OperatorConfig], Iterable[str]]) -> Completion:
         parameter: click.Parameter,  # noqa: ARG001
         incomplete: str,
     ) -> list[CompletionItem]:
-        names = sorted(part(_read_config()))
+        names = sorted(part(read_config_quietly()))
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
     return complete
 
 
-def _read_config() -> OperatorConfig:
+def read_config_quietly() -> OperatorConfig:
     """The configuration; while somebody types is no time to complain about it."""
     try:
         return read_config(find_config_folder(), lambda message: None)  # noqa: ARG005

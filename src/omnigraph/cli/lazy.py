@@ -27,6 +27,10 @@ FLAGS_OF_ALL = {
 """Scripts may give these to any command; where there is no use for one, it does nothing."""
 
 
+NO_GRAPH = frozenset({"clone", "policy", "init"})
+"""Commands whose words are not those of a graph that is there."""
+
+
 class LazyGroup(click.Group):
     """Lists its commands from a table, so that help needs none of their modules."""
 
@@ -39,7 +43,7 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.entries)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
@@ -47,6 +51,8 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command), f"{entry.module}.{entry.attribute}"
         for one in command.commands.values() if isinstance(command, click.Group) else (command,):
             _take_flags_of_all(one)
+        if ctx.resilient_parsing:  # a shell asks what may be typed
+            offer_words(command)
         return command
 
     def resolve_command(
@@ -68,6 +74,16 @@ class LazyGroup(click.Group):
         super().format_epilog(ctx, formatter)
         if self.legend:
             formatter.write("\n" + self.legend)
+
+
+def offer_words(command: click.Command) -> None:
+    """Let a shell complete what the commands of an entry take from a graph."""
+    from omnigraph.cli.graph_completion import offer_graph_words
+
+    if command.name in NO_GRAPH:
+        return
+    for one in command.commands.values() if isinstance(command, click.Group) else (command,):
+        offer_graph_words(one)
 
 
 def _take_flags_of_all(command: click.Command) -> None:

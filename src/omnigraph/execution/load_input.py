@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.constraints.distinct import are_distinct
 from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
 from omnigraph.constraints.unique_keys import encode_tuples, list_unique_groups
@@ -27,11 +28,22 @@ from omnigraph.errors import (
 )
 from omnigraph.execution.assignments import derive_key_ids, get_default_value
 from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.fill_vectors import (
+    WriteVectors,
+    explain_lack,
+    list_made_vectors,
+    mask_null,
+    mask_texts,
+    put_vectors,
+    replace_cells,
+)
+from omnigraph.execution.read import Flags
 from omnigraph.execution.stage_changes import Placement
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey, UlidSource
 from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
 from omnigraph.types.jsonl_types import LineOptions, PropertySpec, TypeSpec
+from omnigraph.types.problems import ProblemCode
 
 
 class LoadMode(StrEnum):
@@ -61,7 +73,8 @@ def build_type_specs(catalog: Catalog) -> tuple[TypeSpec, ...]:
 
 def build_type_spec(type_: NodeType | EdgeType) -> TypeSpec:
     properties = tuple(
-        PropertySpec(p.name, p.type, has_default=p.default is not None) for p in type_.properties
+        PropertySpec(p.name, p.type, has_default=p.default is not None, is_made=p.embed is not None)
+        for p in type_.properties
     )
     return TypeSpec(type_.name, type_.kind, properties)
 
@@ -82,6 +95,7 @@ def plan_load(
     committed: CommittedRows,
     ids: UlidSource,
     file: str | None = None,
+    vectors: WriteVectors | None = None,
 ) -> LoadPlan:
     """The changes a load makes, before any rule that needs other rows is checked."""
     changes: dict[TableKey, tuple[TableChange, Placement]] = {}
@@ -91,6 +105,8 @@ def plan_load(
         change = TableChange(type_, complete, lines=_read_lines(rows), file=file)
         _refuse_repeated_keys(change)
         change = _merge_repeats(change, mode)
+        stored = committed if mode is LoadMode.MERGE else None
+        change = _make_vectors(change, stored, vectors)
         if mode is LoadMode.OVERWRITE:
             change = _find_replacements(change, committed)
         changes[key] = (change, _find_placement(mode, all_minted=minted))
@@ -194,6 +210,77 @@ def _find_repeats(change: TableChange, repeated: pa.Array) -> Iterator[Violation
             )
             yield change.violation(ViolationKind.UNIQUE, message, index)
         seen.add(id)
+
+
+def _make_vectors(
+    change: TableChange, committed: CommittedRows | None, vectors: WriteVectors | None
+) -> TableChange:
+    """The change with the vectors that are made from other properties.
+
+    A row of a merge whose text is the stored one keeps the stored vector.
+    """
+    for property_ in list_made_vectors(change.type):
+        rows = change.rows
+        lacking = mask_null(get_column(rows, property_.name))
+        if not lacking.any():
+            continue
+        obstacle = "no provider is asked" if vectors is None else vectors.find_obstacle(property_)
+        if vectors is not None and obstacle is None:
+            rows = _keep_stored(rows, change, property_, lacking, committed)
+            assert property_.embed is not None, "only such vectors are made"
+            texts = mask_texts(get_column(rows, property_.embed.source))
+            chosen = mask_null(get_column(rows, property_.name)) & texts
+            rows = put_vectors(change.type, rows, property_, chosen, vectors.ask)
+            change = replace(change, rows=rows)
+        if not property_.type.nullable:
+            _require_vectors(change, property_, obstacle)
+    return change
+
+
+def _keep_stored(
+    rows: pa.Table,
+    change: TableChange,
+    property_: Property,
+    lacking: Flags,
+    committed: CommittedRows | None,
+) -> pa.Table:
+    """The rows with the stored vectors of those whose texts are as they were."""
+    if committed is None:
+        return rows
+    assert property_.embed is not None, "only such vectors are made"
+    places = np.flatnonzero(lacking)
+    table, ids = committed.table(change.table_key), change.ids.take(pa.array(places))
+    stored = table.lookup("id", ids, ["id", property_.embed.source, property_.name])
+    if not stored.num_rows:
+        return rows
+    found = pc.index_in(ids, value_set=get_column(stored, "id"))
+    before = get_column(stored, property_.embed.source).take(found)
+    now = get_column(rows, property_.embed.source).take(pa.array(places))
+    is_same = pc.equal(before.cast(pa.string()), now).fill_null(False)
+    same: Flags = is_same.to_numpy(zero_copy_only=False)
+    kept = get_column(stored, property_.name).take(found.filter(is_same))
+    return replace_cells(rows, property_.name, places[same], kept)
+
+
+def _require_vectors(change: TableChange, property_: Property, obstacle: str | None) -> None:
+    """Raise for rows whose vector must not be null and could not be made."""
+    lacking = np.flatnonzero(mask_null(get_column(change.rows, property_.name))).tolist()
+    if not lacking:
+        return
+    reason = explain_lack(property_, obstacle)
+    problems = [
+        RowProblem(
+            reason,
+            ProblemCode.REQUIRED,
+            change.file,
+            None if change.lines is None else change.lines[row].as_py(),
+            change.table_key,
+            change.ids[row].as_py(),
+            property_.name,
+        )
+        for row in lacking[:100]
+    ]
+    raise RowsRejected(problems, len(lacking))
 
 
 def _merge_repeats(change: TableChange, mode: LoadMode) -> TableChange:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,15 @@ from omnigraph.execution.assignments import (
     get_default_value,
 )
 from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.fill_vectors import (
+    WriteVectors,
+    explain_lack,
+    list_made_vectors,
+    mask_null,
+    mask_texts,
+    put_vectors,
+    replace_cells,
+)
 from omnigraph.execution.pending import Pending, PendingTable
 from omnigraph.execution.select import RowSelector
 from omnigraph.execution.stored_rows import build_logical_schema, read_by_id
@@ -30,6 +40,7 @@ from omnigraph.plan.nodes import (
     MutationPlan,
     UpdateEntities,
 )
+from omnigraph.types.arrow import to_arrow_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,7 @@ class MutationInput:
     parameters: Mapping[str, object]
     now: datetime.datetime
     ids: UlidSource
+    vectors: WriteVectors
 
 
 @dataclass
@@ -97,7 +109,9 @@ def _apply_insert(
     base = None
     if statement.mode is InsertMode.PARTIAL:
         base = _find_stored(type_, id, pending, committed)
-    pending.put(_build_row(type_, id, assigned, base), are_new=statement.mode is InsertMode.STRICT)
+    row = _build_row(type_, id, assigned, base)
+    row = _make_vectors(type_, row, assigned, base, given.vectors)
+    pending.put(row, are_new=statement.mode is InsertMode.STRICT)
     run.count(type_, 1)
 
 
@@ -133,10 +147,48 @@ def _build_row(
 
 def _find_left_out(type_: NodeType | EdgeType, name: str) -> pa.Array:
     property_ = type_.by_name[name]
+    if property_.embed is not None:
+        return pa.nulls(1, to_arrow_type(property_.type))
     if property_.default is None and not property_.type.nullable:
         raise BadRequest(f"missing required property '{name}' of {type_.name}")
     default = get_default_value(property_, f"{type_.name}.{name}")
     return pa.array([default.as_py()], default.type)
+
+
+def _make_vectors(
+    type_: NodeType | EdgeType,
+    rows: pa.Table,
+    assigned: Mapping[str, pa.Array],
+    before: pa.Table | None,
+    vectors: WriteVectors,
+) -> pa.Table:
+    """The rows with the vectors that are made from what was assigned.
+
+    A vector that was assigned itself stays; one whose text is as it was stays too.
+    """
+    for property_ in list_made_vectors(type_):
+        assert property_.embed is not None, "only such vectors are made"
+        source = property_.embed.source
+        if property_.name in assigned or (before is not None and source not in assigned):
+            continue
+        texts = get_column(rows, source)
+        stale = mask_null(get_column(rows, property_.name))
+        if before is not None:
+            same = pc.equal(texts, get_column(before, source)).fill_null(False)
+            stale = stale | ~same.to_numpy(zero_copy_only=False)
+        if not stale.any():
+            continue
+        obstacle = vectors.find_obstacle(property_)
+        says = mask_texts(texts)
+        if obstacle is None:
+            rows = put_vectors(type_, rows, property_, stale & says, vectors.ask)
+            silent = np.flatnonzero(stale & ~says)
+            none = pa.nulls(len(silent), to_arrow_type(property_.type))
+            rows = replace_cells(rows, property_.name, silent, none)
+        is_lacking = mask_null(get_column(rows, property_.name)).any()
+        if is_lacking and not property_.type.nullable:
+            raise BadRequest(f"{type_.name}: {explain_lack(property_, obstacle)}")
+    return rows
 
 
 def _update(
@@ -152,10 +204,12 @@ def _update(
     assigned = build_assigned_columns(type_, statement.assignments, given.parameters, given.now)
     if not rows.num_rows:
         return
+    before = rows
     for name, value in assigned.items():
         index = rows.schema.get_field_index(name)
         repeated = value if rows.num_rows == 1 else value.take(pa.array([0] * rows.num_rows))
         rows = rows.set_column(index, rows.schema.field(index), repeated)
+    rows = _make_vectors(type_, rows, assigned, before, given.vectors)
     pending.put(rows, are_new=False)
     run.count(type_, rows.num_rows)
 

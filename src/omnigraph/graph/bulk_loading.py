@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.errors import ReadSetChanged
+from omnigraph.execution.fill_vectors import is_configured
 from omnigraph.graph.engines import require_engine
 from omnigraph.graph.keyed_writes import write_once
 from omnigraph.graph.loading import (
@@ -35,6 +36,7 @@ from omnigraph.pipeline.bulk_load import (
     Source,
     TableSource,
 )
+from omnigraph.pipeline.embed_answers import forget_answers
 from omnigraph.pipeline.spark_session import spark
 from omnigraph.pipeline.spool import spool_input
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
@@ -68,6 +70,8 @@ def bulk_load(
             actor=request.actor_id,
             expected_head=request.expected_head,
         )
+        if is_configured(root.settings.embed):
+            forget_answers(root)
         if written.kept is not None:
             return load_result({}, request, written, created=created)
         plain = load_result(change.job.counts, request, written, created=created)

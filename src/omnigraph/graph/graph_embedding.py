@@ -15,7 +15,8 @@ from omnigraph.execution.embed import EmbedSpec, choose_model, open_embedder, pa
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.graph.bulk_loading import open_tasks
 from omnigraph.identity import MAIN
-from omnigraph.pipeline.bulk_embed import GraphEmbedding, forget_answers, list_graph_targets
+from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
+from omnigraph.pipeline.embed_answers import forget_answers
 from omnigraph.pipeline.staged_load import StagedLoad, StagedWrite
 from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.pipeline.tasks import Tasks

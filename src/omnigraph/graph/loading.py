@@ -20,6 +20,7 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.fill_vectors import WriteVectors, makes_vectors
 from omnigraph.execution.load_input import LoadMode, LoadPlan, parse_records, plan_load
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.stage_changes import stage_tables
@@ -256,7 +257,9 @@ def read_records(records: Records) -> tuple[bytes, str | None]:
 def load(writer: Writer, request: GraphLoadRequest) -> LoadResult:
     """Load every record or none."""
     created = ensure_branch(writer.branches, request)
-    change = _Load(request)
+    settings = writer.branches.root.settings.embed
+    is_costly = makes_vectors(settings, lambda: writer.branches.read_newest(request.branch).catalog)
+    change = _Load(request, WriteVectors(settings), is_costly=is_costly)
     written = write_once(
         writer,
         change,
@@ -274,16 +277,21 @@ class _Load:
 
     kind = WriterKind.LOAD
 
-    def __init__(self, request: GraphLoadRequest) -> None:
+    def __init__(
+        self, request: GraphLoadRequest, vectors: WriteVectors, *, is_costly: bool = False
+    ) -> None:
         self._request = request
         self._parsed: tuple[Catalog, ParsedLines] | None = None
-        self.is_costly = len(request.data) > COSTLY_BYTES
+        self._vectors = vectors
+        self.is_costly = is_costly or len(request.data) > COSTLY_BYTES
         self.counts: Mapping[TableKey, int] = {}
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         request, snapshot, committed = self._request, view.snapshot, CommittedRows(view.snapshot)
         ids, parsed = snapshot.root.ids, self._parse(view.catalog)
-        plan = plan_load(parsed, view.catalog, request.mode, committed, ids, request.file)
+        plan = plan_load(
+            parsed, view.catalog, request.mode, committed, ids, request.file, self._vectors
+        )
         require_valid(plan.table_changes(), view.catalog, committed)
         self.counts = plan.counts
         try:

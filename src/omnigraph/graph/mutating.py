@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from omnigraph.constraints.evaluate import require_valid
 from omnigraph.errors import BadRequest, ReadSetChanged
 from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.fill_vectors import WriteVectors, makes_vectors
 from omnigraph.execution.mutate import MutationInput, MutationRun, run_mutation
 from omnigraph.execution.pending import PendingTable
 from omnigraph.execution.stage_changes import Placement, stage_tables
@@ -43,7 +44,9 @@ class MutationRequest:
 
 def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
     """Run one mutation as one commit."""
-    mutation = Mutation(request)
+    settings = writer.branches.root.settings.embed
+    is_costly = makes_vectors(settings, lambda: writer.branches.read_newest(request.branch).catalog)
+    mutation = Mutation(request, is_costly=is_costly)
     if request.expected_head is not None:
         # A mistake in the text is reported as such, wherever the head is.
         mutation.bind(writer.branches.read_newest(request.branch))
@@ -71,10 +74,10 @@ def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
 class Mutation:
     """The statements of a mutation, run on whatever the branch is when they are prepared."""
 
-    kind, is_costly = WriterKind.MUTATION, False
+    kind = WriterKind.MUTATION
 
-    def __init__(self, request: MutationRequest) -> None:
-        self._request = request
+    def __init__(self, request: MutationRequest, *, is_costly: bool = False) -> None:
+        self._request, self.is_costly = request, is_costly
         self._given: MutationInput | None = None
         self.done: tuple[MutationPlan, MutationRun] | None = None
 
@@ -140,7 +143,7 @@ def _make_input(root: GraphRoot, plan: MutationPlan, request: MutationRequest) -
     microseconds = root.now_us() // 1_000 * 1_000
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     now = epoch + datetime.timedelta(microseconds=microseconds)
-    return MutationInput(parameters, now, root.ids)
+    return MutationInput(parameters, now, root.ids, WriteVectors(root.settings.embed))
 
 
 def _find_placement(table: PendingTable) -> Placement:

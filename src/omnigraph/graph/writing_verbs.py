@@ -174,6 +174,9 @@ class WritingVerbs(BranchVerbs):
     ) -> GraphEmbedSummary:
         """Fill the vectors that are NULL, as one commit.
 
+        Writes make vectors themselves where a provider is configured; this is for those that were
+        written without one, or before.
+
         Args:
             types: Only these; by default every type whose schema or spec says what its vectors
                 are made of.
@@ -190,8 +193,8 @@ class WritingVerbs(BranchVerbs):
         >>> schema = 'node Note { slug: String @key  text: String  v: Vector(3)? @embed("text") }'
         >>> notes = omnigraph.init("notes.omni", schema, settings=settings)
         >>> _ = notes.load([{"type": "Note", "data": {"slug": "a", "text": "tides"}}], "append")
-        >>> notes.embed().embedded
-        1
+        >>> notes.embed().embedded, notes.embed(reembed_all=True).embedded
+        (0, 1)
         """
         self._open.require_writable()
         branch = self._choose(branch)

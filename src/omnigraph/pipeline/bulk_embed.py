@@ -28,8 +28,8 @@ from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.read import Given
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.output_files import OutputFile
+from omnigraph.pipeline.embed_answers import find_answers_folder
 from omnigraph.pipeline.embed_kernels import (
-    Asking,
     EmbeddedRows,
     Failed,
     FileWork,
@@ -40,16 +40,14 @@ from omnigraph.pipeline.embed_kernels import (
     embed_piece,
     embed_rows,
 )
-from omnigraph.pipeline.inputs import open_filesystem, store_path
 from omnigraph.pipeline.kernels.stage_kernel import StageSpec
+from omnigraph.pipeline.kernels.text_vectors import Asking
 from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.pipeline.table_scan import TableScan, plan_partitions
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
 from omnigraph.plan.nodes import ROW
 from omnigraph.settings import AwsSettings, EmbedSettings
-from omnigraph.storage.layout import make_staging_path
-from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 
 Result = TypeVar("Result")
@@ -307,19 +305,3 @@ class GraphEmbedding:
             return ()
         vectors = [PropertyValue(ROW, t.property.name, t.property.type) for t in targets]
         return (AnyOf(tuple(IsNull(vector) for vector in vectors)),)
-
-
-def forget_answers(root: GraphRoot) -> None:
-    """Remove what the provider answered, once it is part of the graph."""
-    folder, aws = find_answers_folder(root), root.settings.aws
-    store = open_filesystem(folder, aws)
-    try:
-        store.delete_dir(store_path(folder))
-    except OSError:
-        return  # nothing was asked, or it is garbage and harmless
-
-
-def find_answers_folder(root: GraphRoot) -> str:
-    """Where the answers for a graph wait until they are part of it."""
-    place = root.location(make_staging_path("embed-answers")).native_uri
-    return place.removeprefix("file://")

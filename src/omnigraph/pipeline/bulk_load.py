@@ -24,6 +24,7 @@ from omnigraph.errors import BadRequest, ExternalBlobPolicy, RowProblem, RowsRej
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import SIZES, Checks
+from omnigraph.pipeline.embed_answers import make_asking
 from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping, plan_inputs
 from omnigraph.pipeline.kernels.complete_rows import NO_ADDRESS
 from omnigraph.pipeline.kernels.stage_kernel import (
@@ -221,6 +222,7 @@ class LoadJob:
             options=self._options,
             input=self._root.settings.input,
             rejects=rejects,
+            asking=make_asking(self._root),
         )
         origins = self._read(spec, catalog)
         self._places = Places(origins, [split.lines for split in self._splits])

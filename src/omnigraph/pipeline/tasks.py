@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from omnigraph.errors import (
     BadRequest,
+    EmbeddingFailed,
     InputError,
     NotFoundError,
     OmniError,
@@ -154,7 +155,7 @@ def run_kernel(
     """The result of one task; what no second attempt would change is a result too."""
     try:
         return Done(kernel(spec, task))
-    except (InputError, NotFoundError) as refused:
+    except (InputError, NotFoundError, EmbeddingFailed) as refused:
         return Refused.of(refused)
 
 

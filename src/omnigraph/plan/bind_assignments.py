@@ -48,7 +48,9 @@ def _report_missing(statement: Insert, target: Target, context: BindContext) -> 
     required = list(ENDS) if isinstance(target, EdgeType) else []
     key = {p.name for p in target.key} if isinstance(target, NodeType) else set()
     for property_ in target.properties:
-        omittable = property_.type.nullable or property_.default is not None or statement.partial
+        is_made = property_.embed is not None and property_.embed.source in assigned
+        is_known = property_.default is not None or is_made or statement.partial
+        omittable = property_.type.nullable or is_known
         if property_.name in key or not omittable:
             required.append(property_.name)
     missing = [name for name in required if name not in assigned]

@@ -177,6 +177,14 @@ class EmbedSettings(SettingGroup):
         "`true` replaces any provider with made-up vectors, for tests.",
         applies=_EMBEDDING,
     )
+    embeds_writes: bool = declare_setting(
+        "OMNIGRAPH_EMBED_WRITES",
+        True,
+        FLAG,
+        "Whether inserts, updates and loads make the vectors that `@embed` says the source of, "
+        "where a provider is configured; `false` leaves them to `embed`.",
+        applies=_EMBEDDING,
+    )
     openrouter_api_key: str | None = declare_setting(
         "OPENROUTER_API_KEY",
         None,

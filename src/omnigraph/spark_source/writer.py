@@ -19,6 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
+from omnigraph.pipeline.embed_answers import make_asking
 from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.stage_kernel import (
@@ -79,6 +80,7 @@ class _Target:
             locations=locations,
             aws=self.settings.aws,
             options=LoadOptions(mode=self.mode, partial=self.options.partial),
+            asking=make_asking(place.root),
         )
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0

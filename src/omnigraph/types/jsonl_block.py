@@ -187,6 +187,8 @@ def _build_batch(type: RecordType, group: _Group, bounds: Integers, block: _Bloc
     columns = _build_structural_columns(spec, group, ids)
     for wanted, (values, missing) in zip(spec.properties, taken, strict=True):
         excused = missing if wanted.has_default or block.options.partial else None
+        if wanted.is_made:
+            excused = np.ones(len(values), np.bool_)
         columns[wanted.name], problems = _build_property(wanted, values, excused)
         for row, problem in problems:
             if row not in repeated:

@@ -188,6 +188,8 @@ def _list_allowed(spec: TypeSpec) -> frozenset[str]:
 def _find_value_problem(value: object, wanted: PropertySpec, *, partial: bool) -> RowProblem | None:
     if value is UNSET and (partial or wanted.has_default):
         return None
+    if wanted.is_made and (value is UNSET or value is None):
+        return None
     if value is UNSET or value is None:
         return None if wanted.type.nullable else make_missing_value(wanted)
     try:

@@ -24,11 +24,15 @@ NO_DATA = Raw(b"{}")
 
 @dataclass(frozen=True, slots=True)
 class PropertySpec:
-    """One property; with `has_default`, a line may leave it out and something later fills it."""
+    """One property; with `has_default`, a line may leave it out and something later fills it.
+
+    With `is_made` it may be null as well, for the same reason.
+    """
 
     name: str
     type: PropertyType
     has_default: bool = False
+    is_made: bool = False
 
 
 @dataclass(frozen=True, slots=True)

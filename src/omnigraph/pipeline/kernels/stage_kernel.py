@@ -26,8 +26,10 @@ from omnigraph.pipeline.inputs import (
 from omnigraph.pipeline.kernels.complete_rows import complete_rows
 from omnigraph.pipeline.kernels.decompress import open_whole
 from omnigraph.pipeline.kernels.line_blocks import BLOCK_BYTES, read_line_blocks, read_lines_between
+from omnigraph.pipeline.kernels.made_vectors import make_vectors
 from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.tabular import convert_table_rows, resolve_columns
+from omnigraph.pipeline.kernels.text_vectors import Asking
 from omnigraph.pipeline.staging_area import REJECTS, decode_catalog_cached, encode_position
 from omnigraph.settings import AwsSettings, InputSettings
 from omnigraph.storage.tables import Table, TableLocation, write_fragments
@@ -52,6 +54,8 @@ class StageSpec:
     limit: int = 100
     rejects: TableLocation | None = None
     """Where all refused records go, if they are wanted."""
+    asking: Asking | None = None
+    """Who makes the vectors that records leave out."""
 
 
 @dataclass
@@ -156,6 +160,13 @@ class _Stager:
                 result.split,
                 partial=self.spec.options.partial,
                 skip=self.spec.options.skips,
+            )
+            make_vectors(
+                self.catalog.by_table_key[key],
+                whole,
+                self.spec.asking,
+                result.split,
+                partial=self.spec.options.partial,
             )
             self._note_mismatches(key, whole.problems)
             refused += whole.problems

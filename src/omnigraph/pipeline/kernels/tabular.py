@@ -167,7 +167,7 @@ def _convert_property(
 ) -> pa.Array:
     if values is None:
         array = pa.nulls(count, to_arrow_type(wanted.type))
-        if wanted.type.nullable or wanted.has_default or options.partial:
+        if wanted.type.nullable or wanted.has_default or wanted.is_made or options.partial:
             return array
         problems += [(row, make_missing_value(wanted)) for row in range(count)]
         return array
@@ -175,6 +175,7 @@ def _convert_property(
     wrong = dict(converted.errors)
     problems += [(row, make_bad_value(reason, wanted)) for row, reason in wrong.items()]
     lacking = find_required_errors(converted.array, wanted.name, wanted.type)
+    lacking = [] if wanted.is_made else lacking
     problems += [(row, make_missing_value(wanted)) for row, _ in lacking if row not in wrong]
     return converted.array
 
