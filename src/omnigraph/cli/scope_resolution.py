@@ -68,11 +68,6 @@ class CommandTarget:
         return "://" not in self.uri or self.uri.startswith("file://")
 
     @property
-    def load_engine(self) -> str:
-        """Where a load runs that does not say; a server runs it itself."""
-        return "local" if self.is_served else read_settings().load_engine
-
-    @property
     def has_stored_queries(self) -> bool:
         """Whether queries can be run by name alone."""
         return self.is_served or self.applied is not None
