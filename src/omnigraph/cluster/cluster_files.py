@@ -18,7 +18,7 @@ from omnigraph.cluster.cluster_layout import (
 from omnigraph.cluster.cluster_report import refuse
 from omnigraph.cluster.resource_digests import digest_file
 from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
-from omnigraph.errors import StorageError
+from omnigraph.errors import NotFoundError, StorageError
 from omnigraph.settings import Settings
 from omnigraph.storage.control_files import ControlFiles, open_control_files
 
@@ -56,6 +56,17 @@ class ClusterFiles:
     def has_root(self, graph_id: str) -> bool:
         """Whether there is anything at the root of a graph."""
         return self.graphs.exists(make_graph_path(graph_id))
+
+    def require_root(self, graph_id: str) -> None:
+        """Raise unless there is something at the root of a graph.
+
+        Raises:
+            NotFoundError: there is nothing.
+        """
+        if not self.has_root(graph_id):
+            raise NotFoundError(
+                f"there is nothing at {self.graph_uri(graph_id)}; run `omnigraph cluster refresh`"
+            )
 
     def list_roots(self) -> list[str]:
         """The names of all graphs below the root, whether the ledger knows them or not."""

@@ -144,6 +144,7 @@ def _preview(
     if not is_schema or change.operation is not ChangeOperation.UPDATE or change.graph_id is None:
         return change
     try:
+        files.require_root(change.graph_id)
         uri, settings = files.graph_uri(change.graph_id), files.settings
         with open_graph(uri, read_only=True, settings=settings) as graph:
             migration = graph.plan_schema(desired.resources[change.resource].source)

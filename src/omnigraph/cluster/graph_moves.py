@@ -88,6 +88,7 @@ class GraphMover:
         """
         schema.require_unchanged()
         try:
+            self.files.require_root(graph_id)
             uri, settings = self.files.graph_uri(graph_id), self.files.settings
             with open_graph(uri, actor=self.actor, settings=settings) as graph:
                 self._apply_schema(graph, graph_id, schema)
