@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import omnigraph
 from cluster.cluster_cases import AtWrite
-from cluster.cluster_checks import check_converged
+from cluster.cluster_checks import check_converged, settle
 from cluster.test_apply_cuts import edit
 from commands.quick_command import quick_command
 from omnigraph.cluster import apply_cluster, find_root, plan_cluster, read_cluster_status
 from omnigraph.cluster.cluster_results import ClusterApplyResult
 from omnigraph.errors import ClusterError
 from omnigraph.storage.objects.write_observer import install_observer
+from omnigraph.storage.root import GraphRoot
 
 REFUSALS = {"state_lock_held", "state_cas_mismatch", "cluster_recovery_pending"}
 
@@ -123,3 +128,30 @@ def test_of_many_operators_at_once_each_wins_or_is_refused(folder, locks) -> Non
     assert read_cluster_status(folder).state.state_revision == before + written
     assert apply_cluster(places[0]).converged
     check_converged(folder)
+
+
+def test_a_job_that_is_cancelled_gives_its_lock_back(folder) -> None:
+    edit(folder, "people.pg", "name: String @key", "name: String @key  born: I32?")
+    recoveries = folder / "__cluster" / "recoveries"
+    omnigraph.open(folder / "graphs/people.omni")  # a copy settles in when it is first opened
+    with GraphRoot.at(str(folder / "graphs/people.omni")).hold():
+        job = subprocess.Popen(
+            [sys.executable, "-m", "omnigraph.cli", "cluster", "apply"],
+            cwd=folder,
+            env={
+                **os.environ,
+                "OMNIGRAPH_HOME": str(folder.parent),
+                "OMNIGRAPH_WRITER_WAIT": "600",
+            },
+        )
+        try:
+            while not list(recoveries.glob("*.json")):
+                assert job.poll() is None
+                time.sleep(0.01)
+            assert (folder / "__cluster" / "lock.json").exists()
+            job.terminate()
+            assert job.wait(600) == 128 + signal.SIGTERM
+        finally:
+            job.kill()
+    assert not (folder / "__cluster" / "lock.json").exists()
+    settle(folder)

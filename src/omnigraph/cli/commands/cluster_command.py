@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import click
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from omnigraph.cluster.cluster_results import ClusterResult
 
 Result = TypeVar("Result", bound="ClusterResult")
+
+EXIT_TERMINATED = 128 + signal.SIGTERM
 
 _FOLDER = click.argument("folder", metavar="[DIR]", default=".", type=FILE)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -162,7 +167,8 @@ def _run(
     from omnigraph.errors import ClusterError
 
     try:
-        result = command()
+        with _ending_in_order():
+            result = command()
     except ClusterError as error:
         if error.result is None:
             raise
@@ -175,6 +181,23 @@ def _run(
         for line in render(result):
             click.echo(line)
     return 0 if result.ok else 1
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let a job that is cancelled give its lock back: SIGTERM ends it as Ctrl-C does."""
+
+    def end(*_: object) -> NoReturn:
+        raise SystemExit(EXIT_TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the business of the main thread
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _choose_actor(given: str | None) -> str | None:
