@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import omnigraph as library
 from omnigraph.cli.main import run as run_command
+from omnigraph.cluster.addressed_graph import find_applied_graph
+from omnigraph.settings import EmbedProvider, Settings
 from server.cluster_files import GRAPH_RULES, NAMES, SERVER_RULES, ClusterFolder
 
 COUNT = "query q() { match { $p: Person } return { count($p) as n } }"
@@ -115,14 +118,53 @@ def test_a_cluster_is_named_by_its_folder_its_root_or_the_configuration(
     assert [one["name"] for one in json.loads(out)["queries"]] == ["add", "names"]
 
 
-def test_the_storage_of_a_folder_is_followed(tmp_path: Path, monkeypatch, capsys) -> None:
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch) -> ClusterFolder:
+    """A graph with an embedding profile, applied to another place than the folder."""
     monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
     folder = ClusterFolder(tmp_path / "config", storage=str(tmp_path / "elsewhere"))
     folder.declare_graph("only")
+    folder.providers = {"mocked": {"kind": "mock"}}
+    folder.graphs["only"]["embedding_provider"] = "mocked"
     folder.apply()
-    assert run_command(["verify", "--cluster", str(folder.path)]) == 0, capsys.readouterr().err
+    return folder
+
+
+def test_the_storage_of_a_folder_is_followed_and_only_the_ledger_is_needed(
+    elsewhere, tmp_path: Path, capsys
+) -> None:
+    place = ("--cluster", str(elsewhere.path))
     assert (tmp_path / "elsewhere" / "graphs" / "only.omni").is_dir()
-    assert not (folder.path / "graphs").exists()
+    assert not (elsewhere.path / "graphs").exists()
+    shutil.rmtree(tmp_path / "elsewhere" / "__cluster" / "resources")
+    assert run_command(["verify", *place]) == 0, capsys.readouterr().err
+    assert run_command(["queries", "list", *place]) == 1
+    assert "catalog_payload_missing" in capsys.readouterr().err
+
+
+def test_a_graph_of_a_cluster_embeds_by_its_profile(elsewhere) -> None:
+    found = find_applied_graph(str(elsewhere.path), "only")
+    assert found.choose_settings(Settings()).embed.provider is EmbedProvider.MOCK
+
+
+def test_graphs_of_a_cluster_are_made_and_changed_by_the_cluster(command, folder) -> None:
+    """A new one is refused; a schema that is changed past it is warned about."""
+    schema = ("--schema", "town/people.pg")
+    code, _, err = command("init", "town/graphs/new.omni", *schema)
+    assert code == 1
+    assert f"is in the cluster at {folder.path}" in err
+    assert not (folder.path / "graphs" / "new.omni").exists()
+    code, _, err = command("schema", "apply", "town/graphs/people.omni", *schema, "--dry-run")
+    assert code == 0
+    assert f"warning: the graph is in the cluster at {folder.path}" in err
+    assert command("init", "graphs/other.omni", *schema)[0] == 0
+
+
+def test_a_profile_shows_where_its_cluster_is(command, folder) -> None:
+    config = f"clusters: {{atlas: {{root: {folder.path}}}}}\nprofiles: {{up: {{cluster: atlas}}}}\n"
+    _, out, _ = command("profile", "show", "up", "--json", config=config)
+    shown = json.loads(out)
+    assert (shown["scope_kind"], shown["endpoint"]) == ("cluster", str(folder.path))
 
 
 @pytest.mark.parametrize(

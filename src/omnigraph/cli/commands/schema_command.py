@@ -218,8 +218,8 @@ def _warn_if_managed(scope: CommandTarget) -> None:
     root = find_managing_root(scope.uri, read_settings(quietly=True))
     if root is not None:
         note(
-            f"warning: the graph is in the cluster at {root}, whose files do not have this schema; "
-            "`omnigraph cluster apply` changes both"
+            f"warning: the graph is in the cluster at {root}, which is not told of this change; "
+            "change its files instead and run `omnigraph cluster apply`"
         )
 
 
