@@ -226,6 +226,8 @@ def decode_ledger(data: bytes) -> StateLedger:
     if isinstance(version, int) and version != LEDGER_VERSION:
         message = f"the ledger has version {version}; this release reads version {LEDGER_VERSION}"
         raise refuse("unsupported_state_version", _PLACE, message)
+    if version is None:
+        raise refuse("invalid_state_json", _PLACE, "not a ledger: it has no version")
     try:
         ledger = convert_into(value, StateLedger)
     except msgspec.ValidationError as error:

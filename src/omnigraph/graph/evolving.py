@@ -43,6 +43,8 @@ _OLD_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
+    """A change of the schema, as a caller asks for it."""
+
     schema: SourceText
     branch: str
     actor: str | None

@@ -45,6 +45,8 @@ _SIDES = ("source", "target", "base")
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
+    """A merge, as a caller asks for it."""
+
     source: str
     target: str
     resolve: Given = None
