@@ -14,6 +14,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 MAP = "docs/README.md"
+ROUTES = "docs/reference/http"
 
 project = "OmniGraph"
 html_title = "OmniGraph"
@@ -48,8 +49,13 @@ def read_groups() -> list[tuple[str, list[str]]]:
 
 
 def add_navigation(app: Sphinx, name: str, source: list[str]) -> None:
-    """Give the first page the groups of the map, where the theme looks for them."""
+    """Give the first page the groups of the map, where the theme looks for them.
+
+    The pages of routes are below the one that lists them.
+    """
     del app
+    if name == ROUTES:
+        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\nhttp/*\n```\n"
     if name != root_doc:
         return
     for title, pages in read_groups():

@@ -27,12 +27,12 @@ def tell(door, story: Story) -> dict[str, object]:
 
 
 def mask(value):
-    """A document without ids, times and addresses."""
+    """A document without ids, times and addresses, and why a load ran where it did."""
     if isinstance(value, dict):
         masked = {
             name: "…" if name in VOLATILE and member is not None else mask(member)
             for name, member in value.items()
-            if name not in ("details", "request_id")
+            if name not in ("details", "request_id", "engine_reason")
         }
         return {name: masked[name] for name in sorted(masked)}
     if isinstance(value, list | tuple):
