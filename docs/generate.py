@@ -1,4 +1,4 @@
-"""Writes the reference pages that repeat what the code says; a test checks they are current.
+"""Writes the pages, and parts of pages, that repeat what the code says; a test checks they are current.
 
 Usage: python docs/generate.py [--check]
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ from omnigraph.catalog.catalog_codes import CATALOG_CODES
 from omnigraph.catalog.renames import IDENTITY_CODES
 from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES
 from omnigraph.cli.main import omnigraph
+from omnigraph.cluster.cluster_codes import (
+    APPLY_CODES,
+    CONFIG_CODES,
+    RECOVERY_CODES,
+    SERVING_CODES,
+    STATE_CODES,
+    WARNINGS,
+)
 from omnigraph.environment import Setting
 from omnigraph.language.query.query_syntax_codes import QUERY_SYNTAX_CODES
 from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
@@ -29,6 +38,7 @@ from omnigraph.server.openapi_document import describe_api
 from omnigraph.settings import SETTINGS
 from omnigraph.types.problems import PROBLEM_MEANINGS
 
+ROOT = Path(__file__).parents[1]
 REFERENCE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by `./dev docs` from the code; change the code, not this page. -->\n"
 
@@ -294,7 +304,282 @@ def openapi_text() -> str:
     return json.dumps(describe_api(), indent=2) + "\n"
 
 
+def cluster_table(codes: Mapping[str, str]) -> str:
+    lines = ["| Code | Severity | Meaning |", "|---|---|---|"]
+    for code, meaning in codes.items():
+        lines.append(f"| `{code}` | {'warning' if code in WARNINGS else 'error'} | {meaning} |")
+    return "\n".join(lines)
+
+
+def cluster_page() -> str:
+    return f"""# Clusters
+
+{NOTE}
+A cluster is a set of graphs that is declared in files and applied: `omnigraph cluster plan` shows what separates the files from what is deployed,
+`omnigraph cluster apply` makes it so and writes it down. The files are the desired state and belong in git; the ledger in the storage root is the
+deployed one; a server serves what was applied. Definitions are managed, never rows.
+
+## Files
+
+```text
+<folder>/cluster.yaml, *.pg, *.gq, *.policy.yaml      what is declared
+<storage root>/                                       the folder itself, unless `storage` says otherwise
+  __cluster/state.json                                the ledger
+  __cluster/lock.json                                 who is changing the cluster
+  __cluster/resources/query/<graph>/<name>/<digest>.gq
+  __cluster/resources/policy/<name>/<digest>.yaml     queries and policies as they were applied
+  __cluster/recoveries/<id>.json                      changes of graphs that were begun
+  __cluster/approvals/<id>.json                       who allowed what
+  graphs/<id>.omni                                    the graphs
+```
+
+Where the root is the folder itself, `__cluster/` and `graphs/` do not belong in git.
+
+## `cluster.yaml`
+
+```yaml
+version: 1
+metadata: {{name: town}}
+storage: s3://bucket/town          # a path or an address; by default this folder
+state: {{lock: true}}
+providers:
+  embedding:
+    text: {{kind: openai, model: text-embedding-3-large, api_key: "${{OPENAI_API_KEY}}"}}
+graphs:
+  library:
+    schema: library.pg
+    queries: queries/              # a folder, a list of files, or {{name: {{file: path}}}}
+    embedding_provider: text
+    external_blobs: {{allow: [{{base: "s3://bucket/covers/", scope: server_safe}}]}}
+policies:
+  readers: {{file: readers.policy.yaml, applies_to: [library]}}
+  listing: {{file: listing.policy.yaml, applies_to: [cluster]}}
+```
+
+| Key | Meaning |
+|---|---|
+| `version` | 1 |
+| `metadata.name` | a name for people |
+| `storage` | the storage root; paths are relative to the folder, here and everywhere else |
+| `state.backend`, `state.lock` | `cluster`; `false` takes no lock |
+| `providers.embedding.<name>` | `kind` (or `provider`): `openai-compatible`, `openai`, `gemini`, `local` or `mock`; `base_url`, `model`; `api_key` is the name of a variable, which the server reads when it starts |
+| `graphs.<id>.schema` | the schema. An id is what a server takes: 1 to 64 letters, digits and `-` |
+| `graphs.<id>.queries` | stored queries: every query of every file |
+| `graphs.<id>.embedding_provider` | the name of a provider |
+| `graphs.<id>.external_blobs.allow` | `base` is an address that ends with `/`, `scope` is `server_safe` or `embedded_only`; without it no external blob is accepted |
+| `policies.<name>` | `file`, and `applies_to`: `cluster`, or ids of graphs. A graph has one policy at most, and so has the cluster |
+
+Keys that are not listed, keys that appear twice, anchors and aliases are mistakes; each is reported with its line and column.
+
+## Commands
+
+Every command takes the folder, by default the current one, and `--json`. Findings are printed on stdout, errors and warnings alike; the exit code is 1 if
+one of them is an error.
+
+| Command | What it does |
+|---|---|
+| `cluster validate` | checks the files: schemas, queries against their schemas, policies; looks at no storage |
+| `cluster plan` | shows the changes, the steps of schema changes, what each change affects, and the approvals that are missing; takes no lock |
+| `cluster apply` | makes the changes. What cannot be made yet is left out with a warning; `converged` says whether everything was made |
+| `cluster approve graph.ID` | allows the deletion of a graph, or an empty graph in place of one that was there; needs an actor (`--as`). The approval holds for one configuration and one state of the ledger |
+| `cluster status` | shows the ledger, the lock and whether the catalog is whole; opens no graph |
+| `cluster refresh` | looks at the graphs and the catalog and records what it finds |
+| `cluster import` | makes the first ledger of graphs that are there; for a ledger that was lost |
+| `cluster force-unlock ID` | removes the lock of an operator who is gone |
+
+## Resources
+
+`graph.<id>`, `schema.<id>`, `query.<id>.<name>`, `policy.<name>` and `provider.embedding.<name>`. Each has a digest: of the bytes of its file, or of what is
+declared. The digest of a graph is made of its schema, its queries, its provider and its places of external blobs. A ledger whose digests do not fit, or
+whose checksum does not, was edited by hand; every command refuses it.
+
+| Change | What apply does |
+|---|---|
+| a graph and its schema are new | creates it, empty |
+| a graph was deleted, or a refresh found it gone, and it is declared | the same, with an approval |
+| a graph is not declared any more | deletes it with everything in it, with an approval; a policy that is bound to it stays as long |
+| a schema changed | [applies it](schema-evolution.md) to `main` without data loss: what is dropped stays in older states |
+| queries, policies, bindings and providers | records them; a query waits for its schema, a policy for its graphs |
+
+## Operators at the same time
+
+`apply`, `approve`, `refresh` and `import` hold the lock; a second one is told who has it (`state_lock_held`). The lock of a process that was killed stays until
+`force-unlock` removes it by its id. The ledger is replaced only by whoever read it last, with or without a lock: of two that write, one gets
+`state_cas_mismatch`, and nothing of it is recorded.
+
+## After an interruption
+
+Before a graph is created, changed or deleted, a sidecar says so; it is removed when the ledger says what became of it. A graph with a sidecar is
+not served. The next `apply`, `refresh` or `import` looks at the graph and settles it:
+
+| What was begun | What is found | What happens |
+|---|---|---|
+| creation | nothing | the intent is removed |
+| creation | files without a first version of the graph | they are removed; the graph is created anew |
+| creation | the graph as it should be | recorded, `cluster_recovery_rolled_forward` |
+| creation | something that cannot be opened | `graph_create_incomplete`: remove it |
+| schema | the schema of before | the intent is removed |
+| schema | the schema that was meant | recorded, `cluster_recovery_rolled_forward` |
+| creation or schema | another schema | `cluster_recovery_unattributed`: put that schema into the configuration |
+| deletion | nothing | recorded, `cluster_recovery_rolled_forward` |
+| deletion | something | `graph_delete_incomplete`: it is planned again, and its approval still holds |
+
+## In Python
+
+```python
+from omnigraph.cluster import apply_cluster, plan_cluster
+from omnigraph.errors import ClusterError
+```
+
+`validate_cluster(folder)`, `plan_cluster(folder)`, `apply_cluster(folder, actor=…)`, `import_cluster`, `approve_change(folder, resource, actor=…)`,
+`read_cluster_status`, `refresh_cluster` and `unlock_cluster(folder, lock_id)` give what the commands print; what a command calls an error is a
+`ClusterError`, with its `diagnostics` and its `result`. `read_serving_snapshot(place)`, `find_graph_uri(place, graph_id)`, `read_applied_policy` and
+`read_applied_queries` read what was applied, from a folder or from a storage root.
+
+## Codes
+
+Where a command goes on in spite of an error it reports a warning under the same code: a plan warns of a held lock, a status of a missing ledger.
+
+### Configuration
+
+{cluster_table(CONFIG_CODES)}
+
+### Ledger and lock
+
+{cluster_table(STATE_CODES)}
+
+### Plan and apply
+
+{cluster_table(APPLY_CODES)}
+
+### Recovery and drift
+
+{cluster_table(RECOVERY_CODES)}
+
+### Serving
+
+{cluster_table(SERVING_CODES)}
+"""
+
+
+BENCHMARKS = (
+    (
+        "seven questions about a social network of 100,000 people",
+        "social",
+        "omnigraph, q1–q7",
+        "kuzu",
+    ),
+    ("the same", "social", "omnigraph, q1–q7", "duckdb"),
+    ("counting every path of two steps in it", "social", "omnigraph, q8", "kuzu"),
+    ("the same", "social", "omnigraph, q8", "duckdb"),
+    (
+        "one node by its key",
+        "neighbourhoods",
+        "omnigraph, point at 1,000 random persons",
+        "ladybug",
+    ),
+    (
+        "everybody within three hops",
+        "neighbourhoods",
+        "omnigraph, 3 hops at 1,000 random persons",
+        "ladybug",
+    ),
+    (
+        "opening a graph and one hop",
+        "neighbourhoods",
+        "omnigraph, open and 1 hop at 1,000 random persons",
+        "ladybug",
+    ),
+    (
+        "ten of 100,000 documents by vector and text together",
+        "retrieval",
+        "omnigraph, hybrid",
+        "lancedb",
+    ),
+    ("opening, and the same", "retrieval", "omnigraph, open and hybrid", "lancedb"),
+    ("a commit of one row", "one_commit", "omnigraph, commit at insert", "lance append"),
+    (
+        "a commit after 1,000 commits",
+        "growth_history",
+        "omnigraph, commit at 1,000 commits",
+        "lance append",
+    ),
+    (
+        "merging two branches that changed 10,000 rows each, of a million",
+        "merge",
+        "omnigraph, merge at 10 k × 10 k changes",
+        "doltlite",
+    ),
+    (
+        "merging two branches that changed one row each",
+        "merge",
+        "omnigraph, merge at one change each",
+        "doltlite",
+    ),
+    (
+        "a checked bulk load from Parquet, on Spark",
+        "spark_load",
+        "omnigraph parquet, load",
+        "spark parquet",
+    ),
+    ("the same", "spark_load", "omnigraph parquet, load", "kuzu copy"),
+    (
+        "a checked merge of 1 million rows into 10 million, on Spark",
+        "spark_upsert",
+        "omnigraph spark, merge",
+        "lance",
+    ),
+    ("a look-up over HTTP", "served_reads", "http, point read", "embedded"),
+    ("a commit over HTTP", "served_writes", "http, one write", "embedded"),
+)
+"""What is quoted: in words, the suite, system and measure, and the peer."""
+PEERS = {
+    "doltlite": "DoltLite",
+    "duckdb": "DuckDB",
+    "embedded": "the same in process",
+    "kuzu": "Kuzu",
+    "kuzu copy": "Kuzu's `COPY`",
+    "ladybug": "Ladybug",
+    "lance": "a bare merge of Lance, unchecked",
+    "lance append": "a bare append of Lance",
+    "lancedb": "LanceDB, at equal recall",
+    "spark parquet": "Spark writing Parquet",
+}
+
+
+def benchmarks_part() -> str:
+    """The headlines that the README quotes, as `bench/RESULTS.md` has them."""
+    results = (ROOT / "bench" / "RESULTS.md").read_text()
+    rows = ["| Measured | Next to | Time |", "|---|---|---:|"]
+    for words, suite, measure, peer in BENCHMARKS:
+        section = results.partition(f"\n## {suite}\n")[2].partition("\n## ")[0]
+        system, _, what = measure.partition(", ")
+        headline = (
+            rf"^- \*\*{re.escape(system)}\*\*, {re.escape(what)}: \*\*(.+?)×\*\* `{peer}` \((.*)\)$"
+        )
+        found = re.search(headline, section, re.MULTILINE)
+        assert found, f"bench/RESULTS.md has no headline of {suite}: {measure}, next to {peer}"
+        shown = "about the same" if "no difference shown" in found[2] else f"{float(found[1]):.2g}×"
+        rows.append(f"| {words} | {PEERS[peer]} | {shown} |")
+    return "\n".join(rows)
+
+
+PARTS: dict[str, dict[str, Callable[[], str]]] = {"README.md": {"benchmarks": benchmarks_part}}
+"""Of pages that are written by hand, the parts that are not: between `<!-- name -->` and `<!-- /name -->`."""
+
+
+def replace_parts(page: str, text: str) -> str:
+    for name, part in PARTS[page].items():
+        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        before, _, rest = text.partition(start)
+        _, found, after = rest.partition(end)
+        assert found, f"{page} has no part {name}"
+        text = f"{before}{start}\n{part()}\n\n{end}{after}"
+    return text
+
+
 PAGES = {
+    "cluster.md": cluster_page,
     "http.md": http_page,
     "openapi.json": openapi_text,
     "errors.md": errors_page,
@@ -306,10 +591,11 @@ PAGES = {
 
 def main() -> int:
     stale = []
-    for name, page in PAGES.items():
-        path, text = REFERENCE / name, page()
+    texts = {REFERENCE / name: page() for name, page in PAGES.items()}
+    texts |= {ROOT / name: replace_parts(name, (ROOT / name).read_text()) for name in PARTS}
+    for path, text in texts.items():
         if not path.exists() or path.read_text() != text:
-            stale.append(name)
+            stale.append(path.name)
             if "--check" not in sys.argv:
                 path.write_text(text)
     if stale:

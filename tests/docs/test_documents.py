@@ -12,6 +12,7 @@ import pytest
 import omnigraph as library
 from omnigraph.cli.main import omnigraph as root
 from omnigraph.cli.main import run
+from omnigraph.cluster import apply_cluster
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "documents.md").read_text()
 SCHEMA = 'node A { k: String @key  b: Blob?  v: Vector(2)? @embed("k") }'
@@ -29,6 +30,7 @@ groups: {g: [a]}
 rules: [{id: r, allow: {actors: {group: g}, actions: [read], except: [A.b]}}]
 """
 CASES = "version: 1\ncases: [{id: c, actor: a, action: read, expect: allow}]\n"
+LOCK = '{"version": 1, "lock_id": "L", "operation": "apply", "created_at": "now", "pid": 1}'
 STORE = ("--store", "g.omni")
 EMBED_FILE = ("embed", "--input", "rows.jsonl", "--output", "o.jsonl", "--spec", "spec.json")
 
@@ -65,11 +67,14 @@ CALLS = {
     ("commit", "list", *STORE): "commit list",
     ("commit", "show", "{head}", *STORE): "commit show",
     ("init", "other.omni", "--schema", "s.pg"): "init",
+    ("init", "inferred.omni", "--from", "table.csv"): "init",
+    ("import", "imported.omni", "--data", "table.csv"): "import",
     ("clone", "g.omni", "copy.omni"): "clone",
     ("schema", "show", *STORE): "schema show",
     ("schema", "plan", *STORE, "--schema", "s.pg"): "schema plan",
     ("schema", "apply", *STORE, "--schema", "s.pg"): "schema apply",
     ("schema", "plan", "--from", "s.pg", "--schema", "s.pg"): "schema plan",
+    ("schema", "infer", "table.csv"): "schema infer",
     ("schema", "lint", "--schema", "s.pg"): "schema lint",
     ("lint", *STORE, "--query", "q.gq"): "lint",
     ("explain", *STORE, "-e", READ): "explain",
@@ -97,6 +102,14 @@ CALLS = {
     ),
     ("queries", "list", *STORE, "--queries", "q.gq"): "queries list",
     ("queries", "validate", *STORE, "--queries", "q.gq"): "queries validate",
+    ("cluster", "validate", "town"): "cluster validate",
+    ("cluster", "plan", "town"): "cluster plan",
+    ("cluster", "apply", "town", "--as", "a"): "cluster apply",
+    ("cluster", "status", "town"): "cluster status",
+    ("cluster", "refresh", "town"): "cluster refresh",
+    ("cluster", "import", "other"): "cluster import",
+    ("cluster", "approve", "graph.a", "left", "--as", "a"): "cluster approve",
+    ("cluster", "force-unlock", "L", "other"): "cluster force-unlock",
     ("config", "path"): "config path",
     ("config", "show"): "config show",
     ("config", "settings"): "config settings",
@@ -148,10 +161,22 @@ def folder(tmp_path_factory) -> Path:
     (path / "q.gq").write_text(READ)
     (path / "spec.json").write_text(json.dumps(SPEC))
     (path / "rows.jsonl").write_text('{"type": "A", "data": {"k": "y"}}\n')
+    (path / "table.csv").write_text("slug,n\na,1\n")
     (path / "config.yaml").write_text(CONFIG)
     (path / "p.yaml").write_text(POLICY)
     (path / "c.yaml").write_text(CASES)
+    make_clusters(path)
     return path
+
+
+def make_clusters(path: Path) -> None:
+    """One to apply, one with a lock, and one whose graph is to be deleted."""
+    for name in ("town", "other", "left"):
+        (path / name).mkdir()
+        (path / name / "cluster.yaml").write_text("version: 1\ngraphs: {a: {schema: ../s.pg}}\n")
+    apply_cluster(path / "left")
+    (path / "left" / "cluster.yaml").write_text("version: 1\n")
+    apply_cluster(path / "town")
 
 
 @pytest.mark.parametrize(("call", "command"), CALLS.items(), ids=[" ".join(c) for c in CALLS])
@@ -162,6 +187,8 @@ def test_a_document_has_the_members_the_page_names(
     monkeypatch.setenv("OMNIGRAPH_HOME", str(folder))
     monkeypatch.setenv("OMNIGRAPH_LOAD_ENGINE", "local")
     monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    if command == "cluster force-unlock":
+        (folder / "other/__cluster/lock.json").write_text(LOCK)
     head = library.open(folder / "g.omni").commits()[0].commit_id
     assert run([head if word == "{head}" else word for word in (*call, "--json")]) == 0
     document = json.loads(capsys.readouterr().out)

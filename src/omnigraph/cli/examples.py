@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 EXAMPLES = {
-    "init": ("omnigraph init music.omni --schema music.pg",),
+    "init": (
+        "omnigraph init music.omni --schema music.pg",
+        "omnigraph init inferred.omni --from artists.csv",
+    ),
+    "schema infer": ("omnigraph schema infer artists.csv",),
+    "import": ("omnigraph import imported.omni --data artists.csv",),
     "schema show": ("omnigraph schema show music.omni",),
     "schema plan": ("omnigraph schema plan music.omni --schema next.pg",),
     "schema lint": ("omnigraph schema lint --schema music.pg",),
     "load": (
         "omnigraph load music.omni --data music.jsonl --mode append",
-        "omnigraph load music.omni --data 'parts/*.jsonl' --mode merge --engine local",
+        "omnigraph load music.omni --data 'parts/*.jsonl' --mode merge",
         "omnigraph load music.omni --data artists.csv --type Artist --mode merge",
     ),
     "lint": ("omnigraph lint music.omni --query music.gq",),
@@ -117,6 +122,14 @@ EXAMPLES = {
         "omnigraph policy explain --file music.policy.yaml --actor bot --action change "
         "--branch main",
     ),
+    "cluster validate": ("omnigraph cluster validate deploy",),
+    "cluster plan": ("omnigraph cluster plan deploy", "omnigraph cluster plan deploy --json"),
+    "cluster apply": ("omnigraph cluster apply deploy --as maria",),
+    "cluster status": ("omnigraph cluster status deploy",),
+    "cluster refresh": ("omnigraph cluster refresh deploy",),
+    "cluster import": ("omnigraph cluster import older",),
+    "cluster approve": ("omnigraph cluster approve graph.old deploy --as maria",),
+    "cluster force-unlock": ("omnigraph cluster force-unlock 01J9Z3N8Q4X7Y2K5M6P0R1S3T8 deploy",),
     "alias": ("omnigraph alias albums-of ada", "omnigraph alias albums-of ada --json"),
     "serve": (
         "omnigraph serve --store music.omni --unauthenticated",

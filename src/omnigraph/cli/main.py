@@ -30,6 +30,7 @@ ENTRIES = {
     "alias": Entry(f"{_COMMANDS}.alias_command", "alias", "Run a query by its alias."),
     "load": Entry(f"{_COMMANDS}.load_command", "load", "Load records as one commit."),
     "ingest": Entry(f"{_COMMANDS}.load_command", "ingest", "The old name of load.", hidden=True),
+    "import": Entry(f"{_COMMANDS}.import_command", "import_", "Load the data of another program."),
     "mutate": Entry(f"{_COMMANDS}.mutate_command", "mutate", "Run a mutation as one commit."),
     "shell": Entry(f"{_COMMANDS}.shell_command", "shell", "Run queries at a prompt."),
     "export": Entry(f"{_COMMANDS}.export_command", "export", "Write a branch as JSON lines."),
@@ -90,6 +91,9 @@ ENTRIES = {
     "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
     "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
     "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
+    "cluster": Entry(
+        f"{_COMMANDS}.cluster_command", "cluster", "Declare graphs in files and apply them."
+    ),
     "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
     "graphs": Entry(f"{_COMMANDS}.graphs_command", "graphs", "List the graphs of a server."),
     "serve": Entry(f"{_COMMANDS}.serve_command", "serve", "Serve graphs over HTTP."),
@@ -108,13 +112,14 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph in storage or behind a server: query, load, mutate, export, blob *,
-           snapshot, branch *, tag *, commit *, revert, cherry-pick, restore, changes *,
-           consumer *, entity *, schema show, schema apply
+           snapshot, branch *, tag *, commit *, revert, cherry-pick, restore, diff, changes *,
+           consumer *, entity *, schema show, schema plan, schema apply, lint, explain,
+           queries list
   served   need a server: graphs list
-  direct   reach a graph in storage, or files alone: init, clone, shell, diff, optimize, cleanup,
-           repair, verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
-           serve
-  control  say what may be done with graphs: policy *, queries *
+  direct   reach a graph in storage, or files alone: init, import, clone, shell, optimize, cleanup,
+           repair, verify, maintain, recover, recovery *, schema infer, schema lint, serve
+  control  say which graphs there are and what may be done with them: cluster *, policy *,
+           queries validate
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version
 """

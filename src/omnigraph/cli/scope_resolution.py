@@ -46,6 +46,8 @@ class CommandTarget:
     quiet: bool
     server: ServerAddress | None = None
     """The graph of a server; None for one in storage."""
+    timeout_s: float | None = None
+    """How long that server may stay silent."""
 
     @property
     def is_served(self) -> bool:
@@ -55,18 +57,13 @@ class CommandTarget:
     def is_local(self) -> bool:
         return "://" not in self.uri or self.uri.startswith("file://")
 
-    @property
-    def load_engine(self) -> str:
-        """Where a load runs that does not say; a server runs it itself."""
-        return "local" if self.is_served else read_settings().load_engine
-
     def reach(self, *, read_only: bool) -> Graph | ServedGraph:
         """The graph, wherever it is."""
         if self.server is None:
             return self.open(read_only=read_only)
         from omnigraph.client.served_graph import connect
 
-        return connect(self.server.url)
+        return connect(self.server.url, timeout=self.timeout_s)
 
     def open(self, *, read_only: bool) -> Graph:
         """The graph in storage."""

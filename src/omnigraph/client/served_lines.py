@@ -1,4 +1,4 @@
-"""Whole branches as JSON lines: exports, and baselines with the cursor in their last line."""
+"""Answers as JSON lines: exports, and baselines with the cursor in their last line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from omnigraph.client.http_connection import ClientRequest, ServerConnection
 from omnigraph.errors import BadRequest, UnexpectedAnswer
 from omnigraph.history.baseline import Baseline
 from omnigraph.identity import CommitId
+from omnigraph.typed_reading import decode_into
 from omnigraph.wire.http_names import NDJSON
 from omnigraph.wire.request_bodies import ChangeBaselineRequest, ExportRequest
 
@@ -31,8 +32,12 @@ class _LastLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def export_lines(connection: ServerConnection, request: ExportRequest) -> Iterator[bytes]:
     """The records as blocks of whole lines; what cannot be exported is told before the first."""
-    response = connection.start(ClientRequest("export", body=request, accept=NDJSON))
-    return _read_whole_lines(connection, response)
+    return start_lines(connection, ClientRequest("export", body=request, accept=NDJSON))
+
+
+def start_lines(connection: ServerConnection, request: ClientRequest) -> Iterator[bytes]:
+    """An answer as blocks of whole lines; what is wrong with the request is told before."""
+    return _read_whole_lines(connection, connection.start(request))
 
 
 def _read_whole_lines(
@@ -62,7 +67,7 @@ class ServedBaseline(Baseline):
     def __init__(self, connection: ServerConnection, request: ChangeBaselineRequest) -> None:
         self._connection = connection
         asked = ClientRequest("captureChangeBaseline", body=request, accept=NDJSON)
-        self._blocks = _read_whole_lines(connection, connection.start(asked))
+        self._blocks = start_lines(connection, asked)
         self._is_begun = False
         self._handshake: _Handshake | None = None
 
@@ -97,7 +102,7 @@ class ServedBaseline(Baseline):
             if end:
                 yield rest + end
         try:
-            self._handshake = msgspec.json.decode(newest, type=_LastLine).baseline
+            self._handshake = decode_into(newest, _LastLine).baseline
         except msgspec.DecodeError as error:
             url = self._connection.address.url
             raise UnexpectedAnswer(url, 200, "the copy of the branch has no end") from error

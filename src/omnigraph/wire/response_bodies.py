@@ -137,6 +137,7 @@ class GraphBatchLoadOutput(Answer, frozen=True, kw_only=True):
     branch_created: bool
     mode: str
     engine: str
+    engine_reason: str | UnsetType | None = UNSET
     nodes: list[LoadedType]
     edges: list[LoadedType]
     total_entities: int
@@ -199,6 +200,20 @@ class ExplainOutput(Answer, frozen=True, kw_only=True):
 
     text: str
     plan: dict[str, Any] | UnsetType = UNSET
+
+
+class LintOutput(Answer, frozen=True, kw_only=True):
+    """What was found about every query of a text, and advice besides."""
+
+    status: Literal["ok", "error"]
+    schema_source: dict[str, Any]
+    query_path: str
+    queries_processed: int
+    errors: int
+    warnings: int
+    infos: int
+    results: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
 
 
 class BranchListOutput(Answer, frozen=True, kw_only=True):
@@ -303,6 +318,7 @@ class DiffOutput(Answer, frozen=True, kw_only=True, rename={"before": "from", "a
 
 class ChangeCause(Answer, frozen=True, kw_only=True):
     graph_commit_id: str
+    graph_manifest_version: int
     authored_branch: str
     authored_at: int
     parent_commit_id: str | UnsetType | None = UNSET
