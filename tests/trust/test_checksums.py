@@ -133,6 +133,21 @@ def test_a_newer_manifest_version_known_elsewhere_is_found_without_checksums(pla
     assert "branch 'late' starts at it" in found.message
 
 
+def test_cleanup_refuses_while_the_manifest_version_a_branch_starts_at_is_gone(place):
+    """It names files of the parent, which nothing else keeps there."""
+    start = max(place.glob("__manifest/tree/*/_versions/*.manifest"))
+    content = start.read_bytes()
+    start.unlink()
+    before = {file for file in place.rglob("*") if file.is_file()}
+    with omnigraph.open(place, settings=Settings(cleanup_grace_s=0.0)) as graph:
+        with pytest.raises(ManifestCorrupt, match="was written and is gone"):
+            graph.cleanup(keep=1, confirm=True)
+        assert before <= {file for file in place.rglob("*") if file.is_file()}
+        start.write_bytes(content)
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.verify(deep=True, history=True).is_sound
+
+
 def test_cleanup_spares_what_a_branch_shows_whose_fork_lost_its_ref(place):
     (ref,) = place.glob("nodes/*/_refs/branches/*.json")
     content = ref.read_bytes()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import HistoricalVersionReclaimed, OmniError
+from omnigraph.errors import HistoricalVersionReclaimed, ManifestCorrupt, OmniError
 from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
@@ -34,9 +34,10 @@ from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import TableLocation, open_table
-from omnigraph.storage.tables.checksums import ChecksumLogs
+from omnigraph.storage.tables.checksums import LOG, ChecksumLogs
 from omnigraph.storage.tables.damage import (
     find_lost_after,
+    find_lost_versions,
     require_branch_ref,
     require_version_file,
 )
@@ -154,6 +155,7 @@ class ReachabilityScan:
         refs, self._logs = self._refs, ChecksumLogs()
         require_none_lost(self.root, refs)
         newest = {ref.incarnation: self._read_newest(ref) for ref in refs}
+        self._require_no_lost_manifest(newest)
         self._preflight(newest.values())
         commits = {ref.incarnation: self._list_own_commits(ref, newest) for ref in refs}
         self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
@@ -226,6 +228,23 @@ class ReachabilityScan:
         if one not in self._opened or not is_version(location, version):
             open_table(location, version)
             self._opened.add(one)
+
+    def _require_no_lost_manifest(self, newest: Mapping[str | None, ManifestSnapshot]) -> None:
+        """Raise if a manifest version is gone that nobody removed.
+
+        Until it is back, nobody knows what it showed; the one a branch starts at keeps what the
+        branch shares with its parent.
+        """
+        for branch, manifest in newest.items():
+            if manifest.location.branch != branch:
+                continue  # it has only what it starts at, which was looked for
+            lost = find_lost_versions(manifest.location)
+            if lost:
+                raise ManifestCorrupt(
+                    f"version {lost[0]} of {manifest.location} was written and is gone; restore "
+                    "its file from a backup before cleaning up. To go on without it, remove "
+                    f"{manifest.location}/{LOG}"
+                )
 
     def _require_undamaged(self, manifests: Mapping[str | None, frozenset[int]]) -> None:
         """Raise unless what says what is needed is what was written.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
@@ -71,7 +73,17 @@ def gap(version: int) -> TableVersionRecord:
         pytest.param([gap(5)], BASE, Ownership.UNVERIFIABLE, id="a gap"),
         pytest.param([gap(5), ours(6)], BASE, Ownership.UNVERIFIABLE, id="a gap below ours"),
         pytest.param([ours(5), gap(6)], BASE, Ownership.UNVERIFIABLE, id="a gap above ours"),
+        pytest.param([gap(5), theirs(6)], 6, Ownership.NONE, id="a gap below what is shown"),
+        pytest.param([gap(5), ours(6)], 5, Ownership.AT_HEAD, id="ours above what is shown"),
+        pytest.param([gap(5), gap(6)], 5, Ownership.UNVERIFIABLE, id="a gap beyond what is shown"),
+        pytest.param([gap(5)], None, Ownership.UNVERIFIABLE, id="a gap where nothing is shown"),
     ],
 )
 def test_where_the_planned_transaction_stands(history, pin, expected):
     assert find_ownership(history, TABLE, pin) is expected
+
+
+def test_a_gap_in_a_fork_is_never_taken_for_the_work_of_others():
+    """What is not ours there is removed with the fork."""
+    fork = replace(TABLE, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV", is_fork=True)
+    assert find_ownership([gap(5), theirs(6)], fork, 6) is Ownership.UNVERIFIABLE

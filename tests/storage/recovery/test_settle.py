@@ -13,6 +13,7 @@ from crash.crash_checks import check_order, content_of
 from crash.crash_scenario import create
 from omnigraph.errors import RecoveryRequired
 from omnigraph.identity import CommitId, OperationId
+from omnigraph.storage.layout import make_intent_path
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.read import History, read_newest
@@ -229,6 +230,36 @@ def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(interru
     assert find_latest_version(location) == restored
     assert interrupted.snapshot().entries[PERSON].version == restored
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
+
+
+def test_a_restore_that_comes_after_the_write_was_finished_is_undone(interrupted):
+    """Of a settler that slept before it, while another found the write whole and finished it."""
+    written = interrupted.announce(PERSON)
+    written.move(PERSON)
+    assert interrupted.settle_all() == [RecoveryDecision.ROLL_FORWARD]
+    (table,) = written.intent.tables
+    location = interrupted.root.location(table.path, table.branch)
+    properties = {OPERATION_PROPERTY: written.intent.operation_id}
+    restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
+    interrupted.graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append")
+    assert {"eve", "fay"} <= interrupted.people()
+    assert RecoveryKind.REVOKED_EFFECT in interrupted.kinds()
+    check_order(interrupted.place, omnigraph.open(interrupted.place))
+
+
+def test_a_write_that_is_announced_when_its_base_is_long_gone_is_abandoned(interrupted):
+    """Its writer slept before the announcement, and cleanup removed what came after its base."""
+    written = interrupted.announce(PERSON)
+    interrupted.root.store.delete(make_intent_path(written.intent.operation_id))
+    for slug in ("fay", "gus", "hal"):
+        person = {"type": "Person", "data": {"slug": slug, "name": slug}}
+        interrupted.graph.load([person], "append")
+    interrupted.graph.cleanup(keep=1, confirm=True)
+    before = content_of(interrupted.graph)
+    write_intent(interrupted.root.store, written.intent)
+    assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
+    assert content_of(interrupted.graph) == before
+    check_order(interrupted.place, omnigraph.open(interrupted.place), is_cleaned=True)
 
 
 def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(interrupted):

@@ -12,8 +12,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
 
 from omnigraph.errors import LinkInGraph
 
@@ -80,17 +80,23 @@ def open_file(place: str, flags: int) -> int:
         raise
 
 
-def require_no_links(root: str, paths: Iterable[str]) -> None:
+def require_no_links(root: str, paths: tuple[str, ...]) -> None:
     """Raise `LinkInGraph` if a part of one of these paths below the root is a symbolic link."""
-    known: set[str] = set()
+    for place in _list_parts(root, paths):
+        if os.path.islink(place):
+            raise LinkInGraph(place)
+
+
+@lru_cache(maxsize=256)  # every commit asks for the same few
+def _list_parts(root: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Every place on the way to these paths, each once, and the paths themselves."""
+    places: dict[str, None] = {}
     for path in paths:
         at = root
         for part in path.split("/"):
             at = f"{at}/{part}"
-            if at not in known:
-                known.add(at)
-                if os.path.islink(at):
-                    raise LinkInGraph(at)
+            places[at] = None
+    return tuple(places)
 
 
 def sync_folder(descriptor: int) -> None:

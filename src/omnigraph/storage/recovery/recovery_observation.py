@@ -68,8 +68,13 @@ def _pin(table: TableIntent, state: ManifestState) -> int | None:
 def find_ownership(
     history: list[TableVersionRecord], table: TableIntent, pin: int | None
 ) -> Ownership:
-    """Where the planned transaction stands among the versions after its base."""
-    if any(record.operation is None for record in history):
+    """Where the planned transaction stands among the versions after its base.
+
+    A version up to the pin that cleanup has removed was not made by it: who published the pin had
+    settled before whatever was pending. So it was announced late, by a writer that slept.
+    """
+    unreadable = [record.version for record in history if record.operation is None]
+    if unreadable and (table.is_fork or pin is None or unreadable[-1] > pin):
         return Ownership.UNVERIFIABLE
     owned = [record.version for record in history if record.uuid == table.transaction]
     if not owned:

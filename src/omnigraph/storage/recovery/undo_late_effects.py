@@ -19,6 +19,7 @@ from omnigraph.storage.manifest.read import History
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.publish import publish
 from omnigraph.storage.recovery.intent import EPOCH_PROPERTY, OPERATION_PROPERTY
+from omnigraph.storage.recovery.recovery_observation import RESTORE
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.commit import restore
 from omnigraph.storage.tables.history import TableVersionRecord, read_history
@@ -57,8 +58,19 @@ def revoke_late_effects(
 
 
 def has_only_late_effects(snapshot: Snapshot, history: Sequence[TableVersionRecord]) -> bool:
-    """Whether all these versions were made by operations that had ended without them."""
-    return _list_operations(history) <= _list_ended_operations(snapshot)
+    """Whether all these versions were made after their operations had ended without them."""
+    ended = _list_ended_operations(snapshot)
+    return all(_is_late(record, ended) for record in history)
+
+
+def _is_late(record: TableVersionRecord, ended: set[str]) -> bool:
+    """Whether nobody waits for a version of a table that is ahead of the graph.
+
+    A restore is made by recovery alone and brings nothing that was not there before. One that comes
+    after the graph has moved on is that of a settler that slept while another finished the write.
+    """
+    operation = record.properties.get(OPERATION_PROPERTY, "")
+    return operation in ended or (bool(operation) and record.operation == RESTORE)
 
 
 def _list_operations(history: Sequence[TableVersionRecord]) -> set[str]:

@@ -6,8 +6,8 @@ removes anything, the folders it is going to touch are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from functools import lru_cache
 
 from omnigraph.storage.objects.beneath import require_no_links
 from omnigraph.storage.objects.write_observer import report_write
@@ -41,9 +41,15 @@ def report_native_write(action: str, location: TableLocation) -> AbstractContext
     return report_write(action, location.native_uri)
 
 
-def require_plain_folders(location: TableLocation, folders: Iterable[str]) -> None:
+def require_plain_folders(location: TableLocation, folders: tuple[str, ...]) -> None:
     """Raise `LinkInGraph` if one of these folders of a table, or one above it, is a link."""
     place, root = location.local_folder, location.graph_folder
     if place is not None and root is not None:
-        table = place.removeprefix(f"{root}/")
-        require_no_links(root, [f"{table}/{folder}" for folder in folders])
+        require_no_links(root, _name_below(root, place, folders))
+
+
+@lru_cache(maxsize=256)  # every commit asks for the same few
+def _name_below(root: str, table: str, folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders of a table as paths below the root of the graph."""
+    start = table.removeprefix(f"{root}/")
+    return tuple(f"{start}/{folder}" for folder in folders)
