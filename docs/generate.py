@@ -19,6 +19,14 @@ from omnigraph.catalog.catalog_codes import CATALOG_CODES
 from omnigraph.catalog.renames import IDENTITY_CODES
 from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES
 from omnigraph.cli.main import omnigraph
+from omnigraph.cluster.cluster_codes import (
+    APPLY_CODES,
+    CONFIG_CODES,
+    RECOVERY_CODES,
+    SERVING_CODES,
+    STATE_CODES,
+    WARNINGS,
+)
 from omnigraph.environment import Setting
 from omnigraph.language.query.query_syntax_codes import QUERY_SYNTAX_CODES
 from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
@@ -294,7 +302,166 @@ def openapi_text() -> str:
     return json.dumps(describe_api(), indent=2) + "\n"
 
 
+def cluster_table(codes: Mapping[str, str]) -> str:
+    lines = ["| Code | Severity | Meaning |", "|---|---|---|"]
+    for code, meaning in codes.items():
+        lines.append(f"| `{code}` | {'warning' if code in WARNINGS else 'error'} | {meaning} |")
+    return "\n".join(lines)
+
+
+def cluster_page() -> str:
+    return f"""# Clusters
+
+{NOTE}
+A cluster is a set of graphs that is declared in files and applied: `omnigraph cluster plan` shows what separates the files from what is deployed,
+`omnigraph cluster apply` makes it so and writes it down. The files are the desired state and belong in git; the ledger in the storage root is the
+deployed one; a server serves what was applied. Definitions are managed, never rows.
+
+## Files
+
+```text
+<folder>/cluster.yaml, *.pg, *.gq, *.policy.yaml      what is declared
+<storage root>/                                       the folder itself, unless `storage` says otherwise
+  __cluster/state.json                                the ledger
+  __cluster/lock.json                                 who is changing the cluster
+  __cluster/resources/query/<graph>/<name>/<digest>.gq
+  __cluster/resources/policy/<name>/<digest>.yaml     queries and policies as they were applied
+  __cluster/recoveries/<id>.json                      changes of graphs that were begun
+  __cluster/approvals/<id>.json                       who allowed what
+  graphs/<id>.omni                                    the graphs
+```
+
+Where the root is the folder itself, `__cluster/` and `graphs/` do not belong in git.
+
+## `cluster.yaml`
+
+```yaml
+version: 1
+metadata: {{name: town}}
+storage: s3://bucket/town          # a path or an address; by default this folder
+state: {{lock: true}}
+providers:
+  embedding:
+    text: {{kind: openai, model: text-embedding-3-large, api_key: "${{OPENAI_API_KEY}}"}}
+graphs:
+  library:
+    schema: library.pg
+    queries: queries/              # a folder, a list of files, or {{name: {{file: path}}}}
+    embedding_provider: text
+    external_blobs: {{allow: [{{base: "s3://bucket/covers/", scope: server_safe}}]}}
+policies:
+  readers: {{file: readers.policy.yaml, applies_to: [library]}}
+  listing: {{file: listing.policy.yaml, applies_to: [cluster]}}
+```
+
+| Key | Meaning |
+|---|---|
+| `version` | 1 |
+| `metadata.name` | a name for people |
+| `storage` | the storage root; paths are relative to the folder, here and everywhere else |
+| `state.backend`, `state.lock` | `cluster`; `false` takes no lock |
+| `providers.embedding.<name>` | `kind` (or `provider`): `openai-compatible`, `openai`, `gemini`, `local` or `mock`; `base_url`, `model`; `api_key` is the name of a variable, which the server reads when it starts |
+| `graphs.<id>.schema` | the schema. An id is what a server takes: 1 to 64 letters, digits and `-` |
+| `graphs.<id>.queries` | stored queries: every query of every file |
+| `graphs.<id>.embedding_provider` | the name of a provider |
+| `graphs.<id>.external_blobs.allow` | `base` is an address that ends with `/`, `scope` is `server_safe` or `embedded_only`; without it no external blob is accepted |
+| `policies.<name>` | `file`, and `applies_to`: `cluster`, or ids of graphs. A graph has one policy at most, and so has the cluster |
+
+Keys that are not listed, keys that appear twice, anchors and aliases are mistakes; each is reported with its line and column.
+
+## Commands
+
+Every command takes the folder, by default the current one, and `--json`. Findings are printed on stdout, errors and warnings alike; the exit code is 1 if
+one of them is an error.
+
+| Command | What it does |
+|---|---|
+| `cluster validate` | checks the files: schemas, queries against their schemas, policies; looks at no storage |
+| `cluster plan` | shows the changes, the steps of schema changes, what each change affects, and the approvals that are missing; takes no lock |
+| `cluster apply` | makes the changes. What cannot be made yet is left out with a warning; `converged` says whether everything was made |
+| `cluster approve graph.ID` | allows the deletion of a graph, or an empty graph in place of one that was there; needs an actor (`--as`). The approval holds for one configuration and one state of the ledger |
+| `cluster status` | shows the ledger, the lock and whether the catalog is whole; opens no graph |
+| `cluster refresh` | looks at the graphs and the catalog and records what it finds |
+| `cluster import` | makes the first ledger of graphs that are there; for a ledger that was lost |
+| `cluster force-unlock ID` | removes the lock of an operator who is gone |
+
+## Resources
+
+`graph.<id>`, `schema.<id>`, `query.<id>.<name>`, `policy.<name>` and `provider.embedding.<name>`. Each has a digest: of the bytes of its file, or of what is
+declared. The digest of a graph is made of its schema, its queries, its provider and its places of external blobs. A ledger whose digests do not fit, or
+whose checksum does not, was edited by hand; every command refuses it.
+
+| Change | What apply does |
+|---|---|
+| a graph and its schema are new | creates it, empty |
+| a graph was deleted, or a refresh found it gone, and it is declared | the same, with an approval |
+| a graph is not declared any more | deletes it with everything in it, with an approval; a policy that is bound to it stays as long |
+| a schema changed | [applies it](schema-evolution.md) to `main` without data loss: what is dropped stays in older states |
+| queries, policies, bindings and providers | records them; a query waits for its schema, a policy for its graphs |
+
+## Operators at the same time
+
+`apply`, `approve`, `refresh` and `import` hold the lock; a second one is told who has it (`state_lock_held`). The lock of a process that was killed stays until
+`force-unlock` removes it by its id. The ledger is replaced only by whoever read it last, with or without a lock: of two that write, one gets
+`state_cas_mismatch`, and nothing of it is recorded.
+
+## After an interruption
+
+Before a graph is created, changed or deleted, a sidecar says so; it is removed when the ledger says what became of it. A graph with a sidecar is
+not served. The next `apply`, `refresh` or `import` looks at the graph and settles it:
+
+| What was begun | What is found | What happens |
+|---|---|---|
+| creation | nothing | the intent is removed |
+| creation | files without a first version of the graph | they are removed; the graph is created anew |
+| creation | the graph as it should be | recorded, `cluster_recovery_rolled_forward` |
+| creation | something that cannot be opened | `graph_create_incomplete`: remove it |
+| schema | the schema of before | the intent is removed |
+| schema | the schema that was meant | recorded, `cluster_recovery_rolled_forward` |
+| creation or schema | another schema | `cluster_recovery_unattributed`: put that schema into the configuration |
+| deletion | nothing | recorded, `cluster_recovery_rolled_forward` |
+| deletion | something | `graph_delete_incomplete`: it is planned again, and its approval still holds |
+
+## In Python
+
+```python
+from omnigraph.cluster import apply_cluster, plan_cluster
+from omnigraph.errors import ClusterError
+```
+
+`validate_cluster(folder)`, `plan_cluster(folder)`, `apply_cluster(folder, actor=…)`, `import_cluster`, `approve_change(folder, resource, actor=…)`,
+`read_cluster_status`, `refresh_cluster` and `unlock_cluster(folder, lock_id)` give what the commands print; what a command calls an error is a
+`ClusterError`, with its `diagnostics` and its `result`. `read_serving_snapshot(place)`, `find_graph_uri(place, graph_id)`, `read_applied_policy` and
+`read_applied_queries` read what was applied, from a folder or from a storage root.
+
+## Codes
+
+Where a command goes on in spite of an error it reports a warning under the same code: a plan warns of a held lock, a status of a missing ledger.
+
+### Configuration
+
+{cluster_table(CONFIG_CODES)}
+
+### Ledger and lock
+
+{cluster_table(STATE_CODES)}
+
+### Plan and apply
+
+{cluster_table(APPLY_CODES)}
+
+### Recovery and drift
+
+{cluster_table(RECOVERY_CODES)}
+
+### Serving
+
+{cluster_table(SERVING_CODES)}
+"""
+
+
 PAGES = {
+    "cluster.md": cluster_page,
     "http.md": http_page,
     "openapi.json": openapi_text,
     "errors.md": errors_page,

@@ -10,6 +10,7 @@ import inspect
 import re
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
 
 import omnigraph
@@ -93,8 +94,8 @@ def describe_class(kind, embedded) -> str:
 
 def describe_member(kind, embedded, name: str) -> list[str]:
     member = inspect.getattr_static(embedded, name)
-    is_property = isinstance(member, property)
-    function = member.fget if is_property else member
+    is_property = isinstance(member, property | cached_property)
+    function = getattr(member, "fget", None) or getattr(member, "func", None) or member
     if not callable(function):
         return []
     gives = str(inspect.signature(function).return_annotation)

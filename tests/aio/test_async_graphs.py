@@ -107,13 +107,17 @@ def test_what_only_storage_has_is_refused_by_name(url) -> None:
     asyncio.run(use())
 
 
-def test_rows_and_differences_of_a_stored_graph_are_awaited(people) -> None:
+def test_rows_and_differences_are_awaited(opening) -> None:
     async def use() -> None:
-        async with await omnigraph.aio.open(people) as graph:
+        async with opening() as graph:
             rows = await graph.nodes("Person")
             assert len(rows) == (await rows.to_arrow()).num_rows
+            assert sum([one.num_rows async for one in rows.batches()]) == len(rows)
             difference = await graph.diff("1", "2")
             assert len([one async for one in difference]) == 3
+            assert (await difference.stats)["Person"].inserted == 2
+            assert set(await difference.to_arrow()) == {"Person", "Knows"}
+            assert (await graph.lint(ALL)).status == "ok"
 
     asyncio.run(use())
 

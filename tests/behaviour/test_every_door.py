@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.entry_points import DIRECT, DOORS, Refused
+from behaviour.entry_points import DIRECT, DOORS
+from behaviour.library_doors import Refused
 
 SCHEMA = """\
 node Artist { slug: String @key  name: String  born: I32?  @range(born, 1900..2020) }

@@ -45,7 +45,7 @@ ON_GRAPHS = [
 ON_GRAPHS_THERE_ARE = [path for path in ON_GRAPHS if path != ("init",)]
 SERVED = [
     *((verb,) for verb in ("query", "mutate", "load", "ingest", "snapshot", "export")),
-    *((verb,) for verb in ("revert", "cherry-pick", "restore")),
+    *((verb,) for verb in ("revert", "cherry-pick", "restore", "diff", "lint", "explain")),
     *(("branch", verb) for verb in ("create", "list", "merge", "rename", "delete")),
     *(("tag", verb) for verb in ("create", "list", "delete")),
     *(("consumer", verb) for verb in ("set", "list", "delete")),
@@ -53,7 +53,8 @@ SERVED = [
     *(("commit", verb) for verb in ("list", "show", "changes")),
     *(("changes", verb) for verb in ("poll", "baseline")),
     *(("blob", verb) for verb in ("get", "stat")),
-    *(("schema", verb) for verb in ("show", "get", "apply")),
+    *(("schema", verb) for verb in ("show", "get", "plan", "apply")),
+    ("queries", "list"),
     ("graphs", "list"),
 ]
 """Commands that a server can carry out."""
@@ -101,6 +102,7 @@ def test_a_graph_that_is_not_there_is_one_json_document(path, run_here, tmp_path
     extra = ["-e", COUNT] if any("-e" in p.opts for p in command.params) else []
     extra += ["--keep", "1"] if path == ("cleanup",) else []
     extra += ["--out", "rows.jsonl"] if path == ("export",) else []
+    extra += ["--queries", "nothing"] if path[0] == "queries" else []
     (tmp_path / "nothing").write_text(COUNT)
     store = ["--store", str(tmp_path / "nowhere.omni")]
     code, out, _ = run_here(*path, *dummies(command), *extra, *store, "--json")
@@ -241,7 +243,7 @@ def test_a_flag_a_command_does_not_take_is_refused(run_here, tmp_path: Path) -> 
     [
         ("optimize --server lab", "needs the storage of the graph"),
         ("load --data x --mode append --cluster prod", "does not support clusters"),
-        ("lint --query q.gq --graph g", "needs the storage of the graph"),
+        ("lint --query q.gq --graph g", "no graph given"),
         ("branch list --as me", "it only reads"),
         ("init --profile p --schema s.pg", "with --store or with --uri"),
         ("config path --store g.omni", "needs no graph"),

@@ -34,6 +34,8 @@ FILES = {
     "rules: [{id: read, allow: {actors: {group: agents}, actions: [read], except: [Album]}}]\n",
     "music.cases.yaml": "version: 1\n"
     "cases: [{id: no writes, actor: bot, action: change, branch: main, expect: deny}]\n",
+    "deploy/cluster.yaml": "version: 1\ngraphs: {music: {schema: ../music.pg}}\n",
+    "older/cluster.yaml": "version: 1\ngraphs: {music: {schema: ../music.pg}}\n",
     "parts/one.jsonl": '{"type": "Artist", "data": {"slug": "cy", "name": "Cy"}}\n',
 }
 CONFIG = """\
@@ -43,8 +45,9 @@ aliases: {albums-of: {store: music.omni, file: folder/music.gq, query: albums, a
 """
 FILES["next.pg"] = FILES["music.pg"].replace("born: I32?", "born: I32?  nick: String?")
 
-ELSEWHERE = ("serve", "graphs list")
-"""A command that runs until it is told to stop, and one that needs it; tests/server has both."""
+ELSEWHERE = ("serve", "graphs list", "cluster approve", "cluster force-unlock")
+"""A command that runs until it is told to stop, and one that needs it; tests/server has both.
+Two that need a cluster in a certain state; tests/cluster has them."""
 
 
 @pytest.mark.parametrize("verb", EXAMPLES)

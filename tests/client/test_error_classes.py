@@ -9,7 +9,15 @@ import typing
 import pytest
 
 from omnigraph import errors
-from omnigraph.errors import Diagnostic, MergeConflict, RowProblem, Violation, ViolationKind
+from omnigraph.errors import (
+    ClusterDiagnostic,
+    Diagnostic,
+    MergeConflict,
+    RowProblem,
+    Severity,
+    Violation,
+    ViolationKind,
+)
 from omnigraph.wire.error_body import HIDDEN, SHOWN, describe_error
 from omnigraph.wire.error_classes import list_error_classes, rebuild_error
 
@@ -17,7 +25,9 @@ MISTAKE = Diagnostic(
     "T4", "no edge type matches 'flies'", "q.gq", 2, 12, 30, 35, "$a flies $b", 3, "type", "likes?"
 )
 CONFLICT = MergeConflict("divergent_update", "node:A", "both changed it", "x", None, {"a": 1}, None)
+FINDING = ClusterDiagnostic("state_missing", Severity.ERROR, "state.json", "there is no ledger")
 SAMPLES = {
+    "cluster": errors.ClusterError([FINDING]),
     "compile_error": errors.CompileError([MISTAKE]),
     "rows_rejected": errors.RowsRejected([RowProblem("bad", "X1", "f", 3, "node:A", "x", "p")], 7),
     "constraint_violated": errors.ConstraintViolated(

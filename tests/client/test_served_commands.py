@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
-from behaviour.entry_points import in_process
+from behaviour.command_doors import in_process
 from omnigraph.cli.main import run
 from server.conftest import make_people
 from server.serving import ADD, serving
@@ -100,7 +101,19 @@ def test_the_environment_and_the_defaults_may_name_it_too(command, tmp_path: Pat
         (("query", "add", "--profile", "people"), 1, "run it with `mutate`"),
         (("query", "nothing", "--profile", "people"), 1, "query 'nothing' not found"),
         (("branch", "delete", "x", "--profile", "people", "--json"), 1, "needs --yes"),
-        (("explain", "-e", ALL, "--server", "lab"), 2, "needs the storage of the graph"),
+        (("queries", "validate", "--server", "lab"), 2, "No such option"),
+        (
+            ("queries", "list", "--profile", "people", "--queries", "x.gq"),
+            2,
+            "a server has stored queries of its own",
+        ),
+        (("snapshot", "--profile", "people", "--timeout", "0"), 2, "--timeout"),
+        (("snapshot", "--store", "g.omni", "--timeout", "3"), 2, "for a graph of a server"),
+        (
+            ("explain", "-e", ALL, "--profile", "people", "--analyze", "--json"),
+            1,
+            "'profile' is not available on a served graph",
+        ),
         (("optimize", "--profile", "people"), 2, "needs the storage of the graph"),
         (
             ("query", "--profile", "people", "-e", ALL, "--engine", "spark"),
@@ -143,3 +156,33 @@ def test_the_graphs_of_a_server_are_listed(command, served: str) -> None:
     assert (code, json.loads(out)) == (0, {**expected, "quarantined": []})
     human = command("graphs", "list", "--profile", "people")
     assert human[:2] == (0, f"people\t{served}/graphs/people\n")
+
+
+def test_plans_and_queries_of_a_server_are_shown(command) -> None:
+    code, out, _ = command("explain", "-e", ALL, "--profile", "people", "--analyze")
+    assert (code, "Scan" in out, "rows" in out) == (0, True, True)
+    code, out, _ = command("queries", "list", "--profile", "people")
+    assert (code, out) == (0, "mutation  add($name: string)\nread      all()\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("snapshot", "--server", "URL/graphs/people"),
+        ("graphs", "list", "--server", "URL"),
+        ("alias", "slow"),
+    ],
+    ids=" ".join,
+)
+def test_a_server_that_stays_silent_is_waited_for_as_long_as_it_is_said(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and says nothing
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        alias = {"server": "lab", "graph": "people", "query": "all"}
+        config = {"servers": {"lab": {"url": url}}, "aliases": {"slow": alias}}
+        (tmp_path / "config.yaml").write_text(json.dumps(config))
+        given = [one.replace("URL", url) for one in words]
+        with in_process("", {"OMNIGRAPH_HOME": str(tmp_path)}):
+            assert run([*given, "--timeout", "0.2"]) == 1
+            assert "no answer in time" in sys.stderr.getvalue()

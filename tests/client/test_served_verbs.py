@@ -8,12 +8,15 @@ import pytest
 
 import omnigraph
 from omnigraph.client.served_blob import ServedBlob
+from omnigraph.client.served_diff import ServedDiff
 from omnigraph.client.served_graph import ServedBranch, ServedGraph
 from omnigraph.client.served_lines import ServedBaseline
-from omnigraph.client.served_rows import ServedQueryResult
+from omnigraph.client.served_rows import ServedQueryResult, ServedTypeRows
 from omnigraph.client.served_view import ServedView
 from omnigraph.client.unserved import UNSERVED
 from omnigraph.errors import BadRequest, NotServed
+from omnigraph.graph.type_rows import TypeRows
+from omnigraph.history.diff import Diff
 
 PAIRS = [
     (omnigraph.Graph, ServedGraph),
@@ -36,7 +39,8 @@ def test_every_verb_is_served_or_refused_by_name(embedded, served) -> None:
 
 def test_nothing_is_refused_that_no_graph_has() -> None:
     known = set().union(*(list_public(embedded) for embedded, _ in PAIRS))
-    assert UNSERVED.keys() - known == {"profile"}
+    known |= list_public(Diff) | list_public(TypeRows) | list_public(omnigraph.QueryResult)
+    assert UNSERVED.keys() - known == {"before", "after"}, "those of a Diff are made with it"
 
 
 @pytest.mark.parametrize(("embedded", "served"), PAIRS)
@@ -61,13 +65,15 @@ def test_verbs_take_the_same_arguments(embedded, served) -> None:
         (omnigraph.QueryResult, ServedQueryResult),
         (omnigraph.Blob, ServedBlob),
         (omnigraph.Baseline, ServedBaseline),
+        (Diff, ServedDiff),
+        (TypeRows, ServedTypeRows),
     ],
 )
 def test_results_are_those_of_an_embedded_graph(embedded, served) -> None:
     assert issubclass(served, embedded)
 
 
-@pytest.mark.parametrize("verb", ["verify", "optimize", "nodes", "diff"])
+@pytest.mark.parametrize("verb", ["verify", "optimize", "embed", "export_files"])
 def test_a_verb_without_a_route_says_so(verb: str) -> None:
     graph = omnigraph.connect("http://127.0.0.1:9/graphs/g")
     with pytest.raises(NotServed, match=f"'{verb}' is not available on a served graph"):

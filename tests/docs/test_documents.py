@@ -12,6 +12,7 @@ import pytest
 import omnigraph as library
 from omnigraph.cli.main import omnigraph as root
 from omnigraph.cli.main import run
+from omnigraph.cluster import apply_cluster
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "documents.md").read_text()
 SCHEMA = 'node A { k: String @key  b: Blob?  v: Vector(2)? @embed("k") }'
@@ -29,6 +30,7 @@ groups: {g: [a]}
 rules: [{id: r, allow: {actors: {group: g}, actions: [read], except: [A.b]}}]
 """
 CASES = "version: 1\ncases: [{id: c, actor: a, action: read, expect: allow}]\n"
+LOCK = '{"version": 1, "lock_id": "L", "operation": "apply", "created_at": "now", "pid": 1}'
 STORE = ("--store", "g.omni")
 EMBED_FILE = ("embed", "--input", "rows.jsonl", "--output", "o.jsonl", "--spec", "spec.json")
 
@@ -97,6 +99,14 @@ CALLS = {
     ),
     ("queries", "list", *STORE, "--queries", "q.gq"): "queries list",
     ("queries", "validate", *STORE, "--queries", "q.gq"): "queries validate",
+    ("cluster", "validate", "town"): "cluster validate",
+    ("cluster", "plan", "town"): "cluster plan",
+    ("cluster", "apply", "town", "--as", "a"): "cluster apply",
+    ("cluster", "status", "town"): "cluster status",
+    ("cluster", "refresh", "town"): "cluster refresh",
+    ("cluster", "import", "other"): "cluster import",
+    ("cluster", "approve", "graph.a", "left", "--as", "a"): "cluster approve",
+    ("cluster", "force-unlock", "L", "other"): "cluster force-unlock",
     ("config", "path"): "config path",
     ("config", "show"): "config show",
     ("config", "settings"): "config settings",
@@ -151,7 +161,18 @@ def folder(tmp_path_factory) -> Path:
     (path / "config.yaml").write_text(CONFIG)
     (path / "p.yaml").write_text(POLICY)
     (path / "c.yaml").write_text(CASES)
+    make_clusters(path)
     return path
+
+
+def make_clusters(path: Path) -> None:
+    """One to apply, one with a lock, and one whose graph is to be deleted."""
+    for name in ("town", "other", "left"):
+        (path / name).mkdir()
+        (path / name / "cluster.yaml").write_text("version: 1\ngraphs: {a: {schema: ../s.pg}}\n")
+    apply_cluster(path / "left")
+    (path / "left" / "cluster.yaml").write_text("version: 1\n")
+    apply_cluster(path / "town")
 
 
 @pytest.mark.parametrize(("call", "command"), CALLS.items(), ids=[" ".join(c) for c in CALLS])
@@ -162,6 +183,8 @@ def test_a_document_has_the_members_the_page_names(
     monkeypatch.setenv("OMNIGRAPH_HOME", str(folder))
     monkeypatch.setenv("OMNIGRAPH_LOAD_ENGINE", "local")
     monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    if command == "cluster force-unlock":
+        (folder / "other/__cluster/lock.json").write_text(LOCK)
     head = library.open(folder / "g.omni").commits()[0].commit_id
     assert run([head if word == "{head}" else word for word in (*call, "--json")]) == 0
     document = json.loads(capsys.readouterr().out)

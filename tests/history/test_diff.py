@@ -190,6 +190,7 @@ def test_the_wire_form_of_a_change(tmp_path: Path) -> None:
         "graph_commit_id": commit.commit_id,
         "parent_commit_id": commit.parent_commit_id,
         "actor_id": "maria",
+        "graph_manifest_version": commit.manifest_version,
         "authored_branch": "main",
         "authored_at": commit.created_at,
     }

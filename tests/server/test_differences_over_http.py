@@ -31,6 +31,31 @@ def test_a_difference_is_counted_or_comes_as_lines(server, people) -> None:
         assert server.get(f"diff?{query}").status == status, query
 
 
+def test_the_changes_of_one_type_come_as_arrow(server) -> None:
+    server.post("mutate", {"query": ADD, "params": {"name": "Cy"}})
+    arrow = {"Accept": "application/vnd.apache.arrow.stream"}
+    where = "diff?before=2&after=main&images=true"
+    found = server.get(f"{where}&kind=node&type=Person", headers=arrow)
+    table = pa.ipc.open_stream(io.BytesIO(found.data)).read_all()
+    assert table.select(["id", "op", "before"]).to_pylist() == [
+        {"id": "Cy", "op": "insert", "before": None}
+    ]
+    assert table["after"][0]["name"].as_py() == "Cy"
+    nothing = server.get(f"{where}&kind=edge&type=Knows", headers=arrow)
+    assert pa.ipc.open_stream(io.BytesIO(nothing.data)).read_all().num_rows == 0
+    for some in ("", "&type=Person", "&kind=node&type=Person&type=Knows"):
+        refused = server.get(f"{where}{some}", headers=arrow)
+        assert (refused.status, "one type and its kind" in refused.body["error"]) == (400, True)
+
+
+def test_queries_are_checked_by_the_name_that_is_given(shared) -> None:
+    text = "query q() { match { $p: Persn } return { $p.name } }"
+    found = shared.post("lint", {"queries": text, "name": "my.gq"}).body
+    assert (found["status"], found["query_path"], found["errors"]) == ("error", "my.gq", 1)
+    assert "at my.gq:1:" in found["results"][0]["error"]
+    assert shared.post("lint", {"queries": text, "branch": "nowhere"}).status == 404
+
+
 def test_an_entity_is_shown_with_all_it_was(server) -> None:
     change = 'query q() { update Person set { age: 37 } where name = "Ada" }'
     commit = server.post("mutate", {"query": change}).body["commit"]

@@ -6,7 +6,10 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 import omnigraph
+from omnigraph.errors import ServerBusy
 from omnigraph.storage.root import GraphRoot
 from server.serving import ADD, ALL, serving
 
@@ -36,6 +39,28 @@ def test_sixteen_writes_of_an_actor_are_admitted_and_the_next_is_refused(people)
         assert {one.result().status for one in waiting} == {200}
         assert server.post("mutate", {"query": ADD, "params": {"name": "late"}}).status == 200
         assert server.post("query", {"query": ALL}).body["row_count"] == 19
+
+
+def test_a_server_has_so_many_requests_in_progress_and_refuses_the_next(people) -> None:
+    records = ({"type": "Person", "data": {"name": f"{n:06}" + "x" * 2_000}} for n in range(5_000))
+    omnigraph.open(people).load(records, "append")
+    given = {"OMNIGRAPH_SERVER_MAX_REQUESTS": "2", "OMNIGRAPH_SERVER_IDLE_SECONDS": "300"}
+    with serving(people, **given) as server:
+        slow = [_start_export(server) for _ in range(2)]
+        try:
+            busy = server.post("query", {"query": ALL})
+            assert (busy.status, busy.body["kind"]) == (503, "server_busy")
+            assert (busy.headers["retry-after"], "code" in busy.body) == ("1", False)
+            graph = omnigraph.connect(f"http://{server.address}{server.graph}")
+            with graph, pytest.raises(ServerBusy, match="2 requests in progress"):
+                graph.branches()
+            for probe in ("/healthz", "/readyz"):
+                assert server.get(probe).status == 200
+        finally:
+            for client in slow:
+                client.close()
+        _wait_until(lambda: server.get("branches").status == 200)
+        assert "Traceback" not in server.log, "a refusal is nothing to look into"
 
 
 def test_a_query_that_takes_too_long_is_ended_and_its_thread_comes_back(people) -> None:

@@ -91,6 +91,7 @@ def _require_types(server) -> None:
         "pollChanges": server.get("changes?start=beginning&limit=1"),
         "getWrite": server.get(f"writes/{quote('k/1', safe='')}"),
         "explain": server.post("explain", {"query": ALL}),
+        "lint": server.post("lint", {"queries": ALL}),
         "planSchema": server.post("schema/plan", {"schema_source": schema}),
         "revert": server.post("revert", {"commit": "main"}),
         "cherryPick": server.post("cherry-pick", {"commit": "main", "dry_run": True}),

@@ -116,7 +116,9 @@ def test_a_request_that_does_not_go_with_the_kind_of_a_query_is_refused(served) 
     assert len(served.get("commits", **maria).body["commits"]) == 2
 
 
-def test_a_schema_that_would_break_a_stored_query_is_refused(people, tmp_path) -> None:
+def test_a_schema_that_would_break_a_stored_query_is_refused_without_its_folder(
+    people, tmp_path
+) -> None:
     (tmp_path / "q.gq").write_text(QUERIES)
     flags = ("--unauthenticated", "--queries", f"{tmp_path / 'q.gq'}=people")
     with serving(people, flags=flags) as server:
@@ -124,6 +126,8 @@ def test_a_schema_that_would_break_a_stored_query_is_refused(people, tmp_path) -
         body = {"schema_source": schema, "allow_data_loss": True}
         refused = server.post("schema/apply", body)
         assert (refused.status, refused.body["kind"]) == (409, "schema_breaks_queries")
+        assert " q.gq:3:" in refused.body["error"]
+        assert str(tmp_path).encode() not in refused.data
 
 
 def test_a_graph_whose_queries_do_not_fit_is_quarantined_until_they_do(people, tmp_path) -> None:

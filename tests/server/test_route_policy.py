@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from urllib.parse import quote
 
 import pytest
@@ -14,19 +13,13 @@ import yaml
 import omnigraph
 from omnigraph.wire.route_table import ROUTES
 from policy.oracle import rules_that_allow
+from server.route_requests import CLEAR, FIND, NOBODY, Asked, Right, list_requests
 from server.serving import ADD, PEOPLE, SCHEMA, Server, serving
 
 BRANCHED = ("read", "export", "change")
 TARGETED = ("branch_create", "branch_delete", "branch_merge", "schema_apply")
 SCOPES = ("any", "protected", "unprotected")
 BRANCHES = ("main", "dev")
-FIND = "query find() { match { $p: Person } return { $p.name } }"
-CLEAR = 'query clear() { delete Person where name = "nobody" }'
-PHOTO = "blob?entity=node&type=Person&id=Ada&property=photo"
-NOBODY = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-
-Right = tuple[str, str | None, str | None]
-"""An action, and the branch and target that are presented for it."""
 
 
 def make_bundle() -> dict:
@@ -47,121 +40,6 @@ def make_bundle() -> dict:
 def _make_rule(actions: list[str], **scope: str) -> dict:
     name = "-".join([*actions, *scope.values()])
     return {"id": name, "allow": {"actors": {"group": name}, "actions": actions, **scope}}
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request that changes nothing, and the rights it takes."""
-
-    method: str
-    path: str
-    rights: tuple[Right, ...]
-    body: object = None
-    headers: dict[str, str] = field(default_factory=dict)
-    is_masked: bool = False
-    """Whether the first right, if it is missing, is as if nothing was there."""
-
-
-def list_requests(branch: str, commits: dict[str, str]) -> dict[str, Asked]:
-    """One request of every route of a graph, about a branch."""
-    reads, changes = ("read", branch, None), ("change", branch, None)
-    exports, reads_any = ("export", branch, None), ("read", None, None)
-    reads_main = ("read", "main", None)
-    gone = "gone" if branch == "dev" else branch
-    lines = {"Content-Type": "application/x-ndjson"}
-    octets = {"Content-Type": "application/octet-stream"}
-    at_head = {"Omnigraph-If-Graph-Commit": NOBODY}
-    undo = {"commit": commits["main"], "branch": branch, "dry_run": True}
-    on = {"branch": branch}
-    return {
-        "getSnapshot": Asked("GET", f"snapshot?branch={branch}", (reads,)),
-        "getBlob": Asked("GET", f"{PHOTO}&branch={branch}", (reads,)),
-        "headBlob": Asked("HEAD", f"{PHOTO}&branch={branch}", (reads,)),
-        "putBlob": Asked(
-            "PUT",
-            f"{PHOTO.replace('Ada', 'nobody')}&branch={branch}",
-            (changes, reads),
-            b"x",
-            octets,
-        ),
-        "query": Asked("POST", "query", (reads,), {"query": FIND, **on}),
-        "explain": Asked("POST", "explain", (reads,), {"query": FIND, **on}),
-        "listRows": Asked("GET", f"rows?entity=node&type=Person&branch={branch}", (reads,)),
-        "read": Asked("POST", "read", (reads,), {"query_source": FIND, **on}),
-        "mutate": Asked("POST", "mutate", (changes,), {"query": CLEAR, **on}),
-        "mutate_if_graph_commit": Asked(
-            "POST", "mutate/if-graph-commit", (changes,), {"query": CLEAR, **on}, at_head
-        ),
-        "change": Asked("POST", "change", (changes,), {"query": CLEAR, **on}),
-        "list_queries": Asked("GET", "queries", (reads_main,)),
-        "invoke_query": Asked(
-            "POST", "queries/find", (("invoke_query", None, None), reads), on, is_masked=True
-        ),
-        "invoke_query_if_graph_commit": Asked(
-            "POST",
-            "queries/clear/if-graph-commit",
-            (("invoke_query", None, None), changes),
-            on,
-            at_head,
-            is_masked=True,
-        ),
-        "getSchema": Asked("GET", "schema", (reads_any,)),
-        "planSchema": Asked("POST", "schema/plan", (reads_any,), {"schema_source": SCHEMA, **on}),
-        "applySchema": Asked(
-            "POST",
-            "schema/apply",
-            (("schema_apply", None, branch), changes),
-            {"schema_source": SCHEMA, "mutations": [CLEAR], "dry_run": True, **on},
-        ),
-        "load": Asked("POST", "load", (changes,), {"data": "{}", **on}),
-        "loadNdjson": Asked("POST", f"load/ndjson?branch={branch}", (changes,), b"{}", lines),
-        "ingest": Asked("POST", "ingest", (changes,), {"data": "{}", **on}),
-        "export": Asked("POST", "export", (exports,), on),
-        "listBranches": Asked("GET", "branches", (reads_any,)),
-        "createBranch": Asked(
-            "POST",
-            "branches",
-            (("branch_create", "dev", branch),),
-            {"name": branch, "from": "dev"},
-        ),
-        "mergeBranches": Asked(
-            "POST",
-            "branches/merge",
-            (("branch_merge", "kept", branch), ("branch_delete", None, "kept")),
-            {"source": "kept", "target": branch, "delete_branch": True, "dry_run": True},
-        ),
-        "renameBranch": Asked(
-            "POST",
-            "branches/rename",
-            (("branch_delete", None, branch), ("branch_create", branch, "kept")),
-            {"name": branch, "new_name": "kept"},
-        ),
-        "deleteBranch": Asked("DELETE", f"branches/{gone}", (("branch_delete", None, gone),)),
-        "listCommits": Asked("GET", f"commits?branch={branch}", (reads,)),
-        "getCommit": Asked("GET", f"commits/{commits[branch]}", (reads_any,)),
-        "getCommitChanges": Asked(
-            "GET", f"commits/{commits[branch]}/changes", (reads,), is_masked=True
-        ),
-        "revert": Asked("POST", "revert", (changes, reads_main), undo),
-        "cherryPick": Asked("POST", "cherry-pick", (changes, reads_main), undo),
-        "restore": Asked(
-            "POST",
-            "restore",
-            (changes, reads_main),
-            {"place": "main", "branch": branch, "dry_run": True},
-        ),
-        "listTags": Asked("GET", "tags", (reads_any,)),
-        "createTag": Asked("POST", "tags", (changes,), {"name": "main", **on}),
-        "deleteTag": Asked("DELETE", "tags/nothing", (("change", None, None),)),
-        "diff": Asked("GET", f"diff?before={branch}&branch={branch}", (reads,)),
-        "getEntityHistory": Asked("GET", f"history?type=Person&id=Ada&branch={branch}", (reads,)),
-        "pollChanges": Asked("GET", f"changes?branch={branch}", (reads,)),
-        "captureChangeBaseline": Asked("POST", "changes/baseline", (exports,), on),
-        "listConsumers": Asked("GET", "consumers", (reads_any,)),
-        "setConsumer": Asked("PUT", "consumers/c", (changes,), {"lasts_seconds": 0, **on}),
-        "deleteConsumer": Asked("DELETE", "consumers/nothing", (("change", None, None),)),
-        "getWrite": Asked("GET", f"writes/nothing?branch={branch}", (changes,)),
-    }
 
 
 @pytest.fixture(scope="module")

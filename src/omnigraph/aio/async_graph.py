@@ -6,7 +6,7 @@ The signatures are in `async_graph.pyi`, written from those of the embedded grap
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -61,7 +61,7 @@ class AsyncObject:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if name in self.PLAIN:
             return getattr(self._target, name)
-        if isinstance(getattr(type(self._target), name, None), property):
+        if isinstance(getattr(type(self._target), name, None), property | cached_property):
             return self._calls.read(lambda: getattr(self._target, name))
         verb: Callable[..., Any] = getattr(self._target, name)
         if name in self.ITERATED:

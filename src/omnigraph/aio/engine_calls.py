@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.client.request_abort import AbortSwitch, current_switch
-from omnigraph.server.engine_threads import EngineThreads
+from omnigraph.engine_threads import EngineThreads
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,6 +12,7 @@ FLAGS_BEFORE_THE_VERB = {
     "--profile": True,
     "--server": True,
     "--store": True,
+    "--timeout": True,
     "--uri": True,
     "--json": False,
     "--quiet": False,

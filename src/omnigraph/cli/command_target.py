@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +28,15 @@ _OTHER_ARGUMENTS = (
     *("before", "after", "consumer_name", "entity_id"),
 )
 """Arguments that stand before the address of the graph."""
+
+
+TIMEOUT = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="How many seconds a server may stay silent; any number by default.",
+)
 
 
 def add_graph_options(
@@ -57,7 +67,9 @@ def add_graph_options(
                 given.pop("actor", None),
             )
             quiet = bool(given.pop("quiet", False))
-            given["scope"] = resolve_scope(asked, served=served, quiet=quiet)
+            timeout_s = given.pop("timeout_s", None)
+            scope = resolve_scope(asked, served=served, quiet=quiet)
+            given["scope"] = scope if timeout_s is None else limit_silence(scope, timeout_s)
             return command(*args, **given)
 
         decorated: Callable[..., object] = run
@@ -68,6 +80,14 @@ def add_graph_options(
         return decorated  # type: ignore[return-value]
 
     return decorate
+
+
+def limit_silence(scope: CommandTarget, timeout_s: object) -> CommandTarget:
+    """The same target, whose server may stay silent for so long."""
+    if not scope.is_served:
+        raise click.UsageError("--timeout is for a graph of a server")
+    assert isinstance(timeout_s, float), "click has read it"
+    return replace(scope, timeout_s=timeout_s)
 
 
 def _show_last(decorated: Callable[..., object], own: int) -> None:
@@ -109,7 +129,7 @@ def _refuse_other_order(given: dict[str, object]) -> None:
 
 
 def _refuse_address(given: dict[str, object], parameter: str) -> None:
-    names = ("graph_uri", "uri", "store", "server", "graph_id", "profile")
+    names = ("graph_uri", "uri", "store", "server", "graph_id", "profile", "timeout_s")
     named = [given.pop(name, None) for name in names]
     if any(named):
         flag = f"--{parameter.removesuffix('_path').replace('_', '-')}"
@@ -151,6 +171,7 @@ def _list_options(
 def add_server_options() -> list[Callable[..., Callable[..., object]]]:
     """The options that name a server and a graph of it."""
     return [
+        TIMEOUT,
         click.option("--graph", "graph_id", metavar="ID", help="The graph of the server."),
         click.option(
             "--server",

@@ -117,6 +117,14 @@ EXAMPLES = {
         "omnigraph policy explain --file music.policy.yaml --actor bot --action change "
         "--branch main",
     ),
+    "cluster validate": ("omnigraph cluster validate deploy",),
+    "cluster plan": ("omnigraph cluster plan deploy", "omnigraph cluster plan deploy --json"),
+    "cluster apply": ("omnigraph cluster apply deploy --as maria",),
+    "cluster status": ("omnigraph cluster status deploy",),
+    "cluster refresh": ("omnigraph cluster refresh deploy",),
+    "cluster import": ("omnigraph cluster import older",),
+    "cluster approve": ("omnigraph cluster approve graph.old deploy --as maria",),
+    "cluster force-unlock": ("omnigraph cluster force-unlock 01J9Z3N8Q4X7Y2K5M6P0R1S3T8 deploy",),
     "alias": ("omnigraph alias albums-of ada", "omnigraph alias albums-of ada --json"),
     "serve": (
         "omnigraph serve --store music.omni --unauthenticated",

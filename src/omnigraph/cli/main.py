@@ -90,6 +90,9 @@ ENTRIES = {
     "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
     "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
     "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
+    "cluster": Entry(
+        f"{_COMMANDS}.cluster_command", "cluster", "Declare graphs in files and apply them."
+    ),
     "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
     "graphs": Entry(f"{_COMMANDS}.graphs_command", "graphs", "List the graphs of a server."),
     "serve": Entry(f"{_COMMANDS}.serve_command", "serve", "Serve graphs over HTTP."),
@@ -108,13 +111,14 @@ ENTRIES = {
 LEGEND = """\
 COMMANDS BY CAPABILITY
   any      reach a graph in storage or behind a server: query, load, mutate, export, blob *,
-           snapshot, branch *, tag *, commit *, revert, cherry-pick, restore, changes *,
-           consumer *, entity *, schema show, schema apply
+           snapshot, branch *, tag *, commit *, revert, cherry-pick, restore, diff, changes *,
+           consumer *, entity *, schema show, schema plan, schema apply, lint, explain,
+           queries list
   served   need a server: graphs list
-  direct   reach a graph in storage, or files alone: init, clone, shell, diff, optimize, cleanup,
-           repair, verify, maintain, recover, recovery *, schema plan, schema lint, lint, explain,
-           serve
-  control  say what may be done with graphs: policy *, queries *
+  direct   reach a graph in storage, or files alone: init, clone, shell, optimize, cleanup,
+           repair, verify, maintain, recover, recovery *, schema lint, serve
+  control  say which graphs there are and what may be done with them: cluster *, policy *,
+           queries validate
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,
            completion, version
 """

@@ -46,6 +46,8 @@ class CommandTarget:
     quiet: bool
     server: ServerAddress | None = None
     """The graph of a server; None for one in storage."""
+    timeout_s: float | None = None
+    """How long that server may stay silent."""
 
     @property
     def is_served(self) -> bool:
@@ -66,7 +68,7 @@ class CommandTarget:
             return self.open(read_only=read_only)
         from omnigraph.client.served_graph import connect
 
-        return connect(self.server.url)
+        return connect(self.server.url, timeout=self.timeout_s)
 
     def open(self, *, read_only: bool) -> Graph:
         """The graph in storage."""

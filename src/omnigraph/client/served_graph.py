@@ -66,10 +66,9 @@ def find_token(address: ServerAddress) -> str | None:
     return None if found is None else found.text
 
 
-def list_graphs(address: ServerAddress, token: str | None = None) -> bodies.GraphListOutput:
+def list_graphs(address: ServerAddress, timeout: float | None = None) -> bodies.GraphListOutput:
     """The graphs that a server has."""
-    given = find_token(address) if token is None else token
-    connection = ServerConnection(address, given)
+    connection = ServerConnection(address, find_token(address), timeout=timeout)
     try:
         return connection.ask_for(ClientRequest("listGraphs"), bodies.GraphListOutput)
     finally:

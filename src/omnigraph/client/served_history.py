@@ -28,6 +28,7 @@ from omnigraph.wire import request_bodies as asks
 from omnigraph.wire import response_bodies as bodies
 
 if TYPE_CHECKING:
+    from omnigraph.client.served_diff import ServedDiff
     from omnigraph.graph.merging import MergeResult
     from omnigraph.graph.undoing import ApplyResult
     from omnigraph.history.entity_history import EntityHistory
@@ -111,17 +112,10 @@ class ServedHistory(ServedWriting):
     ) -> ApplyResult:
         """Undo what one commit did, as a new commit; what came after it stays."""
         refuse_actor(actor)
-        body = asks.ApplyCommitRequest(
-            commit=commit,
-            branch=self._choose(branch),
-            parent=parent,
-            dry_run=dry_run,
-            resolve=_as_rules(resolve),
-            decisions=_as_decisions(decisions),
-            expected_head=expected_head,
-            message=message,
+        body = self._ask_for_commit(
+            commit, branch, parent, resolve, decisions, expected_head, message, dry_run=dry_run
         )
-        return self._apply(ClientRequest("revert", body=body), branch, idempotency_key)
+        return self._apply(ClientRequest("revert", body=body), idempotency_key)
 
     def cherry_pick(
         self,
@@ -139,17 +133,10 @@ class ServedHistory(ServedWriting):
     ) -> ApplyResult:
         """Do what one commit of any branch did on this branch as well, as a new commit."""
         refuse_actor(actor)
-        body = asks.ApplyCommitRequest(
-            commit=commit,
-            branch=self._choose(branch),
-            parent=parent,
-            dry_run=dry_run,
-            resolve=_as_rules(resolve),
-            decisions=_as_decisions(decisions),
-            expected_head=expected_head,
-            message=message,
+        body = self._ask_for_commit(
+            commit, branch, parent, resolve, decisions, expected_head, message, dry_run=dry_run
         )
-        return self._apply(ClientRequest("cherryPick", body=body), branch, idempotency_key)
+        return self._apply(ClientRequest("cherryPick", body=body), idempotency_key)
 
     def restore(
         self,
@@ -171,12 +158,62 @@ class ServedHistory(ServedWriting):
             expected_head=expected_head,
             message=message,
         )
-        return self._apply(ClientRequest("restore", body=body), branch, idempotency_key)
+        return self._apply(ClientRequest("restore", body=body), idempotency_key)
 
-    def _apply(self, request: ClientRequest, branch: str | None, key: str | None) -> ApplyResult:
-        answer = send_write(self._connection, request, make_key(key), self._choose(branch))
+    def _ask_for_commit(
+        self,
+        commit: str,
+        branch: str | None,
+        parent: int | None,
+        resolve: Rules,
+        decisions: Decisions,
+        expected_head: str | None,
+        message: str | None,
+        *,
+        dry_run: bool,
+    ) -> asks.ApplyCommitRequest:
+        """What is sent to revert a commit, or to pick it."""
+        return asks.ApplyCommitRequest(
+            commit=commit,
+            branch=self._choose(branch),
+            parent=parent,
+            dry_run=dry_run,
+            resolve=_as_rules(resolve),
+            decisions=_as_decisions(decisions),
+            expected_head=expected_head,
+            message=message,
+        )
+
+    def _apply(self, request: ClientRequest, key: str | None) -> ApplyResult:
+        assert isinstance(request.body, asks.ApplyCommitRequest | asks.RestoreRequest)
+        branch = self._choose(request.body.branch)
+        answer = send_write(self._connection, request, make_key(key), branch)
         done = self._connection.decode(answer, bodies.ApplyCommitOutput)
         return read_apply(done, is_replayed=is_replayed(answer))
+
+    # --- what was -------------------------------------------------------------------------------
+
+    def diff(
+        self,
+        before: str,
+        after: str | None = None,
+        *,
+        images: bool = False,
+        kinds: Sequence[str] = (),
+        types: Sequence[str] = (),
+        ops: Sequence[str] = (),
+        branch: str | None = None,
+    ) -> ServedDiff:
+        """The differences between two places, or between a place and the current state of a branch.
+
+        Both places are looked up at once; what changed is asked for when it is read.
+        """
+        from omnigraph.client.served_diff import ServedDiff  # noqa: PLC0415 - loads the engine
+        from omnigraph.history.entity_changes import ChangeFilter  # noqa: PLC0415
+
+        wanted = ChangeFilter(frozenset(kinds), frozenset(types), frozenset(ops))
+        sides = self.at(before, branch=branch).info(), self.at(after, branch=branch).info()
+        return ServedDiff(self._connection, sides, images=images, wanted=wanted)
 
     # --- names and readers ----------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Whole branches as JSON lines: exports, and baselines with the cursor in their last line."""
+"""Answers as JSON lines: exports, and baselines with the cursor in their last line."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ class _LastLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def export_lines(connection: ServerConnection, request: ExportRequest) -> Iterator[bytes]:
     """The records as blocks of whole lines; what cannot be exported is told before the first."""
-    response = connection.start(ClientRequest("export", body=request, accept=NDJSON))
-    return _read_whole_lines(connection, response)
+    return start_lines(connection, ClientRequest("export", body=request, accept=NDJSON))
+
+
+def start_lines(connection: ServerConnection, request: ClientRequest) -> Iterator[bytes]:
+    """An answer as blocks of whole lines; what is wrong with the request is told before."""
+    return _read_whole_lines(connection, connection.start(request))
 
 
 def _read_whole_lines(
@@ -62,7 +66,7 @@ class ServedBaseline(Baseline):
     def __init__(self, connection: ServerConnection, request: ChangeBaselineRequest) -> None:
         self._connection = connection
         asked = ClientRequest("captureChangeBaseline", body=request, accept=NDJSON)
-        self._blocks = _read_whole_lines(connection, connection.start(asked))
+        self._blocks = start_lines(connection, asked)
         self._is_begun = False
         self._handshake: _Handshake | None = None
 

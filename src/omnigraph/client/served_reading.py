@@ -11,8 +11,14 @@ from msgspec import UNSET
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
 from omnigraph.client.served_blob import ServedBlob
 from omnigraph.client.served_lines import ServedBaseline, decode_lines, export_lines
-from omnigraph.client.served_rows import ServedQueryResult
-from omnigraph.client.served_view import ServedView, open_view, refuse_engine, run_query
+from omnigraph.client.served_rows import ServedQueryResult, ServedTypeRows
+from omnigraph.client.served_view import (
+    ServedView,
+    ask_for_lint,
+    open_view,
+    refuse_engine,
+    run_query,
+)
 from omnigraph.client.source_names import naming_source
 from omnigraph.client.unserved import ServedObject, refuse_actor, require_default
 from omnigraph.client.wire_reading import (
@@ -29,12 +35,14 @@ from omnigraph.graph.keyed_writes import KeptWrite
 from omnigraph.graph.results import Commit, SnapshotInfo
 from omnigraph.history.feed import CommitChanges, FeedPage
 from omnigraph.language.source import SourceText
+from omnigraph.plan.query_lint import LintReport
 from omnigraph.wire import response_bodies as bodies
 from omnigraph.wire.http_names import ARROW_STREAM
 from omnigraph.wire.request_bodies import (
     ChangeBaselineRequest,
     ExplainRequest,
     ExportRequest,
+    LintRequest,
     QueryRequest,
 )
 
@@ -122,6 +130,20 @@ class ServedReading(ServedObject):
         with naming_source(text):
             request = ClientRequest("explain", body=body)
             return self._connection.ask_for(request, bodies.ExplainOutput).text
+
+    def lint(self, queries: str | Path | SourceText, *, branch: str | None = None) -> LintReport:
+        """Every query of a text checked against the schema of a branch, without running any."""
+        text = as_source_text(queries, "<query>")
+        body = LintRequest(queries=text.text, name=text.name, branch=self._choose(branch))
+        return ask_for_lint(self._connection, body)
+
+    def nodes(self, type_name: str, *, branch: str | None = None) -> ServedTypeRows:
+        """The nodes of a type in the current state of a branch."""
+        return self.at(branch=branch).nodes(type_name)
+
+    def edges(self, type_name: str, *, branch: str | None = None) -> ServedTypeRows:
+        """The edges of a type in the current state of a branch."""
+        return self.at(branch=branch).edges(type_name)
 
     def read_blob(
         self,
@@ -214,7 +236,7 @@ class ServedReading(ServedObject):
         request = ClientRequest(
             "getCommitChanges",
             path={"commit_id": commit_id},
-            parameters=(("limit", str(max_changes)), *page, *_list_filter(kinds, types, ops)),
+            parameters=(("limit", str(max_changes)), *page, *list_filter(kinds, types, ops)),
         )
         return read_commit_changes(self._connection.ask_for(request, bodies.CommitChangesOutput))
 
@@ -241,7 +263,7 @@ class ServedReading(ServedObject):
                 (named, text),
                 ("limit", str(max_changes)),
                 ("max_commits", str(max_commits)),
-                *_list_filter(kinds, types, ops),
+                *list_filter(kinds, types, ops),
             ),
         )
         return read_feed_page(self._connection.ask_for(request, bodies.ChangeFeedOutput))
@@ -278,9 +300,10 @@ class ServedReading(ServedObject):
         return read_kept_write(self._connection.ask_for(request, bodies.WriteOutput))
 
 
-def _list_filter(
+def list_filter(
     kinds: Sequence[str], types: Sequence[str], ops: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
+    """The parameters of the address that choose changes."""
     for name, values in (("kind", kinds), ("type", types), ("op", ops)):
         for value in values:
             yield name, value

@@ -10,17 +10,29 @@ from msgspec import UNSET
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
 from omnigraph.client.served_blob import ServedBlob, read_blob
 from omnigraph.client.served_lines import decode_lines, export_lines
-from omnigraph.client.served_rows import ServedQueryResult, StreamedRows
+from omnigraph.client.served_rows import (
+    ServedQueryResult,
+    ServedTypeRows,
+    StreamedRows,
+    name_state,
+)
 from omnigraph.client.source_names import naming_source
 from omnigraph.client.unserved import ServedObject, require_default
-from omnigraph.client.wire_reading import read_snapshot
+from omnigraph.client.wire_reading import read_lint, read_snapshot
 from omnigraph.graph.blobs import BlobSelector
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import SnapshotInfo, render_types_html
+from omnigraph.identity import EntityKind
 from omnigraph.language.source import SourceText
+from omnigraph.plan.query_lint import LintReport
 from omnigraph.wire.http_names import ARROW_STREAM, COMMIT_ID, QUERY_NAME
-from omnigraph.wire.request_bodies import ExplainRequest, ExportRequest, QueryRequest
-from omnigraph.wire.response_bodies import ExplainOutput, SchemaOutput, SnapshotOutput
+from omnigraph.wire.request_bodies import (
+    ExplainRequest,
+    ExportRequest,
+    LintRequest,
+    QueryRequest,
+)
+from omnigraph.wire.response_bodies import ExplainOutput, LintOutput, SchemaOutput, SnapshotOutput
 
 
 class ServedView(ServedObject):
@@ -44,9 +56,7 @@ class ServedView(ServedObject):
 
     @property
     def _place(self) -> str:
-        """What names this state, and its branch too, whoever made its newest commit."""
-        info = self._info
-        return f"manifest:{info.graph_branch}:v{info.graph_manifest_version}"
+        return name_state(self._info)
 
     @property
     def schema(self) -> str:
@@ -126,6 +136,20 @@ class ServedView(ServedObject):
                 {"branch": branch, "snapshot": self._snapshot},
             )
 
+    def nodes(self, type_name: str) -> ServedTypeRows:
+        """All nodes of a type."""
+        return ServedTypeRows(self._connection, self._info, EntityKind.NODE, type_name)
+
+    def edges(self, type_name: str) -> ServedTypeRows:
+        """All edges of a type."""
+        return ServedTypeRows(self._connection, self._info, EntityKind.EDGE, type_name)
+
+    def lint(self, queries: str | Path | SourceText) -> LintReport:
+        """Every query of a text checked against the schema of this view, without running any."""
+        text = as_source_text(queries, "<query>")
+        body = LintRequest(queries=text.text, name=text.name, snapshot=self._place)
+        return ask_for_lint(self._connection, body)
+
     def read_blob(
         self,
         type_name: str,
@@ -177,6 +201,11 @@ def run_query(
     rows = StreamedRows(response, connection.address.base)
     headers = response.headers
     return ServedQueryResult(headers.get(QUERY_NAME, ""), rows, target, headers.get(COMMIT_ID))
+
+
+def ask_for_lint(connection: ServerConnection, body: LintRequest) -> LintReport:
+    """What the server finds about every query of a text."""
+    return read_lint(connection.ask_for(ClientRequest("lint", body=body), LintOutput))
 
 
 def refuse_engine(

@@ -8,20 +8,19 @@ from typing import NoReturn
 from omnigraph.errors import BadRequest, NotServed
 
 _IN_STORAGE = "run it where the graph is stored, on `omnigraph.open`"
-_BY_QUERY = "read the rows with a query, or with `export`"
+_BY_PLACE = "the client knows states only by their ids, which `wire_stats` has"
 
 UNSERVED: Mapping[str, str] = {
     "as_actor": "a server takes the actor from the token: connect with another one",
+    "after": _BY_PLACE,
+    "batches": "`to_arrow` gives the changes of each type as a table",
+    "before": _BY_PLACE,
     "catalog": "`schema` gives the schema as it was written",
     "cleanup": _IN_STORAGE,
-    "diff": "read the change feed with `changes`, or run it where the graph is stored",
-    "edges": _BY_QUERY,
     "embed": _IN_STORAGE,
     "ensure_indices": _IN_STORAGE,
     "export_files": "`export_jsonl` gives the records",
-    "lint": "`omnigraph lint --schema` checks queries against a schema file",
     "maintain": _IN_STORAGE,
-    "nodes": _BY_QUERY,
     "optimize": _IN_STORAGE,
     "plan": _IN_STORAGE,
     "policy": "the server has it, and decides",
@@ -32,11 +31,12 @@ UNSERVED: Mapping[str, str] = {
     "recovery_pending": _IN_STORAGE,
     "repair": _IN_STORAGE,
     "settings": "the server has its own",
+    "to_spark": "`to_arrow` gives the rows, which Spark can take",
     "verify": _IN_STORAGE,
     "view": "it reads tables, which only the server reaches",
     "with_queries": "the server has the stored queries",
 }
-"""Attributes of embedded graphs, branches and views that have no route."""
+"""Attributes of embedded graphs, branches, views and their results that have no route."""
 
 
 def refuse_verb(name: str) -> NoReturn:

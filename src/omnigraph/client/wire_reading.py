@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from omnigraph.catalog.evolve import MigrationPlan
 from omnigraph.catalog.step_reading import read_step
+from omnigraph.errors import Severity
 from omnigraph.evolution.apply_result import (
     AppliedMutation,
     ChangedTable,
@@ -42,6 +43,8 @@ from omnigraph.history.merge_bases import MergeOutcome
 from omnigraph.identity import BranchName, CommitId, EntityKind, TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
+from omnigraph.plan.query_lint import LintReport, QueryLintResult
+from omnigraph.plan.query_lint_rules import QueryLintFinding
 from omnigraph.wire import response_bodies as bodies
 from omnigraph.wire.error_classes import (
     join_type_key,
@@ -265,6 +268,31 @@ def read_schema_apply(
     )
 
 
+def read_lint(body: bodies.LintOutput) -> LintReport:
+    results = tuple(
+        QueryLintResult(
+            name=one["name"],
+            kind=one["kind"],
+            warnings=tuple(one.get("warnings", ())),
+            error=one.get("error"),
+            operation=one.get("operation"),
+        )
+        for one in body.results
+    )
+    findings = tuple(
+        QueryLintFinding(
+            severity=Severity(one["severity"]),
+            code=one["code"],
+            message=one["message"],
+            type_name=one.get("type_name"),
+            property=one.get("property"),
+            query_names=tuple(one.get("query_names", ())),
+        )
+        for one in body.findings
+    )
+    return LintReport(body.schema_source, body.query_path, results, findings)
+
+
 def read_kept_write(body: bodies.WriteOutput) -> KeptWrite:
     return KeptWrite(body.key, body.operation, "", body.answer, _read_made(body.commit))
 
@@ -291,12 +319,12 @@ def read_commit_changes(body: bodies.CommitChangesOutput) -> CommitChanges:
 
 
 def _read_cause(body: bodies.ChangeCause) -> Commit:
-    """The commit of a block; the feed does not tell its manifest version, which is 0 then."""
+    """The commit of a block; what was said about it is not told there."""
     parent, merged, actor = body.parent_commit_id, body.merged_parent_commit_id, body.actor_id
     return Commit(
         commit_id=CommitId(body.graph_commit_id),
         branch=body.authored_branch,
-        manifest_version=0,
+        manifest_version=body.graph_manifest_version,
         parent_commit_id=None if parent is UNSET else _as_commit_id(parent),
         merged_parent_commit_id=None if merged is UNSET else _as_commit_id(merged),
         actor_id=None if actor is UNSET else actor,
@@ -305,18 +333,19 @@ def _read_cause(body: bodies.ChangeCause) -> Commit:
 
 
 def _read_changes(block: bodies.ChangeBlock) -> tuple[EntityChange, ...]:
-    return tuple(
-        EntityChange(
-            kind=EntityKind(one["kind"]),
-            type_name=one["type"]["name"],
-            type_id=one["type"]["id"],
-            id=one["id"],
-            op=Op(one["op"]),
-            before=_read_image(one.get("before")),
-            after=_read_image(one.get("after")),
-            endpoints=_read_endpoints(one.get("endpoints")),
-        )
-        for one in block.changes
+    return tuple(read_change(one) for one in block.changes)
+
+
+def read_change(body: Body) -> EntityChange:
+    return EntityChange(
+        kind=EntityKind(body["kind"]),
+        type_name=body["type"]["name"],
+        type_id=body["type"]["id"],
+        id=body["id"],
+        op=Op(body["op"]),
+        before=_read_image(body.get("before")),
+        after=_read_image(body.get("after")),
+        endpoints=_read_endpoints(body.get("endpoints")),
     )
 
 

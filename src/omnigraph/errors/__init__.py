@@ -18,6 +18,7 @@ Sorted by what the caller can do next:
     │   ├── MissingPackage          something only an optional package can do
     │   ├── ChangeCursorRejected    a change cursor that is damaged or belongs elsewhere
     │   ├── NotServed               something that cannot be done through a server
+    │   ├── ClusterError            a cluster that is not in order, with everything found wrong
     │   └── MethodNotAllowed, NotAcceptable, UnsupportedMediaType, RequestTooSlow   over HTTP
     ├── NotFoundError           name something else
     │   ├── BranchNotFound, CommitNotFound, QueryNotFound, TypeNotFound, EntityNotFound
@@ -50,6 +51,7 @@ Sorted by what the caller can do next:
     │   ├── InputTooLarge
     │   ├── ResourceLimitExceeded
     │   ├── TooManyRequests         too much at once; try again later
+    │   │   └── ServerBusy              too much of everybody's
     │   └── DeadlineExceeded        a query that took longer than it may
     ├── ServerError             look at the address, the network and the server
     │   ├── ServerUnreachable       no connection, or one that was lost
@@ -70,6 +72,7 @@ one mapping to the JSON error body, `http_status` to HTTP and `exit_code` to the
 """
 
 from omnigraph.errors.access_errors import *
+from omnigraph.errors.cluster_errors import *
 from omnigraph.errors.conflict_errors import *
 from omnigraph.errors.error_details import *
 from omnigraph.errors.input_errors import *

@@ -32,6 +32,14 @@ class TooManyRequests(LimitError):
         self.retry_after_s = retry_after_s
 
 
+class ServerBusy(TooManyRequests):
+    """More requests at once than a server takes on, whoever sends them; nothing was done."""
+
+    code = "server_busy"
+    http_status = 503
+    wire_code: ClassVar[str | None] = None
+
+
 class DeadlineExceeded(LimitError):
     """A query that took longer than it may; nothing was changed."""
 

@@ -13,6 +13,7 @@ from omnigraph.policy.actions import Action
 if TYPE_CHECKING:
     from omnigraph.graph.branch_snapshots import BranchSnapshots
     from omnigraph.graph.undoing import ApplyRequest, ApplyResult
+    from omnigraph.history.conflict_rules import Given
     from omnigraph.writer.driver import Writer
 
 
@@ -62,18 +63,18 @@ class UndoVerbs(BranchVerbs):
         >>> sorted(graph.nodes("Person").to_arrow()["name"].to_pylist())
         ['Ada', 'Ben', 'Di']
         """
-        from omnigraph.graph import merging, undoing
+        from omnigraph.graph import undoing
 
-        request = undoing.ApplyRequest(
+        request = self._ask_for_commit(
             commit,
-            self._choose(branch),
+            branch,
             parent,
             resolve,
-            merging.load_decisions(decisions),
-            actor or self.actor,
+            decisions,
+            actor,
             expected_head,
-            dry_run,
             message,
+            dry_run=dry_run,
         )
         return self._undo(undoing.revert, "revert", request, idempotency_key)
 
@@ -108,18 +109,18 @@ class UndoVerbs(BranchVerbs):
         >>> sorted(graph.nodes("Person").to_arrow()["name"].to_pylist())
         ['Ada', 'Ben', 'Di']
         """
-        from omnigraph.graph import merging, undoing
+        from omnigraph.graph import undoing
 
-        request = undoing.ApplyRequest(
+        request = self._ask_for_commit(
             commit,
-            self._choose(branch),
+            branch,
             parent,
             resolve,
-            merging.load_decisions(decisions),
-            actor or self.actor,
+            decisions,
+            actor,
             expected_head,
-            dry_run,
             message,
+            dry_run=dry_run,
         )
         return self._undo(undoing.cherry_pick, "cherry_pick", request, idempotency_key)
 
@@ -161,6 +162,34 @@ class UndoVerbs(BranchVerbs):
             message=message,
         )
         return self._undo(undoing.restore, "restore", request, idempotency_key)
+
+    def _ask_for_commit(
+        self,
+        commit: str,
+        branch: str | None,
+        parent: int | None,
+        resolve: Given,
+        decisions: str | Path | Sequence[Mapping[str, object]],
+        actor: str | None,
+        expected_head: str | None,
+        message: str | None,
+        *,
+        dry_run: bool,
+    ) -> ApplyRequest:
+        """What is asked for when a commit is reverted or picked."""
+        from omnigraph.graph import merging, undoing
+
+        return undoing.ApplyRequest(
+            commit,
+            self._choose(branch),
+            parent,
+            resolve,
+            merging.load_decisions(decisions),
+            actor or self.actor,
+            expected_head,
+            dry_run,
+            message,
+        )
 
     def _undo(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,9 @@ from omnigraph.history.entity_changes import (
 )
 from omnigraph.history.images import EntityChange, iterate_changes
 from omnigraph.identity import EntityKind
+
+_UNCHANGED = pa.schema([("id", pa.string()), ("op", pa.string())])
+"""The columns where nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,12 @@ class Diff:
         self.before, self.after, self.images, self._wanted = before, after, images, wanted
 
     def __repr__(self) -> str:
-        return f"Diff({self.before.snapshot.id!r}, {self.after.snapshot.id!r})"
+        before, after = self._snapshot_ids
+        return f"{type(self).__name__}({before!r}, {after!r})"
+
+    @property
+    def _snapshot_ids(self) -> tuple[str, str]:
+        return self.before.snapshot.id, self.after.snapshot.id
 
     def __iter__(self) -> Iterator[EntityChange]:
         """Every change: nodes before edges, types and entities by name and id."""
@@ -108,11 +117,22 @@ class Diff:
         return {name: pa.concat_tables(parts) for name, parts in tables.items()}
 
     def wire_stats(self) -> dict[str, object]:
-        sides = {"from": self.before.snapshot, "to": self.after.snapshot}
+        before, after = self._snapshot_ids
         return {
-            **{name: snapshot.id for name, snapshot in sides.items()},
+            "from": before,
+            "to": after,
             "stats": [one.wire() for one in self.stats.values()],
         }
+
+
+def list_rows_of_diff(found: Diff) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The changes of one type as `to_arrow` gives them, a batch at a time, and their columns."""
+    tables = (_build_table(batch) for batch in found.batches())
+    first = next(tables, None)
+    if first is None:
+        return _UNCHANGED, iter(())
+    whole = chain([first], tables)
+    return first.schema, chain.from_iterable(table.to_batches() for table in whole)
 
 
 def _count_changes(pair: TypePair, wanted: ChangeFilter) -> TypeStats:

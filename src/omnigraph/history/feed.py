@@ -153,6 +153,7 @@ def describe_cause(commit: Commit) -> dict[str, object]:
     return {
         "graph_commit_id": commit.commit_id,
         **{name: value for name, value in optional.items() if value is not None},
+        "graph_manifest_version": commit.manifest_version,
         "authored_branch": commit.branch,
         "authored_at": commit.created_at,
     }

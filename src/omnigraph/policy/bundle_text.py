@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 from omnigraph.errors import BadRequest
 from omnigraph.language.source import SourceText
+from omnigraph.language.yaml_reader import Value, YamlReader
 from omnigraph.policy.actions import (
     READING_ACTIONS,
     SCOPE_KEYS,
@@ -20,7 +21,6 @@ from omnigraph.policy.actions import (
     find_kind,
 )
 from omnigraph.policy.bundle import Group, Policy, Rule
-from omnigraph.policy.yaml_reader import Value, YamlReader
 
 VERSION = 1
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
@@ -48,7 +48,7 @@ def parse_bundle(source: SourceText, kind: BundleKind = BundleKind.GRAPH) -> Pol
 
 class _BundleReader:
     def __init__(self, source: SourceText, kind: BundleKind) -> None:
-        self._yaml, self._kind, self._source = YamlReader(source), kind, source
+        self._yaml, self._kind, self._source = YamlReader(source, "policy"), kind, source
         self._groups: dict[str, Group] = {}
         self._rule_ids: set[str] = set()
 

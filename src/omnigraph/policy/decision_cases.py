@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from omnigraph.language.source import SourceText
+from omnigraph.language.yaml_reader import Value, YamlReader
 from omnigraph.policy.actions import Action, find_action
 from omnigraph.policy.bundle import Authority
 from omnigraph.policy.decision import Decision, decide
-from omnigraph.policy.yaml_reader import Value, YamlReader
 
 VERSION = 1
 _EXPECTED = {"allow": True, "deny": False}
@@ -70,7 +70,7 @@ def run_cases(authority: Authority, cases: Iterable[DecisionCase]) -> tuple[Case
 
 class _CaseReader:
     def __init__(self, source: SourceText) -> None:
-        self._yaml = YamlReader(source)
+        self._yaml = YamlReader(source, "policy")
         self._ids: set[str] = set()
 
     def read_cases(self) -> tuple[DecisionCase, ...]:

@@ -1,4 +1,4 @@
-"""How many writes one actor may have in progress, and how many bytes."""
+"""What a server takes on at once: requests of everybody, and writes of one actor."""
 
 from __future__ import annotations
 
@@ -6,11 +6,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from omnigraph.errors import TooManyRequests
+from omnigraph.errors import ServerBusy, TooManyRequests
 
 ANONYMOUS = "anonymous"
 """The account of requests without an actor."""
 RETRY_AFTER_S = 60
+BUSY_RETRY_AFTER_S = 1
+
+
+@dataclass(slots=True)
+class RequestCap:
+    """How many requests may be in progress, streams included; 0 stands for any number."""
+
+    most: int
+    _in_progress: int = 0
+
+    @contextmanager
+    def admit(self) -> Iterator[None]:
+        """Count a request in; on the event loop only.
+
+        Raises:
+            ServerBusy: there are too many already.
+        """
+        if self.most and self._in_progress >= self.most:
+            raise ServerBusy(
+                f"this server already has {self.most} requests in progress", BUSY_RETRY_AFTER_S
+            )
+        self._in_progress += 1
+        try:
+            yield
+        finally:
+            self._in_progress -= 1
 
 
 @dataclass(slots=True)

@@ -11,7 +11,13 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from omnigraph.errors import MethodNotAllowed, OmniError, PolicyDenied, RouteNotFound
+from omnigraph.errors import (
+    MethodNotAllowed,
+    OmniError,
+    PolicyDenied,
+    RouteNotFound,
+    TooManyRequests,
+)
 from omnigraph.server import (
     blob_routes,
     branch_routes,
@@ -24,6 +30,7 @@ from omnigraph.server import (
     undo_routes,
     write_routes,
 )
+from omnigraph.server.cross_origin import allow_origins
 from omnigraph.server.http_answers import answer_json
 from omnigraph.server.http_call import Call
 from omnigraph.server.read_limits import ClientLeft
@@ -46,6 +53,7 @@ HANDLERS: Mapping[str, Handler] = {
     "putBlob": blob_routes.put_blob,
     "query": read_routes.query,
     "explain": read_routes.explain,
+    "lint": read_routes.lint,
     "listRows": read_routes.list_rows,
     "read": read_routes.read,
     "mutate": write_routes.mutate,
@@ -99,7 +107,8 @@ def make_application(service: Service) -> ASGIApp:
     # A fixed word goes before a name: a branch may be called `merge` all the same.
     routes.sort(key=lambda route: ":path}" in route.path)
     router = Router(routes, redirect_slashes=False, default=_refuse_path)
-    return _Frame(router, service)
+    # Outside the frame: a page reads failures as well.
+    return allow_origins(_Frame(router, service), service.options.server.cors_origins)
 
 
 def _make_route(path: str, methods: Mapping[str, RouteSpec], service: Service) -> Route:
@@ -126,11 +135,16 @@ class _Endpoint:
         route = self._methods[request.method]
         log: RequestLog = scope[_STATE]
         log.add(operation=route.operation)
-        actor = None
-        if not route.is_open:
+        if route.is_open:  # who looks whether the server lives is never turned away
+            await self._answer(Call(request, route, service, log.request_id, None, log), send)
+            return
+        with service.requests.admit():
             actor = service.authenticate(request.headers.get("authorization"))
             log.add(actor=actor)
-        call = Call(request, route, service, log.request_id, actor, log)
+            await self._answer(Call(request, route, service, log.request_id, actor, log), send)
+
+    async def _answer(self, call: Call, send: Send) -> None:
+        request, route, service, log = call.request, call.route, call.service, call.log
         if route.is_of_graph:
             call.hosted = service.graphs.find(request.path_params["graph_id"])
             log.add(graph=call.hosted.id)
@@ -143,7 +157,7 @@ class _Endpoint:
         if route.successor is not None:
             answer.headers["Deprecation"] = "true"
             answer.headers["Link"] = f'<{route.successor}>; rel="successor-version"'
-        await answer(scope, receive, send)
+        await answer(request.scope, request.receive, send)
 
 
 class _Frame:
@@ -183,8 +197,11 @@ class _Frame:
             return
         if isinstance(error, OmniError):
             log.add(kind=error.code)
+        is_refused = isinstance(error, TooManyRequests)
+        if is_refused:
+            self._service.metrics.count_refusal()
         described = describe_error(error, log.request_id)
-        if described.status >= 500 or sent.has_begun:
+        if (described.status >= 500 and not is_refused) or sent.has_begun:
             log.fail("request failed", error)
         if sent.has_begun:
             # The rest does not come, and neither does the end: the connection is closed.

@@ -14,15 +14,15 @@ from omnigraph.errors import (
     CommitNotFound,
     PolicyDenied,
 )
+from omnigraph.history.diff import Diff, list_rows_of_diff
 from omnigraph.server.access import Action
-from omnigraph.server.http_answers import StreamAnswer, answer_json, choose_media
+from omnigraph.server.http_answers import StreamAnswer, answer_json, choose_media, encode_arrow
 from omnigraph.server.http_call import Call
 from omnigraph.server.paging import decode_page, encode_page
-from omnigraph.wire.http_names import LINES, NDJSON
+from omnigraph.wire.http_names import ARROW_STREAM, JSON, LINES, NDJSON
 
 if TYPE_CHECKING:
     from omnigraph.graph.results import Commit
-    from omnigraph.history.diff import Diff
 
 DEFAULT_COMMITS = 10_000
 _PAGE_CHANGES = 1_000
@@ -126,10 +126,12 @@ async def poll_changes(call: Call) -> Response:
 
 
 async def diff(call: Call) -> Response:
-    """Counts by type in one document, or every change as a line."""
+    """Counts by type in one document, every change as a line, or a table of those of one type."""
     branch = call.read_branch(call.find("branch"))
     media = choose_media(call.request.headers.get("accept"), call.route.answer_media)
     places = (call.find("before"), call.find("after"))
+    if media == ARROW_STREAM and not len(call.list("type")) == len(call.list("kind")) == 1:
+        raise BadRequest("an Arrow stream has the changes of one type: give one type and its kind")
 
     def start() -> Diff:
         for place in places:
@@ -144,16 +146,20 @@ async def diff(call: Call) -> Response:
             branch=branch,
         )
 
-    if media != NDJSON:
+    if media == JSON:
         return answer_json(await call.read(lambda: start().wire_stats()))
 
     def begin() -> tuple[bytes, Iterator[bytes]]:
-        blocks = _encode_changes(start())
-        return next(blocks, b""), blocks  # mistakes come before the answer begins
+        found = start()
+        if media == NDJSON:
+            pieces = _encode_changes(found)
+        else:
+            pieces = encode_arrow(*list_rows_of_diff(found), call.service.metrics.count_rows)
+        return next(pieces, b""), pieces  # mistakes come before the answer begins
 
     first, rest = await call.read(begin)
-    idle_s = call.service.options.server.idle_s
-    return StreamAnswer(call.stream(first, rest), LINES, idle_s=idle_s)
+    content, idle_s = LINES if media == NDJSON else media, call.service.options.server.idle_s
+    return StreamAnswer(call.stream(first, rest), content, idle_s=idle_s)
 
 
 def _encode_changes(found: Diff) -> Iterator[bytes]:

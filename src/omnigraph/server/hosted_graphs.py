@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,27 +15,12 @@ from omnigraph.errors import BadRequest, NotFoundError, OmniError
 from omnigraph.server.access import Authority
 from omnigraph.settings import Settings
 from omnigraph.stored_queries import QueryRegistry, check_queries
+from omnigraph.wire.graph_ids import check_graph_id as check_graph_id
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
 
 OPENED_AT_ONCE = 4
-_GRAPH_ID = re.compile("[A-Za-z0-9-]{1,64}")
-_RESERVED = frozenset({"policies", "healthz", "openapi", "graphs"})
-
-
-def check_graph_id(text: str) -> str:
-    """The id of a graph, if it can be one.
-
-    Raises:
-        BadRequest: it cannot.
-    """
-    if not _GRAPH_ID.fullmatch(text) or text in _RESERVED:
-        raise BadRequest(
-            f"'{text[:80]}' cannot be the id of a graph: use 1 to 64 letters, digits and '-', and "
-            f"none of {', '.join(sorted(_RESERVED))}"
-        )
-    return text
 
 
 @dataclass(frozen=True, slots=True)

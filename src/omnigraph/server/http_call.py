@@ -18,7 +18,6 @@ from omnigraph.errors import (
     PolicyDenied,
     RequestTooSlow,
     ResourceLimitExceeded,
-    TooManyRequests,
     UnsupportedMediaType,
 )
 from omnigraph.graph.branch_names import normalize_branch
@@ -49,6 +48,8 @@ BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 
 BODY_BYTES = 1 << 20
 """How large a body may be that is no load."""
+_SOON_S = 0.02
+"""A query that is over sooner does not need its client watched."""
 _MANY_BYTES = 64 << 10
 """A body larger than this is not parsed on the event loop."""
 
@@ -174,6 +175,8 @@ class Call:
 
     def read_parameters(self) -> None:
         """Check the parameters of the address against what the route declares."""
+        if not self.route.parameters and not self.request.scope["query_string"]:
+            return
         declared = {one.name: one for one in self.route.parameters}
         for name, value in self.request.query_params.multi_items():
             known = declared.get(name)
@@ -267,16 +270,16 @@ class Call:
         pieces: list[bytes] = []
         size = 0
         stream = self.request.stream()
+        clock = asyncio.get_running_loop().time
         try:
-            while True:
-                async with asyncio.timeout(idle_s):
-                    piece = await anext(stream, None)
-                if piece is None:
-                    return b"".join(pieces)
-                size += len(piece)
-                if size > limit:
-                    raise ResourceLimitExceeded(resource, limit, size)
-                pieces.append(piece)
+            async with asyncio.timeout(idle_s) as idle:
+                async for piece in stream:
+                    size += len(piece)
+                    if size > limit:
+                        raise ResourceLimitExceeded(resource, limit, size)
+                    pieces.append(piece)
+                    idle.reschedule(clock() + idle_s)
+            return b"".join(pieces)
         except TimeoutError:
             raise RequestTooSlow(idle_s) from None
         except ClientDisconnect:
@@ -310,19 +313,30 @@ class Call:
         The answer does not wait for the engine to notice; its thread is busy until it does.
         """
         running = self.service.threads.start_read(work)
+        limit_s = self.service.options.server.query_timeout_s or None
+        soon_s = _SOON_S if limit_s is None else min(_SOON_S, limit_s)
+        await asyncio.wait([running], timeout=soon_s)
+        if not running.done():
+            await self._wait_unless_left(
+                running, limits, None if limit_s is None else limit_s - soon_s
+            )
+        return running.result()
+
+    async def _wait_unless_left(
+        self, running: asyncio.Future[T], limits: QueryLimits, limit_s: float | None
+    ) -> None:
         leaving = asyncio.ensure_future(self._wait_for_leave())
         try:
-            limit_s = self.service.options.server.query_timeout_s
             either: set[asyncio.Future[Any]] = {running, leaving}
-            await asyncio.wait(either, timeout=limit_s or None, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
-                return running.result()
+                return
             limits.abandon()
             running.add_done_callback(_ignore_outcome)
             if leaving.done():
                 raise ClientLeft
             # The clock of the loop may be a little ahead of that of the limits.
-            raise DeadlineExceeded(limit_s)
+            raise DeadlineExceeded(self.service.options.server.query_timeout_s)
         finally:
             leaving.cancel()
 
@@ -338,16 +352,12 @@ class Call:
             TooManyRequests: it has too many under way.
         """
         metrics, name = self.service.metrics, self.actor or ANONYMOUS
-        try:
-            with self.service.admission.admit(self.actor, size):
-                metrics.begin_write(name)
-                try:
-                    yield
-                finally:
-                    metrics.end_write(name)
-        except TooManyRequests:
-            metrics.count_refusal()
-            raise
+        with self.service.admission.admit(self.actor, size):
+            metrics.begin_write(name)
+            try:
+                yield
+            finally:
+                metrics.end_write(name)
 
     async def write(self, work: Callable[[], T]) -> T:
         """The result of work that writes; it is finished even if the client leaves."""

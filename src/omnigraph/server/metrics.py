@@ -41,7 +41,7 @@ class Metrics:
         self._in_flight = _make_gauge("omnigraph_requests_in_flight", "Requests under way.", self)
         self._refused = Counter(
             "omnigraph_admission_refusals",
-            "Writes that were refused because their actor had too many under way.",
+            "Requests that were refused because their actor, or everybody, had too many under way.",
             registry=self.registry,
         )
         self._streams = _make_gauge("omnigraph_streams", "Exports and baselines under way.", self)

@@ -24,7 +24,8 @@ _REF = "#/components/schemas/{name}"
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 _ERRORS_OF_ALL = (400, 405, 500)
 _ERRORS_WITH_TOKEN = (401, 403)
-_ERRORS_OF_GRAPH = (404, 503)
+_ERRORS_OF_GRAPH = (404, 409, 410, 413)
+_BUSY = 503
 _ERRORS_OF_BODY = (408, 413, 415)
 _ERRORS_OF_WRITE = (409, 429)
 _GRAPH_ID = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
@@ -181,9 +182,9 @@ def _describe_failures() -> dict[str, Any]:
 def _list_statuses(route: RouteSpec, *, has_auth: bool) -> list[int]:
     found = {*_ERRORS_OF_ALL, *route.statuses}
     if not route.is_open:
-        found |= {*_ERRORS_WITH_TOKEN} if has_auth else {403}
+        found |= {*_ERRORS_WITH_TOKEN, _BUSY} if has_auth else {403, _BUSY}
     if route.is_of_graph:
-        found |= {*_ERRORS_OF_GRAPH, 409, 410, 413}
+        found |= {*_ERRORS_OF_GRAPH}
     if route.request is not None or route.body_media != JSON:
         found |= {*_ERRORS_OF_BODY}
     if route.is_write or route.method in ("DELETE", "PUT", "POST"):

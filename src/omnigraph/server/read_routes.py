@@ -1,12 +1,14 @@
-"""Routes that read a branch: queries, snapshots, the schema."""
+"""Routes that read a branch: queries, snapshots, the schema, rows of a type."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from starlette.responses import Response
 
 from omnigraph.graph.graph import GraphView
+from omnigraph.language.source import SourceText
 from omnigraph.server.access import Action
 from omnigraph.server.http_answers import (
     StreamAnswer,
@@ -18,7 +20,7 @@ from omnigraph.server.http_answers import (
 from omnigraph.server.http_call import Call
 from omnigraph.server.read_limits import QueryLimits
 from omnigraph.wire.http_names import ARROW_STREAM, COMMIT_ID, JSON, LINES, NDJSON, QUERY_NAME
-from omnigraph.wire.request_bodies import ExplainRequest, QueryRequest, ReadRequest
+from omnigraph.wire.request_bodies import ExplainRequest, LintRequest, QueryRequest, ReadRequest
 
 
 async def get_snapshot(call: Call) -> Response:
@@ -87,6 +89,21 @@ async def explain(call: Call) -> Response:
         return {"text": text, "plan": view.explain_json(body.query, body.name)}
 
     return answer_json(await call.read_limited(limits, work))
+
+
+async def lint(call: Call) -> Response:
+    """Every query of a text, checked against what the actor may read of the schema."""
+    body, _ = await call.read_body(LintRequest)
+    branch = call.read_branch_unless(body.branch, body.snapshot)
+    if branch is not None:
+        call.authorize(Action.READ, branch)
+
+    def work() -> dict[str, object]:
+        view = _open_view(call, branch, body.snapshot)
+        report = view.lint(SourceText(body.queries, body.name))
+        return replace(report, schema_source={"kind": "graph", "uri": call.graph_url}).wire()
+
+    return answer_json(await call.read(work))
 
 
 async def query(call: Call) -> Response:

@@ -22,6 +22,7 @@ from omnigraph.wire.http_names import LONGEST_REQUEST_ID
 
 _ids = UlidSource()
 _REQUEST_ID = re.compile(rf"[A-Za-z0-9._:/+=-]{{1,{LONGEST_REQUEST_ID}}}")
+_PLAIN = re.compile('[^ "=]+')
 _TRACE = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -161,7 +162,7 @@ def render_text(_: object, __: str, facts: MutableMapping[str, Any]) -> str:
 def _quote(value: object) -> str:
     """A value that nobody takes for several, nor for another line."""
     text = str(value)
-    if text and text.isprintable() and not any(sign in text for sign in ' "='):
+    if text.isprintable() and _PLAIN.fullmatch(text):
         return text
     return msgspec.json.encode(text).decode()
 

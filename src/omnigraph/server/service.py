@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from omnigraph.engine_threads import EngineThreads
 from omnigraph.errors import BadRequest, NotAuthenticated, OmniError
 from omnigraph.server.access import Authority, NoPolicy, RuntimeState, classify_state
-from omnigraph.server.admission import Admission
+from omnigraph.server.admission import Admission, RequestCap
 from omnigraph.server.audit import AuditLog
 from omnigraph.server.bearer_tokens import Tokens, load_tokens
-from omnigraph.server.engine_threads import EngineThreads
 from omnigraph.server.hosted_graphs import HostedGraphs, digest_serving, open_graphs
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.query_files import load_queries
@@ -47,6 +47,7 @@ class Service:
     options: ServeOptions
     configuration: Configuration
     threads: EngineThreads
+    requests: RequestCap
     admission: Admission
     slots: StreamSlots
     metrics: Metrics
@@ -156,6 +157,7 @@ def open_service(options: ServeOptions) -> Iterator[Service]:
         options,
         configuration,
         EngineThreads(settings.read_threads, settings.write_threads),
+        RequestCap(settings.most_requests),
         Admission(settings.inflight_per_actor, settings.bytes_per_actor),
         StreamSlots(settings.streams),
         metrics,

@@ -16,6 +16,7 @@ from omnigraph.environment import (
 )
 from omnigraph.settings.choices import LogFormat
 from omnigraph.settings.log_levels import LOG_LEVELS, LogLevels
+from omnigraph.settings.web_origins import WEB_ORIGINS
 
 _SERVER = "server"
 
@@ -80,6 +81,21 @@ class ServerSettings(SettingGroup):
         None,
         TEXT,
         "Refused: this release cannot read tokens from AWS Secrets Manager.",
+        applies=_SERVER,
+    )
+    cors_origins: tuple[str, ...] = declare_setting(
+        "OMNIGRAPH_CORS_ORIGINS",
+        (),
+        WEB_ORIGINS,
+        "Origins, separated by commas, whose pages browsers may let read answers; none by default.",
+        applies=_SERVER,
+    )
+    most_requests: int = declare_setting(
+        "OMNIGRAPH_SERVER_MAX_REQUESTS",
+        1_024,
+        count(),
+        "How many requests a worker has in progress at once, streams included; further ones are "
+        "refused with 503. `0` sets no limit.",
         applies=_SERVER,
     )
     inflight_per_actor: int = declare_setting(

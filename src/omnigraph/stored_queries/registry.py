@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 
 from omnigraph.errors import BadRequest, CompileError, Diagnostic
 from omnigraph.language.query.query_ast import MutationBody, QueryDecl
@@ -16,7 +16,10 @@ SUFFIX = ".gq"
 
 @dataclass(frozen=True, slots=True)
 class StoredQuery:
-    """A query and the file it is in."""
+    """A query and the text it is in, called like its file.
+
+    The folder is left out: mistakes are also told to whoever runs the query on a server.
+    """
 
     declaration: QueryDecl
     source: SourceText
@@ -59,6 +62,7 @@ def load_registry(*paths: str | Path) -> QueryRegistry:
 def parse_registry(sources: Iterable[SourceText]) -> QueryRegistry:
     """The same for texts."""
     found: dict[str, StoredQuery] = {}
+    places: dict[str, str] = {}
     mistakes: list[Diagnostic] = []
     for source in sources:
         try:
@@ -66,12 +70,13 @@ def parse_registry(sources: Iterable[SourceText]) -> QueryRegistry:
         except CompileError as error:
             mistakes += error.diagnostics
             continue
+        named = replace(source, name=PurePath(source.name).name)
         for one in declared:
-            known = found.get(one.name)
+            known = places.get(one.name)
             if known is not None:
-                message = f"query '{one.name}' is also defined in {known.source.name}"
+                message = f"query '{one.name}' is also defined in {known}"
                 mistakes.append(source.diagnostic("P110", message, one.name_span))
-            found[one.name] = StoredQuery(one, source)
+            found[one.name], places[one.name] = StoredQuery(one, named), source.name
     if mistakes:
         raise CompileError(mistakes)
     return QueryRegistry({name: found[name] for name in sorted(found)})

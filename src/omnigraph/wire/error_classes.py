@@ -12,7 +12,15 @@ from functools import cache
 from typing import Any
 
 from omnigraph import errors
-from omnigraph.errors import Diagnostic, MergeConflict, OmniError, RowProblem, Severity, Violation
+from omnigraph.errors import (
+    ClusterDiagnostic,
+    Diagnostic,
+    MergeConflict,
+    OmniError,
+    RowProblem,
+    Severity,
+    Violation,
+)
 
 Body = Mapping[str, Any]
 
@@ -157,6 +165,14 @@ def _read_compile_error(body: Body) -> dict[str, object]:
     return {"diagnostics": tuple(read_diagnostic(one) for one in body["diagnostics"])}
 
 
+def _read_cluster_error(body: Body) -> dict[str, object]:
+    found = tuple(
+        ClusterDiagnostic(one["code"], Severity(one["severity"]), one["path"], one["message"])
+        for one in body["diagnostics"]
+    )
+    return {"diagnostics": found, "result": None}
+
+
 def _read_rows_rejected(body: Body) -> dict[str, object]:
     rejected = body["rows_rejected"]
     problems = tuple(read_problem(one) for one in rejected["rows"])
@@ -198,6 +214,7 @@ def _read_deadline(body: Body) -> dict[str, object]:
 
 
 _FACTS: Mapping[str, Callable[[Body], dict[str, object]]] = {
+    "cluster": _read_cluster_error,
     "compile_error": _read_compile_error,
     "rows_rejected": _read_rows_rejected,
     "constraint_violated": _read_constraint_violated,

@@ -73,6 +73,15 @@ class ExplainRequest(RequestBody, frozen=True, kw_only=True):
     analyze: bool = False
 
 
+class LintRequest(RequestBody, frozen=True, kw_only=True):
+    """Queries to check without running any; `name` is what messages call the text."""
+
+    queries: str
+    name: str = "<query>"
+    branch: str | None = None
+    snapshot: str | None = None
+
+
 class BranchCreateRequest(RequestBody, frozen=True, kw_only=True, rename={"source": "from"}):
     """A branch of another one as it is now, or as it was at a commit."""
 

@@ -201,6 +201,20 @@ class ExplainOutput(Answer, frozen=True, kw_only=True):
     plan: dict[str, Any] | UnsetType = UNSET
 
 
+class LintOutput(Answer, frozen=True, kw_only=True):
+    """What was found about every query of a text, and advice besides."""
+
+    status: Literal["ok", "error"]
+    schema_source: dict[str, Any]
+    query_path: str
+    queries_processed: int
+    errors: int
+    warnings: int
+    infos: int
+    results: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
+
+
 class BranchListOutput(Answer, frozen=True, kw_only=True):
     branches: list[str]
     next_page_token: str | UnsetType = UNSET
@@ -303,6 +317,7 @@ class DiffOutput(Answer, frozen=True, kw_only=True, rename={"before": "from", "a
 
 class ChangeCause(Answer, frozen=True, kw_only=True):
     graph_commit_id: str
+    graph_manifest_version: int
     authored_branch: str
     authored_at: int
     parent_commit_id: str | UnsetType | None = UNSET

@@ -176,6 +176,14 @@ ROUTES: tuple[RouteSpec, ...] = (
         statuses=(504,),
     ),
     RouteSpec(
+        "lint",
+        "POST",
+        f"{GRAPH}/lint",
+        "Check queries against the schema without running any.",
+        asks.LintRequest,
+        gives.LintOutput,
+    ),
+    RouteSpec(
         "listRows",
         "GET",
         f"{GRAPH}/rows",
@@ -461,7 +469,8 @@ ROUTES: tuple[RouteSpec, ...] = (
         "diff",
         "GET",
         f"{GRAPH}/diff",
-        "How two places differ: counts by type, or every change as a line.",
+        "How two places differ: counts by type, every change as a line, or those of one type as "
+        "Arrow.",
         response=gives.DiffOutput,
         parameters=(
             QueryParameter("before", "The place to start from.", is_required=True),
@@ -474,7 +483,7 @@ ROUTES: tuple[RouteSpec, ...] = (
             TYPE,
             OP,
         ),
-        answer_media=(JSON, NDJSON),
+        answer_media=ROWS,
     ),
     RouteSpec(
         "getEntityHistory",

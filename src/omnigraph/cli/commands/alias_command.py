@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.answers import render_mutation, write_answer
-from omnigraph.cli.command_target import CommandTarget
+from omnigraph.cli.command_target import TIMEOUT, CommandTarget, limit_silence
 from omnigraph.cli.completion_words import FILE, complete_alias
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_parameters, read_source
@@ -53,6 +53,7 @@ class _AliasCommand(click.Command):
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @click.option("--format", "chosen", type=click.Choice(OUTPUT_FORMATS), help="The output format.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@TIMEOUT
 @click.option("--quiet", is_flag=True, help="Do not print what is being changed.")
 def alias(
     name: str,
@@ -61,6 +62,7 @@ def alias(
     params_file: str | None,
     chosen: str | None,
     as_json: bool,
+    timeout_s: float | None,
     quiet: bool,
 ) -> None:
     """Run the query that NAME stands for in the operator's configuration.
@@ -73,6 +75,7 @@ def alias(
     if chosen is not None and as_json:
         raise click.UsageError("give --format or --json, not both")
     scope, found = _resolve(name, quiet=quiet)
+    scope = scope if timeout_s is None else limit_silence(scope, timeout_s)
     given = read_parameters(params, params_file) or {}
     parameters = {**found.params, **_find_alias(found, args), **given}
     if found.mutate:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(epilog=render_examples("diff"))
 @click.argument("before", metavar="FROM")
 @click.argument("after", metavar="TO")
-@add_graph_options(positional=True, writes=False)
+@add_graph_options(positional=True, writes=False, served=True)
 @click.option(
     "--branch",
     default="main",
@@ -51,7 +51,7 @@ def diff(
     if jsonl and (as_json or stat):
         raise click.UsageError("--jsonl cannot be combined with --json or --stat")
     is_for_people = not (jsonl or as_json)
-    found = scope.open(read_only=True).diff(
+    found = scope.reach(read_only=True).diff(
         before,
         after,
         images=images or is_for_people,

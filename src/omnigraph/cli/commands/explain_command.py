@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog=render_examples("explain"))
 @click.argument("name", required=False)
-@add_graph_options(positional=True, writes=False, offline=("schema_path",))
+@add_graph_options(positional=True, writes=False, served=True, offline=("schema_path",))
 @click.option(
     "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) instead of a graph."
 )
@@ -61,9 +61,10 @@ def explain(
     source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)
     view = open_view(scope, branch, at, snapshot)
-    if analyze:
-        steps = view.query(source, name, parameters).profile()
-        _print(steps.wire() if as_json else "\n".join(steps.lines()))
+    if analyze and as_json:
+        _print(view.query(source, name, parameters).profile().wire())
+    elif analyze:
+        _print(view.explain(source, name, parameters, analyze=True))
     else:
         _print(view.explain_json(source, name) if as_json else view.explain(source, name))
 

@@ -13,11 +13,11 @@ from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import print_json
 
 if TYPE_CHECKING:
-    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.plan.query_lint import LintReport
 
 
 @click.command(epilog=render_examples("lint"))
-@add_graph_options(positional=True, writes=False, offline=("schema_path",))
+@add_graph_options(positional=True, writes=False, served=True, offline=("schema_path",))
 @click.option(
     "--query", "query_path", type=FILE, required=True, metavar="FILE", help="The queries (.gq)."
 )
@@ -33,10 +33,11 @@ def lint(
     Exits with 1 when a query has mistakes; warnings alone do not fail. FILE may be - for
     standard input.
     """
-    from omnigraph.plan.query_lint import lint_queries
-
-    catalog, origin = _read_schema(scope, schema_path)
-    report = lint_queries(read_source(query_path), catalog, origin)
+    if scope is not None:
+        report = scope.reach(read_only=True).lint(read_source(query_path))
+    else:
+        assert schema_path is not None, "without a scope there is a schema"
+        report = _lint_offline(query_path, schema_path)
     if as_json:
         print_json(report.wire())
     else:
@@ -45,13 +46,9 @@ def lint(
     return report.exit_code
 
 
-def _read_schema(
-    scope: CommandTarget | None, schema_path: str | None
-) -> tuple[Catalog, dict[str, object]]:
+def _lint_offline(query_path: str, schema_path: str) -> LintReport:
     from omnigraph.plan.compile import compile_catalog
+    from omnigraph.plan.query_lint import lint_queries
 
-    if scope is not None:
-        graph = scope.open(read_only=True)
-        return graph.catalog, {"kind": "graph", "uri": graph.uri}
-    assert schema_path is not None, "without a scope there is a schema"
-    return compile_catalog(read_source(schema_path)), {"kind": "file", "path": schema_path}
+    catalog = compile_catalog(read_source(schema_path))
+    return lint_queries(read_source(query_path), catalog, {"kind": "file", "path": schema_path})

@@ -20,7 +20,6 @@ _QUERIES = click.option(
     "--queries",
     "paths",
     type=FILE,
-    required=True,
     multiple=True,
     metavar="PATH",
     help="A file of queries (.gq) or a folder of such; repeatable.",
@@ -37,17 +36,21 @@ def queries() -> None:
 
 
 @queries.command("list", epilog=render_examples("queries list"))
-@add_graph_options(positional=True, writes=False, offline=("schema_path",))
+@add_graph_options(positional=True, writes=False, served=True, offline=("schema_path",))
 @_QUERIES
 @_SCHEMA
 @_JSON
 def list_(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> None:
-    """List the queries of files: what each does, takes and gives."""
+    """List the queries of files, or of a server: what each does, takes and gives."""
     from omnigraph.stored_queries.query_fit import describe_queries
 
-    found = list(describe_queries(_load_queries(paths), _read_catalog(scope, schema_path)).values())
+    if scope is not None and scope.is_served:
+        found = _list_served(scope, paths)
+    else:
+        registry, catalog = _load_queries(paths), _read_catalog(scope, schema_path)
+        found = list(describe_queries(registry, catalog).values())
     if as_json:
         print_json({"queries": found})
         return
@@ -84,9 +87,17 @@ def validate(
     return 0 if found.ok else 1
 
 
+def _list_served(scope: CommandTarget, paths: tuple[str, ...]) -> list[dict[str, object]]:
+    if paths:
+        raise click.UsageError("a server has stored queries of its own; leave out --queries")
+    return scope.reach(read_only=True).stored_queries()
+
+
 def _load_queries(paths: tuple[str, ...]) -> QueryRegistry:
     from omnigraph.stored_queries import load_registry
 
+    if not paths:
+        raise click.UsageError("give the queries with --queries PATH")
     return load_registry(*paths)
 
 

@@ -46,7 +46,7 @@ def show(scope: CommandTarget, as_json: bool) -> None:
 
 
 @schema.command(epilog=render_examples("schema plan"))
-@add_graph_options(positional=True, writes=False, offline=("from_path",))
+@add_graph_options(positional=True, writes=False, served=True, offline=("from_path",))
 @click.option(
     "--from", "from_path", type=FILE, metavar="FILE", help="A schema file instead of a graph."
 )
@@ -80,7 +80,7 @@ def plan(
 
     expressions = _read_expressions(given)
     if scope is not None:
-        graph = scope.open(read_only=True)
+        graph = scope.reach(read_only=True)
         origin = {"uri": graph.uri}
         migration = graph.plan_schema(
             read_source(schema_path), allow_data_loss=allow_data_loss, expressions=expressions

@@ -62,6 +62,14 @@ _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_clien
     help="How many processes answer requests.",
 )
 @click.option(
+    "--cors-origin",
+    "cors_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="An origin such as https://app.example.org whose pages may use the server from a "
+    "browser. Repeatable; none by default.",
+)
+@click.option(
     "--metrics-bind", metavar="HOST:PORT", help="Where metrics can be read; off by default."
 )
 @click.option(
@@ -78,6 +86,7 @@ def serve(
     unauthenticated: bool,
     require_all_graphs: bool,
     workers: int,
+    cors_origins: tuple[str, ...],
     metrics_bind: str | None,
     shutdown_grace_seconds: str | None,
 ) -> int:
@@ -99,6 +108,7 @@ def serve(
         "bind": bind,
         "is_unauthenticated": "true" if unauthenticated else None,
         "requires_all_graphs": "true" if require_all_graphs else None,
+        "cors_origins": ",".join(cors_origins) or None,
         "metrics_bind": metrics_bind,
         "grace_s": shutdown_grace_seconds,
     }

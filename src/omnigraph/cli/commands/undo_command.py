@@ -32,7 +32,7 @@ _DONE = {"revert": "reverted", "cherry-pick": "cherry-picked", "restore": "resto
 
 def _add_commit_options(command: Callable[..., None]) -> Callable[..., None]:
     """The argument and the options of what applies or undoes one commit."""
-    graph = add_graph_options(positional=True, writes=True)
+    graph = add_graph_options(positional=True, writes=True, served=True)
     commit = click.argument("commit_id", metavar="COMMIT")
     for add in (_JSON, _MESSAGE, add_deciding_options, _PARENT, _BRANCH, graph, commit):
         command = add(command)

@@ -15,6 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from omnigraph.language.source import NOWHERE, Problems, SourceText, Span
 
 _STR, _INT = "tag:yaml.org,2002:str", "tag:yaml.org,2002:int"
+_BOOL, _TRUE = "tag:yaml.org,2002:bool", ("true", "yes", "on")
 _KINDS = {MappingNode: "a mapping", SequenceNode: "a list", ScalarNode: "a single value"}
 
 
@@ -34,9 +35,9 @@ class Value:
 class YamlReader:
     """Reads values of one text and collects what is wrong with it."""
 
-    def __init__(self, source: SourceText) -> None:
+    def __init__(self, source: SourceText, stage: str) -> None:
         self.source = source
-        self.problems = Problems(source, "policy")
+        self.problems = Problems(source, stage)
 
     def read(self, what: str) -> Value | None:
         """The whole document; None if it is not YAML, or there is nothing in it."""
@@ -116,6 +117,23 @@ class YamlReader:
                 return None
         self._report_kind(value, "a text")
         return None
+
+    def read_flag(self, value: Value) -> bool | None:
+        """`true` or `false`."""
+        if isinstance(value.node, ScalarNode) and value.node.tag == _BOOL:
+            return str(value.node.value).lower() in _TRUE
+        self.add("B101", f"{value.what} must be true or false", value.span)
+        return None
+
+    def is_text(self, value: Value) -> bool:
+        return isinstance(value.node, ScalarNode)
+
+    def is_list(self, value: Value) -> bool:
+        return isinstance(value.node, SequenceNode)
+
+    def has_items(self, value: Value) -> bool:
+        """Whether it is a list that is not empty, or something else."""
+        return not self.is_list(value) or bool(value.node.value)
 
     def read_name(self, value: Value) -> str | None:
         """A text that is not blank."""

@@ -26,14 +26,14 @@ class EngineThreads:
         self._writers = ThreadPoolExecutor(writers, "omnigraph-write")
 
     def start_read(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        return asyncio.get_running_loop().run_in_executor(self._readers, work)
+        return _start(self._readers, work)
 
     async def read(self, work: Callable[[], T]) -> T:
         return await self.start_read(work)
 
     async def write(self, work: Callable[[], T]) -> T:
         """The result of a write; it goes on if the request that asked for it is given up."""
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._writers, work))
+        return await asyncio.shield(_start(self._writers, work))
 
     async def iterate(self, pieces: Iterator[T]) -> AsyncIterator[T]:
         """The pieces, each made in a thread of the readers."""
@@ -57,3 +57,43 @@ class EngineThreads:
         """Begin nothing more."""
         self._readers.shutdown(wait=False, cancel_futures=True)
         self._writers.shutdown(wait=False)
+
+
+def _start(threads: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
+    """The result of work in a thread, which begins once the loop has nothing else to do.
+
+    A thread that begins at once competes for the interpreter with a loop that is still busy with
+    the same request: both get slower.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+                loop.call_soon_threadsafe(_set_failure, outcome, error)
+            else:
+                loop.call_soon_threadsafe(_set_result, outcome, result)
+
+    def begin() -> None:
+        if outcome.cancelled():
+            return
+        try:
+            threads.submit(run)
+        except RuntimeError as error:  # they were stopped
+            outcome.set_exception(error)
+
+    loop.call_soon(begin)
+    return outcome
+
+
+def _set_result(outcome: asyncio.Future[T], result: T) -> None:
+    if not outcome.done():
+        outcome.set_result(result)
+
+
+def _set_failure(outcome: asyncio.Future[T], error: BaseException) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
