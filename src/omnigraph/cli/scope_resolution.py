@@ -57,11 +57,6 @@ class CommandTarget:
     def is_local(self) -> bool:
         return "://" not in self.uri or self.uri.startswith("file://")
 
-    @property
-    def load_engine(self) -> str:
-        """Where a load runs that does not say; a server runs it itself."""
-        return "local" if self.is_served else read_settings().load_engine
-
     def reach(self, *, read_only: bool) -> Graph | ServedGraph:
         """The graph, wherever it is."""
         if self.server is None:

@@ -84,7 +84,7 @@ class ServedWriting(ServedReading):
         base: str | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
-        engine: str = "local",
+        engine: str | None = None,
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
@@ -95,16 +95,18 @@ class ServedWriting(ServedReading):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        delimiter: str | None = None,
     ) -> LoadResult:
         """Load records as one commit or not at all: a file of JSON lines, its bytes, or rows."""
         from omnigraph.graph.loading import convert_to_lines  # noqa: PLC0415 - loads the engine
 
         refuse_actor(actor)
-        refuse_engine(engine, session, spark_conf)
+        refuse_engine("local" if engine in (None, "auto") else engine, session, spark_conf)
         given = {
             "format": (None if format == "jsonl" else format, None),
             "on_error": (on_error, "fail"),
             "rejects": (rejects, None),
+            "delimiter": (delimiter, None),
         }
         require_default(given, "load")
         where = self._choose(branch)

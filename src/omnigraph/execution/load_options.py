@@ -34,10 +34,14 @@ class LoadOptions:
     on_error: str = "fail"
     rejects: OutputFile | None = None
     """A file for every refused record."""
+    delimiter: str | None = None
+    """What separates the columns of a text file; by default as its format says."""
 
     def __post_init__(self) -> None:
         if self.on_error not in ON_ERROR:
             raise BadRequest(f"on_error '{self.on_error}' is not one of {', '.join(ON_ERROR)}")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise BadRequest(f"a delimiter is one character, not '{self.delimiter}'")
         if self.partial and self.mode is not LoadMode.MERGE:
             raise BadRequest("only a merge can be partial")
 

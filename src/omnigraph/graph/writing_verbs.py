@@ -70,7 +70,7 @@ class WritingVerbs(BranchVerbs):
         base: str | None = None,
         expected_head: str | None = None,
         actor: str | None = None,
-        engine: str = "local",
+        engine: str | None = None,
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
@@ -81,6 +81,7 @@ class WritingVerbs(BranchVerbs):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        delimiter: str | None = None,
     ) -> LoadResult:
         """Load rows as one commit or not at all.
 
@@ -93,8 +94,9 @@ class WritingVerbs(BranchVerbs):
             base: Create the branch from this one first, if it does not exist.
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
-            engine: `local`, in this process, or `spark`.
-            format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
+            engine: `local`, in this process, `spark`, or `auto`, by the amount of input and whether
+                Spark is up. The result says which, and why. By default as the settings say.
+            format: `jsonl`, `parquet`, `csv` or `tsv`; by the names of the files otherwise.
             type: The type of the rows of a table, or of plain dictionaries; records name their
                 types themselves.
             columns: Which column of a table holds which property, by its name; also for `id`,
@@ -107,6 +109,7 @@ class WritingVerbs(BranchVerbs):
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
             idempotency_key: Names the load: it is made once, however often it is asked for.
+            delimiter: What separates the columns of a text file; a comma, or a tab in `.tsv`.
 
         >>> done = graph.load(
         ...     [
@@ -132,6 +135,7 @@ class WritingVerbs(BranchVerbs):
             partial=partial,
             on_error=on_error,
             rejects=None if rejects is None else output_file(rejects),
+            delimiter=delimiter,
         )
         views, schema_of = self._open.views, base or branch
         given, options = loading.as_input(
@@ -212,7 +216,9 @@ def _list_asked(request: loading.GraphLoadRequest) -> tuple[object, ...]:
     """All that makes two loads of the same input different, beside who asks."""
     options = request.options
     how = (str(options.mode), options.format, options.partial, options.on_error)
-    what = (options.type, dict(options.columns), options.select)
+    what: tuple[object, ...] = (options.type, dict(options.columns), options.select)
+    if options.delimiter is not None:  # so that loads are known by what they were before
+        what = (*what, options.delimiter)
     where = (request.branch.strip(), request.base, request.expected_head)
     return (*how, *what, *where)
 
@@ -235,8 +241,10 @@ def _load_input(
 ) -> LoadResult:
     """Load in one piece what is small, and the rest through the pipeline."""
     from omnigraph.graph import loading
+    from omnigraph.graph.load_engine import choose_engine
 
-    uses_pipeline = loading.needs_pipeline(given, runs_on.engine, request.options)
+    chosen = choose_engine(given, runs_on, writer.branches.root)
+    uses_pipeline = loading.needs_pipeline(given, chosen.engine, request.options)
     if not uses_pipeline:
         data, file = loading.read_records(given)
         request = replace(request, data=data, file=file)
@@ -252,7 +260,9 @@ def _load_input(
         key = WriteKey.of(idempotency_key, "load", request.actor_id, *asked)
         request = replace(request, key=key)
     if not uses_pipeline:
-        return loading.load(writer, request)
+        return replace(loading.load(writer, request), engine_reason=chosen.reason)
     from omnigraph.graph import bulk_loading
 
-    return bulk_loading.bulk_load(writer, given, request, runs_on)
+    runs_there = replace(runs_on, engine=chosen.engine)
+    result = bulk_loading.bulk_load(writer, given, request, runs_there)
+    return replace(result, engine_reason=chosen.reason)

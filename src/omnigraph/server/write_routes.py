@@ -166,6 +166,7 @@ async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> Lo
                 partial=wanted.partial,
                 expected_head=wanted.expected_head,
                 actor=call.actor,
+                engine="local",
                 idempotency_key=key,
             )
         )

@@ -14,13 +14,13 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, require_free, take_stdin
 from omnigraph.cli.output import note, print_json
 from omnigraph.output_files import OutputFile
-from omnigraph.settings import ENGINES
+from omnigraph.settings import LOAD_ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.graph.results import LoadResult
 
 MODES = ("append", "merge", "overwrite")
-FORMATS = ("jsonl", "parquet", "csv")
+FORMATS = ("jsonl", "parquet", "csv", "tsv")
 SHOWN_SKIPPED = 10
 
 
@@ -56,14 +56,18 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
 @click.option(
     "--engine",
-    type=click.Choice(ENGINES),
-    help="On Spark, unless OMNIGRAPH_LOAD_ENGINE says otherwise, or in this process.",
+    type=click.Choice(LOAD_ENGINES),
+    help="In this process, on Spark, or by the amount of input; auto unless OMNIGRAPH_LOAD_ENGINE "
+    "says otherwise.",
 )
 @click.option(
     "--format",
     "format_",
     type=click.Choice(FORMATS),
     help="The input format; by default, by file name.",
+)
+@click.option(
+    "--delimiter", metavar="C", help="What separates columns of text files: a comma, a tab in .tsv."
 )
 @click.option("--type", "type_name", metavar="T", help="The type of the rows of a table file.")
 @click.option(
@@ -106,6 +110,7 @@ def load(
     expected: str | None,
     engine: str | None,
     format_: str | None,
+    delimiter: str | None,
     type_name: str | None,
     columns: tuple[str, ...],
     select: tuple[str, ...],
@@ -128,8 +133,7 @@ def load(
         ask_consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo(f"load ({mode})")
-    engine = engine or scope.load_engine
-    with stage_log(engine, quiet=scope.quiet or as_json):
+    with stage_log(quiet=scope.quiet or as_json):
         result = graph.load(
             _read_records(places),
             mode,
@@ -138,6 +142,7 @@ def load(
             expected_head=expected,
             engine=engine,
             format=format_,
+            delimiter=delimiter,
             type=type_name,
             columns=_parse_columns(columns),
             select=select,
@@ -189,6 +194,8 @@ def _show(result: LoadResult, rejects: str | None) -> None:
             f"loaded {sum(result.nodes.values())} nodes and {sum(result.edges.values())} edges "
             f"into {result.branch} ({result.engine}, commit {result.commit.commit_id})"
         )
+        if result.engine == "spark" and result.engine_reason:
+            note(f"on Spark: {result.engine_reason}")
     if result.seconds is not None and result.rows is not None:
         pace = f", {result.rows_per_second:,.0f} rows/s" if result.rows_per_second else ""
         note(f"{result.rows:,} rows, {result.bytes or 0:,} bytes, {result.seconds:.1f} s{pace}")
