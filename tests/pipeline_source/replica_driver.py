@@ -14,7 +14,7 @@ import sys
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from omnigraph.pipeline import spark
