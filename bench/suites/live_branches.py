@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.suite import Case, GrowthTarget, Measure, Role, Suite, System
 
-_FLAT = ("create", "first write", "merge", "cleanup of each")
+_FLAT = ("create", "first write", "merge", "delete", "cleanup of each")
 
 SYSTEMS = (System("omnigraph", Role.OURS, "bench.systems.live_branches:run"),)
 MEASURES = (
@@ -12,7 +12,7 @@ MEASURES = (
     Measure("list", "the names of all branches", "branches"),
     Measure("first write", "one row on a branch that was never written"),
     Measure("merge", "that row merged into `main`"),
-    Measure("delete", "the branch deleted, which takes a look at every other"),
+    Measure("delete", "the branch deleted"),
     Measure("cleanup", "removing what no branch needs any more", "branches"),
     Measure("cleanup of each", "the same, divided by the number of branches"),
     Measure("yardstick", "one row written over a bare table after each of them: the machine"),

@@ -44,10 +44,12 @@ LEFT_OUT = {"open", "with_queries", "as_actor", "plan", "to_spark"}
 HEAD = '''\
 """The signatures of the asynchronous graph; written by `tests/aio/async_stub.py`."""
 
+# ruff: noqa: ANN401 - as the verbs themselves have it
+
 import datetime
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 

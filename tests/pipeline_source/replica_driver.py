@@ -14,6 +14,7 @@ import sys
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from omnigraph.pipeline import spark
@@ -55,7 +56,7 @@ def main(graph: str, checkpoint: str, database: str) -> None:
         )
 
     while True:
-        with suppress(PySparkException):
+        with suppress(PySparkException, Py4JError):
             start().awaitTermination()
 
 

@@ -495,7 +495,8 @@ class Life:
 
     def _create_branch(self, graph: OpenGraph) -> None:
         old = graph.seen and self.chance.random() < 0.4
-        view = self.chance.choice(graph.seen) if old else graph.views.read_newest("main")
+        source = self.chance.choice(("main", "main", *BRANCHES))
+        view = self.chance.choice(graph.seen) if old else graph.views.read_newest(source)
         name = self.chance.choice(BRANCHES)
         ref = graph_branches.create(view.snapshot, name)
         self.lived.branches += 1

@@ -73,7 +73,7 @@ def _finish_half_writes() -> None:
 
 def _keep_no_forks() -> None:
     """Cleanup knows of no branch but main."""
-    reachability.list_refs = lambda store: [resolve_intents.MAIN_REF]
+    reachability.ReachabilityScan._list_refs = lambda _: (resolve_intents.MAIN_REF,)
     reachability.require_none_lost = _nothing
 
 

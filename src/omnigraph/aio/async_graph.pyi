@@ -1,9 +1,11 @@
 """The signatures of the asynchronous graph; written by `tests/aio/async_stub.py`."""
 
+# ruff: noqa: ANN401 - as the verbs themselves have it
+
 import datetime
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -245,7 +247,7 @@ class AsyncGraph:
         base: str | None = ...,
         expected_head: str | None = ...,
         actor: str | None = ...,
-        engine: str = ...,
+        engine: str | None = ...,
         format: str | None = ...,
         type: str | None = ...,
         columns: Mapping[str, str] | None = ...,
@@ -256,6 +258,7 @@ class AsyncGraph:
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         idempotency_key: str | None = ...,
+        delimiter: str | None = ...,
     ) -> LoadResult: ...
     async def maintain(self) -> MaintainResult: ...
     async def merge(
@@ -566,7 +569,7 @@ class AsyncBranch:
         base: str | None = ...,
         expected_head: str | None = ...,
         actor: str | None = ...,
-        engine: str = ...,
+        engine: str | None = ...,
         format: str | None = ...,
         type: str | None = ...,
         columns: Mapping[str, str] | None = ...,
@@ -577,6 +580,7 @@ class AsyncBranch:
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         idempotency_key: str | None = ...,
+        delimiter: str | None = ...,
     ) -> LoadResult: ...
     async def merge(
         self,
@@ -767,6 +771,8 @@ class AsyncView:
     ) -> AsyncBlob: ...
     @property
     def schema(self) -> Awaitable[str]: ...
+    async def to_networkx(self, types: Sequence[str] | None = ...) -> Any: ...
+    async def to_pyg(self, types: Sequence[str] | None = ...) -> Any: ...
     @property
     def view(self) -> CatalogSnapshot: ...
     def query_batches(

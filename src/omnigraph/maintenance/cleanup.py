@@ -8,7 +8,7 @@ Last come forks, folders and files that nothing refers to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -55,6 +55,14 @@ class _Row:
 
     removed: Removed = field(default_factory=Removed)
     errors: list[str] = field(default_factory=list)
+    shortened: set[str | None] = field(default_factory=set)
+    """The branches of which something was removed."""
+
+    def take(self, branch: str | None, removed: Removed) -> None:
+        """Note what was removed of a branch."""
+        self.removed += removed
+        if removed != Removed():
+            self.shortened.add(branch)
 
     def describe_row(self, key: str) -> CleanedTable:
         error = "; ".join(self.errors) or None
@@ -103,7 +111,7 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
         mark = marker.remaining(mark)
     _clean_tables(root, mark, rows, partial(_remove_held, root))
-    _reclaim(root, leftovers, rows)
+    _reclaim(root, leftovers, mark, rows)
     forget_old_requests(root)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
@@ -177,29 +185,34 @@ def _require_whole(root: GraphRoot, mark: Reachable) -> None:
         raise FilesMissing(sorted({str(one) for one in missing}))
 
 
-def _reclaim(root: GraphRoot, leftovers: UnreferencedFiles, rows: Mapping[str, _Row]) -> None:
+def _reclaim(
+    root: GraphRoot, leftovers: UnreferencedFiles, mark: Reachable, rows: Mapping[str, _Row]
+) -> None:
     """What nothing refers to; each failure is noted with the table it concerns."""
     manifest = rows[MANIFEST]
     try:
-        for path, errors in leftovers.reclaim_branches(list(rows)).items():
+        for path, errors in leftovers.reclaim_branches(mark, list(rows)).items():
             rows[path].errors += errors
     except OmniError as error:
         manifest.errors.append(error.message)
     for path, row in rows.items():
         _run_guarded(row, partial(leftovers.reclaim_files, path))
-        _run_guarded(row, partial(_shorten_logs, root, path))
+        _run_guarded(row, partial(_shorten_logs, root, path, row.shortened))
     _run_guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
     _run_guarded(manifest, leftovers.reclaim_residue)
     _run_guarded(manifest, leftovers.finish)
 
 
-def _shorten_logs(root: GraphRoot, path: str) -> int:
-    """Drop the checksums of files that are gone; what that frees is too little to count."""
+def _shorten_logs(root: GraphRoot, path: str, branches: Collection[str | None]) -> int:
+    """Drop the checksums of files that are gone; what that frees is too little to count.
+
+    Also of the table itself, which notes the refs of its branches.
+    """
     location = root.location(path)
-    if not is_table(location):
-        return 0
-    for branch in (None, *list_branches(location)):
-        drop_stale_checksums(location.on_branch(branch))
+    for branch in {None, *branches}:
+        place = location.on_branch(branch)
+        if is_table(place):
+            drop_stale_checksums(place)
     return 0
 
 
@@ -237,9 +250,9 @@ def _clean_manifest(root: GraphRoot, mark: Reachable, row: _Row, remove: Remove)
     for ref in mark.refs:
         location = root.manifest(ref.incarnation)
         try:
-            unneeded = mark.list_unneeded_manifests(ref.incarnation, list_versions(location))
+            unneeded = mark.list_unneeded_manifests(ref.incarnation)
             if ref.is_main or unneeded != [ref.fork_version]:
-                row.removed += remove(location, unneeded)
+                row.take(ref.incarnation, remove(location, unneeded))
         except OmniError as error:
             row.errors.append(error.message)  # what is left can be read, and so can what it shows
 
@@ -272,7 +285,7 @@ def _clean_table(root: GraphRoot, mark: Reachable, path: str, row: _Row, remove:
         location = root.location(path, branch)
         try:
             clean = partial(_clean_branch, mark, path, location, start, remove)
-            row.removed += clean() if branch is None else _retry_settled(clean)
+            row.take(branch, clean() if branch is None else _retry_settled(clean))
         except OmniError as error:
             row.errors.append(error.message)
 

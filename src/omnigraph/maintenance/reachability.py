@@ -9,7 +9,7 @@ shows is read once, however often is marked.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -29,8 +29,9 @@ from omnigraph.storage.manifest import (
     read_manifest,
     read_newest,
 )
+from omnigraph.storage.named_records import RecordMemory
 from omnigraph.storage.objects import StoreKind
-from omnigraph.storage.refs import BranchRef, list_refs
+from omnigraph.storage.refs import MAIN_REF, REF_RECORDS, BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import TableLocation, open_table
@@ -41,7 +42,7 @@ from omnigraph.storage.tables.damage import (
     require_branch_ref,
     require_version_file,
 )
-from omnigraph.storage.tables.probes import is_version, list_version_numbers
+from omnigraph.storage.tables.probes import is_version, list_versions_of_branches
 from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
 from omnigraph.storage.tags import list_tags
 
@@ -64,8 +65,10 @@ class Reachable:
 
     refs: tuple[BranchRef, ...]
     newest: Mapping[str | None, ManifestSnapshot]
+    versions: Mapping[str | None, Sequence[int]]
+    """The manifest versions that are there, by the physical branch they are on."""
     manifests: Mapping[str | None, frozenset[int]]
-    """The manifest versions to keep, by the physical branch they are on."""
+    """Those of them to keep."""
     pins: Mapping[Place, frozenset[int]]
     """The table versions they show."""
     floors: Mapping[Place, int]
@@ -92,10 +95,11 @@ class Reachable:
             pins.setdefault(place, set()).add(version)
         return replace(self, pins={place: frozenset(all_) for place, all_ in pins.items()})
 
-    def list_unneeded_manifests(self, branch: str | None, versions: Iterable[int]) -> list[int]:
+    def list_unneeded_manifests(self, branch: str | None) -> list[int]:
         kept = self.manifests[branch]
         limit = min(self.manifest_floors.get(branch, max(kept)), max(kept))
-        return [version for version in versions if version < limit and version not in kept]
+        there = self.versions[branch]
+        return [version for version in there if version < limit and version not in kept]
 
 
 class ReachabilityScan:
@@ -113,6 +117,9 @@ class ReachabilityScan:
         self._trusted: set[tuple[str, str | None, int]] = set()
         self._known_refs: set[Place] = set()
         self._merges: dict[str | None, list[Commit]] = {}
+        self._versions: dict[str | None, list[int]] = {}
+        self._commits: dict[str | None, tuple[int, list[Commit]]] = {}
+        self._records = RecordMemory(REF_RECORDS)
 
     def mark(self) -> Reachable:
         """What is needed now.
@@ -124,19 +131,22 @@ class ReachabilityScan:
 
     def mark_remaining(self) -> Reachable:
         """What is needed now, and all that other manifest versions show which are there."""
-        return self._read_branch(lambda: self.remaining(self._mark()))
+        return self._read_branch(lambda: self._keep_all(self._mark()))
 
     def _read_branch(self, look: Callable[[], Reachable]) -> Reachable:
         """What the look gives, tried again while branches move on or go under our eyes."""
         looks = failures = 0
         while True:
-            looks, self._refs = looks + 1, tuple(list_refs(self.root.store))
+            looks, self._refs = looks + 1, self._list_refs()
             try:
                 return look()
             except OmniError:
-                failures += tuple(list_refs(self.root.store)) == self._refs
+                failures += self._list_refs() == self._refs
                 if failures == _LOOKS or looks > _MOST_LOOKS:
                     raise
+
+    def _list_refs(self) -> tuple[BranchRef, ...]:
+        return (MAIN_REF, *self._records.list_all(self.root.store))
 
     def remaining(self, mark: Reachable) -> Reachable:
         """The same with all that any manifest version shows which is there now.
@@ -145,15 +155,26 @@ class ReachabilityScan:
         may fail. Whatever can be read is a place to start from, so all of it must stay whole. What
         is kept for such a branch may itself lack files that nobody needs any more.
         """
-        manifests = {
-            branch: frozenset(list_versions(self.root.manifest(branch)))
-            for branch in mark.manifests
-        }
+        return self._keep_all(replace(mark, versions=self._list_all_versions(mark.refs)))
+
+    def _keep_all(self, mark: Reachable) -> Reachable:
+        manifests = {branch: frozenset(all_) for branch, all_ in mark.versions.items()}
         return replace(mark, manifests=manifests, pins=self._list_pins(manifests, needed=False))
+
+    def _list_all_versions(self, refs: Iterable[BranchRef]) -> dict[str | None, list[int]]:
+        """The manifest versions of these branches that are there."""
+        manifest = self.root.manifest()
+        ids = [ref.incarnation for ref in refs if ref.incarnation is not None]
+        known = list_versions_of_branches(manifest, ids)
+        found: dict[str | None, list[int]] = {None: list_versions(manifest)}
+        for id in ids:
+            found[id] = known[id] if id in known else list_versions(self.root.manifest(id))
+        return found
 
     def _mark(self) -> Reachable:
         refs, self._logs = self._refs, ChecksumLogs()
         require_none_lost(self.root, refs)
+        self._versions = self._list_all_versions(refs)
         newest = {ref.incarnation: self._read_newest(ref) for ref in refs}
         self._require_no_lost_manifest(newest)
         self._preflight(newest.values())
@@ -165,6 +186,7 @@ class ReachabilityScan:
         return Reachable(
             refs=refs,
             newest=newest,
+            versions=self._versions,
             manifests=manifests,
             pins=self._list_pins(manifests),
             floors=self._list_floors(bases, newest),
@@ -179,8 +201,15 @@ class ReachabilityScan:
         return newest
 
     def _read_written(self, ref: BranchRef) -> ManifestSnapshot:
+        warm = self._warm.get(ref.incarnation)
         location = self._locate_verified(ref.incarnation)
-        newest = read_newest(location, self._warm.get(ref.incarnation))
+        if (
+            warm is not None
+            and warm.version == self._versions[ref.incarnation][-1]
+            and find_lost_after(location, warm.version) is None
+        ):
+            return warm
+        newest = read_newest(location, warm)
         self._warm[ref.incarnation] = newest
         return newest
 
@@ -201,11 +230,10 @@ class ReachabilityScan:
         return self._starts[start]
 
     def _is_unwritten(self, ref: BranchRef) -> bool:
-        location = self.root.manifest(ref.incarnation)
-        versions = list_version_numbers(location)
-        return (
-            versions == [ref.fork_version] and find_lost_after(location, ref.fork_version) is None
-        )
+        assert ref.incarnation is not None, "main was written when the graph was made"
+        if self._versions[ref.incarnation] != [ref.fork_version]:
+            return False
+        return find_lost_after(self.root.manifest(ref.incarnation), ref.fork_version) is None
 
     def _locate_verified(self, branch: str | None) -> TableLocation:
         """The manifest on a branch, every file of which is compared with its checksum."""
@@ -267,11 +295,15 @@ class ReachabilityScan:
         self, ref: BranchRef, newest: Mapping[str | None, ManifestSnapshot]
     ) -> list[Commit]:
         """The commits authored on the branch itself, newest first."""
-        if newest[ref.incarnation].location.branch != ref.incarnation:
+        manifest = newest[ref.incarnation]
+        if manifest.location.branch != ref.incarnation:
             return []  # it shows what its parent has
-        history = self._histories[ref.incarnation]
-        commits = history.commits(newest[ref.incarnation])
-        return [commit for commit in commits if commit.incarnation == ref.incarnation]
+        known = self._commits.get(ref.incarnation)
+        if known is None or known[0] != manifest.version:
+            commits = self._histories[ref.incarnation].commits(manifest)
+            own = [commit for commit in commits if commit.incarnation == ref.incarnation]
+            known = self._commits[ref.incarnation] = (manifest.version, own)
+        return known[1]
 
     def _list_retained(
         self,

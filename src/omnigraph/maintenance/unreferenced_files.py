@@ -74,33 +74,32 @@ class UnreferencedFiles:
 
     # --- branches ---------------------------------------------------------------------------------
 
-    def reclaim_branches(self, paths: Sequence[str]) -> dict[str, list[str]]:
+    def reclaim_branches(self, mark: Reachable, paths: Sequence[str]) -> dict[str, list[str]]:
         """Remove the physical branches of tables that no retained version shows.
 
-        They are found first and removed under the fence, a few at a time, after another look.
-        Gives what went wrong, by table.
+        They are found by what was marked, and removed under the fence, a few at a time, after
+        another look. Gives what went wrong, by table.
         """
         errors: dict[str, list[str]] = {}
-        tried: set[tuple[str, str]] = set()
-        while True:
-            found = [one for one in self._find_unwanted(paths, errors) if one not in tried]
-            if not found:
-                self._drop_marks()
-                return errors
+        self._shown = frozenset(path for path, _ in mark.pins)
+        found = set(self._find_unwanted(mark, paths, errors))
+        while found:
             with self._root.hold() as hold:
-                still = set(self._find_unwanted({path for path, _ in found}, errors))
-                for path, name in found[:_AT_A_TIME]:
-                    tried.add((path, name))
-                    if (path, name) in still:
-                        hold.check()
-                        self._drop(path, name, errors)
+                mark = self._marker.mark_remaining()
+                self._shown = frozenset(path for path, _ in mark.pins)
+                some = {path for path, _ in found}
+                still = [one for one in self._find_unwanted(mark, some, errors) if one in found]
+                for path, name in still[:_AT_A_TIME]:
+                    hold.check()
+                    self._drop(path, name, errors)
+            found = set(still[_AT_A_TIME:])
+        self._drop_marks()
+        return errors
 
     def _find_unwanted(
-        self, paths: Iterable[str], errors: dict[str, list[str]]
+        self, mark: Reachable, paths: Iterable[str], errors: dict[str, list[str]]
     ) -> list[tuple[str, str]]:
         """Branches and folders of branches that can go, those made from others before those."""
-        mark = self._marker.mark_remaining()
-        self._shown = frozenset(path for path, _ in mark.pins)
         found = []
         for path in paths:
             if path in errors:

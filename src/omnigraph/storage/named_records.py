@@ -82,19 +82,20 @@ class NamedRecords(Generic[Record]):
 
     def list_all(self, store: ObjectStore) -> list[Record]:
         """Every record in the order of names; one deleted while we look is left out."""
-        return [self.decode(data, name) for name, data in self._read_all(store)]
+        return [self.decode(data, name) for name, data in self.read_all(store)]
 
     def list_mentioning(self, store: ObjectStore, text: str) -> list[Record]:
         """The records in which a text of letters and digits occurs; others are not decoded."""
         wanted = text.encode()
-        return [self.decode(data, name) for name, data in self._read_all(store) if wanted in data]
+        return [self.decode(data, name) for name, data in self.read_all(store) if wanted in data]
 
     def _find_files(self, store: ObjectStore) -> dict[str, str]:
         """The file of each record, by its name."""
         found = ((find_name(file), file) for file in store.list(self.folder))
         return {name: file for name, file in found if name is not None}
 
-    def _read_all(self, store: ObjectStore) -> Iterator[tuple[str, bytes]]:
+    def read_all(self, store: ObjectStore) -> Iterator[tuple[str, bytes]]:
+        """Every record as it is stored, in the order of names."""
         for name, file in sorted(self._find_files(store).items()):
             data = store.find(f"{self.folder}/{file}")
             if data is not None:
@@ -107,3 +108,22 @@ class NamedRecords(Generic[Record]):
                 self.find(store, name)
             except OmniError as error:
                 yield error.message
+
+
+class RecordMemory(Generic[Record]):
+    """Lists all records again and again, and decodes those that have changed."""
+
+    def __init__(self, records: NamedRecords[Record]) -> None:
+        self._records = records
+        self._known: dict[str, tuple[bytes, Record]] = {}
+
+    def list_all(self, store: ObjectStore) -> list[Record]:
+        """Every record in the order of names; one deleted while we look is left out."""
+        found: dict[str, tuple[bytes, Record]] = {}
+        for name, data in self._records.read_all(store):
+            known = self._known.get(name)
+            if known is None or known[0] != data:
+                known = (data, self._records.decode(data, name))
+            found[name] = known
+        self._known = found
+        return [record for _, record in found.values()]

@@ -13,19 +13,20 @@ from lance.file import LanceFileSession
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.storage.objects.small_files import read_small_file
 from omnigraph.storage.objects.write_observer import report_write
+from omnigraph.storage.tables.checksums import LOG
 from omnigraph.storage.tables.effects import require_plain_folders
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 
 _NEWEST_FIRST = (1 << 64) - 1
-_VERSIONS, _VERSION_SUFFIX = "_versions", ".manifest"
-NEWEST_NOTE = f"{_VERSIONS}/latest_version_hint.json"
+VERSIONS, _VERSION_SUFFIX = "_versions", ".manifest"
+NEWEST_NOTE = f"{VERSIONS}/latest_version_hint.json"
 
 
 @lru_cache(maxsize=64)  # a small commit asks for the names of three versions, ten times
 def name_version_file(version: int) -> str:
     """The file that makes a version exist; names count down so that the newest sorts first."""
-    return f"{_VERSIONS}/{_NEWEST_FIRST - version:020d}{_VERSION_SUFFIX}"
+    return f"{VERSIONS}/{_NEWEST_FIRST - version:020d}{_VERSION_SUFFIX}"
 
 
 def encode_newest_note(version: int) -> bytes:
@@ -83,17 +84,41 @@ def list_version_numbers(location: TableLocation) -> list[int]:
     The substrate would read the newest version first, which of thousands of branches is too much.
     """
     with translate_errors(f"listing the versions of {location}"):
-        names = _list_version_files(location)
+        return _read_version_numbers(_list_version_files(location))
+
+
+def _read_version_numbers(names: Iterable[str]) -> list[int]:
     numbers = (name.removesuffix(_VERSION_SUFFIX) for name in names)
     return sorted(_NEWEST_FIRST - int(number) for number in numbers if number.isdecimal())
+
+
+def list_versions_of_branches(
+    location: TableLocation, branches: Iterable[str]
+) -> dict[str, list[int]]:
+    """The same for branches of a table; those that are not there are left out.
+
+    A local folder is listed for each. On an object store, where each would be a request, all
+    folders of branches are listed as one.
+    """
+    if location.local_folder is not None:
+        found = {name: list_version_numbers(location.on_branch(name)) for name in branches}
+        return {name: versions for name, versions in found.items() if versions}
+    with translate_errors(f"listing the versions of the branches of {location.uri}"):
+        files = [str(path) for path in _list_files(location.on_branch(None)).list("tree")]
+    named: dict[str, list[str]] = {name: [] for name in branches}
+    for path in files:
+        match path.split("/"):
+            case ["tree", branch, folder, file] if folder == VERSIONS and branch in named:
+                named[branch].append(file)
+    return {name: _read_version_numbers(found) for name, found in named.items() if found}
 
 
 def _list_version_files(location: TableLocation) -> list[str]:
     folder = location.local_folder
     if folder is None:
-        return [str(name).rpartition("/")[2] for name in _list_files(location).list(_VERSIONS)]
+        return [str(name).rpartition("/")[2] for name in _list_files(location).list(VERSIONS)]
     with suppress(FileNotFoundError, NotADirectoryError):
-        return os.listdir(f"{folder}/{_VERSIONS}")
+        return os.listdir(f"{folder}/{VERSIONS}")
     return []
 
 
@@ -109,6 +134,21 @@ def is_lance_branch(location: TableLocation, branch: str) -> bool:
         return os.path.isfile(f"{root}/{name_branch_file(branch)}")
     with translate_errors(f"looking for branch {branch} of {location.uri}"):
         return bool(_list_files(location.on_branch(None)).contains(name_branch_file(branch)))
+
+
+def is_never_written(location: TableLocation) -> bool:
+    """Whether a local branch has nothing but the version it starts at; False says nothing."""
+    folder = location.local_folder
+    if folder is None:
+        return False
+    try:
+        top, versions = os.listdir(folder), os.listdir(f"{folder}/{VERSIONS}")
+    except OSError:
+        return False
+    known = {NEWEST_NOTE, *map(name_version_file, _read_version_numbers(versions))}
+    return {VERSIONS, "_transactions", LOG}.issuperset(top) and known.issuperset(
+        f"{VERSIONS}/{name}" for name in versions
+    )
 
 
 def list_branch_files(location: TableLocation, branch: str) -> list[str]:

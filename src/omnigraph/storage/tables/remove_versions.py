@@ -141,6 +141,8 @@ def _names_all_files(location: TableLocation) -> bool:
     Mostly they do. The substrate would read what every other branch of the table starts from to
     find that out, which is too dear to ask of each of thousands of branches.
     """
+    if probes.is_never_written(location):
+        return True
     session = LanceFileSession(location.native_uri, storage_options=location.native_options)
     with translate_errors(f"listing the files of {location}"):
         # Records of transactions go with their versions; the substrate counts none as unnamed.

@@ -89,6 +89,7 @@ class Table:
         "_columns",
         "_newest_fragment",
         "directory",
+        "few_rows",
         "location",
         "native",
         "version",
@@ -107,6 +108,8 @@ class Table:
         self.directory: RowDirectory | None = None
         """Knows where rows of small fragments are, for tables that are written here."""
         self.widening: Widening | None = None
+        self.few_rows: tuple[bytes, pa.Table] | None = None
+        """The rows that were last read by their addresses, and those, if they are small."""
 
     def __repr__(self) -> str:
         return f"Table({self.location.native_uri!r}, version={self.version})"
