@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import combinations
 from pathlib import Path
 
@@ -144,7 +143,7 @@ def test_an_interrupt_ends_the_statement_and_not_the_shell(tmp_path: Path) -> No
     with on_a_terminal("shell", str(tmp_path / "g.omni"), home=tmp_path) as terminal:
         terminal.wait_for("omnigraph> ")
         terminal.type(f"match {{ {found} {compared} }} return {{ count($d) as n }}\n")
-        time.sleep(1)
+        terminal.wait_until_busy()
         terminal.type("\x03")
         terminal.wait_for("^C\r\ninterrupted\r\n")
         terminal.wait_for("omnigraph> ")

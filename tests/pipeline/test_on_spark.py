@@ -226,7 +226,7 @@ def test_the_command_line_loads_on_spark(tmp_path):
         text=True,
         env=environment,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     body = json.loads(done.stdout)

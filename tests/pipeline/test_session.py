@@ -173,7 +173,7 @@ def test_a_machine_without_java_runs_on_the_wheel(tmp_path):
             text=True,
             env=environment,
             check=False,
-            timeout=300,
+            timeout=600,
         )
         assert done.returncode == 0, done.stderr
     assert '"engine": "spark"' in done.stdout

@@ -22,12 +22,12 @@ from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, explain_json, explain_text
 from omnigraph.plan.nodes import Plan, ReadPlan
-from omnigraph.plan.query_lint import LintReport, lint_queries
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph_forms import Entities
     from omnigraph.pipeline.bulk_export import ExportResult
+    from omnigraph.plan.query_lint import LintReport
 
 
 class GraphView:
@@ -168,6 +168,8 @@ class GraphView:
 
     def lint(self, queries: str | Path | SourceText) -> LintReport:
         """Every query of a text checked against the schema of this view, without running any."""
+        from omnigraph.plan.query_lint import lint_queries  # noqa: PLC0415 - queries do without
+
         origin = {"kind": "graph", "uri": self._view.snapshot.root.uri}
         return lint_queries(as_source_text(queries, "<query>"), self.catalog, origin)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
@@ -36,6 +35,7 @@ from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
+from omnigraph.typed_reading import convert_into
 from omnigraph.types.jsonl import ParsedLines
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
@@ -347,7 +347,7 @@ def load_result(
 ) -> LoadResult:
     kept = written.kept
     answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
-    counts = msgspec.convert({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
+    counts = convert_into({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
     return LoadResult(
         branch=normalize_branch(request.branch),
         base_branch=request.base,

@@ -135,10 +135,15 @@ class QueryResult:
     def to_polars(self) -> pl.DataFrame:
         """The rows as a Polars frame.
 
+        Raises:
+            MissingPackage: Polars is not installed.
+
         >>> result = graph.query("query q() { match { $p: Person } return { $p.age as age } }")
         >>> result.to_polars().select("age").sum().item()
         36
         """
+        if find_spec("polars") is None:
+            raise MissingPackage("polars", "to_polars()", "pip install polars")
         import polars as pl  # noqa: PLC0415 - only for those who ask
 
         frame = pl.from_arrow(self._table)
@@ -152,7 +157,7 @@ class QueryResult:
             MissingPackage: pandas is not installed.
         """
         if find_spec("pandas") is None:
-            raise MissingPackage("pandas", "to_pandas()")
+            raise MissingPackage("pandas", "to_pandas()", "pip install pandas")
         return self._table.to_pandas()
 
     def to_networkx(self, source: str | None = None, target: str | None = None) -> Any:  # noqa: ANN401

@@ -16,10 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import BadRequest, MissingPackage, StorageFailure, StorageKind
+from omnigraph.errors import BadRequest, StorageFailure, StorageKind
 from omnigraph.pipeline.class_archive import list_archive_options
 from omnigraph.pipeline.java import find_cache_folder, find_java, make_launcher_home
 from omnigraph.pipeline.spark_errors import extract_reason
+from omnigraph.pipeline.spark_package import require_spark
 from omnigraph.pipeline.spark_reachability import require_master, require_server
 from omnigraph.settings import Settings
 
@@ -52,13 +53,12 @@ def spark(
         conf: Spark options for a session that is made here.
 
     Raises:
-        MissingPackage: PySpark is not installed.
+        MissingPackage: Spark is not installed.
         StorageFailure: Spark cannot be reached or does not start.
     """
     if session is not None:
         return session
-    if find_spec("pyspark") is None:
-        raise MissingPackage("pyspark", "running on Spark", "pip install 'omnigraph[spark]'")
+    require_spark()
     chosen = settings or Settings.from_environment(os.environ)
     asked = dict(conf or {})
     active = find_active_session()
