@@ -92,12 +92,16 @@ def test_a_machine_without_spark_loads_in_the_process(tmp_path, missing, reason)
     graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
     code = (
         f"import sys; {missing}\n"
+        f"from pathlib import Path; path = Path({str(tmp_path / 'more.csv')!r})\n"
         "import omnigraph\n"
         "from omnigraph.settings import Settings, SparkSettings\n"
         "settings = Settings(spark=SparkSettings(load_bytes=0))\n"
         f"graph = omnigraph.open({graph.uri!r}, settings=settings)\n"
         "result = graph.load([{'type': 'Person', 'data': {'name': 'Ada'}}], 'append')\n"
         "print(result.engine, result.engine_reason)\n"
+        "path.write_text('name,age\\nBen,40\\n')\n"
+        "assert graph.load(path, 'append', type='Person').engine == 'local'\n"
+        "assert graph.optimize() is not None\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -107,6 +111,19 @@ def test_a_machine_without_spark_loads_in_the_process(tmp_path, missing, reason)
         check=False,
     )
     assert done.stdout.strip() == f"local 0 MiB of input, but {reason}", done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_spark_that_was_asked_for_and_is_not_installed_says_how_to_get_it(tmp_path):
+    graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "import omnigraph\n"
+        f"omnigraph.open({graph.uri!r}).load([], 'append', engine='spark')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "needs the package 'pyspark'" in done.stderr
+    assert "pip install 'omnigraph[spark]'" in done.stderr
 
 
 def test_the_command_chooses_and_says_so(tmp_path):
