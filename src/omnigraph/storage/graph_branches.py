@@ -107,8 +107,9 @@ def _is_held(hold: Hold) -> bool:
 def _require_created(root: GraphRoot, ref: BranchRef) -> None:
     """Raise, and take the name back, if the physical branch is gone.
 
-    Where the fence is a lease, the creator may have slept before it gave the branch its name. A
-    cleanup that came meanwhile met a branch without one, as a crash leaves it, and removed it.
+    Where the fence is a lease, whoever gives a branch its name may have slept before that. A
+    cleanup that came meanwhile met a branch without one, as a crash leaves it, and removed it; one
+    that was to be renamed may have been deleted by its old name.
     """
     assert ref.incarnation is not None
     with root.hold() as hold:
@@ -118,8 +119,8 @@ def _require_created(root: GraphRoot, ref: BranchRef) -> None:
             hold.check()
             delete_ref(root.store, ref.name)
     raise ConflictError(
-        f"branch '{ref.name}' was removed by a cleanup while it was being created; "
-        "nothing is left of it, so create it again"
+        f"branch '{ref.name}' was removed while it was being named; nothing is left of it, "
+        "so create it again"
     )
 
 
@@ -198,7 +199,11 @@ def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = 
         hold.check()
         mark_related(root.store, ref)
         create_ref(root.store, renamed)
-        finish_rename(root, hold, renamed)
+        is_held = _is_held(hold)
+        if is_held:
+            finish_rename(root, hold, renamed)
+    if not is_held:
+        _require_created(root, renamed)  # the next write by the new name removes the old one
     return replace(renamed, renamed_from=None)
 
 
