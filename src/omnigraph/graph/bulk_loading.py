@@ -66,6 +66,7 @@ def bulk_load(
             branch=request.branch,
             actor=request.actor_id,
             expected_head=request.expected_head,
+            message=request.message,
         )
         if written.kept is not None:
             return load_result({}, request, written, created=created)

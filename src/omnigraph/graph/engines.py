@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from omnigraph.errors import BadRequest
 from omnigraph.settings import ENGINES
+
+EngineName: TypeAlias = Literal["local", "spark"]
+MergeEngineName: TypeAlias = Literal["local", "spark", "auto"]
+ModeName: TypeAlias = Literal["append", "merge", "overwrite"]
 
 
 def require_engine(engine: str) -> None:
