@@ -319,6 +319,7 @@ ROUTES: tuple[RouteSpec, ...] = (
                 "partial", "Whether a merge keeps what a record leaves out.", choices=YES_NO
             ),
             EXPECTED_HEAD,
+            QueryParameter("message", "A text kept with the commit."),
         ),
         body_media=NDJSON,
         is_write=True,
@@ -394,7 +395,15 @@ ROUTES: tuple[RouteSpec, ...] = (
         f"{GRAPH}/commits",
         "The commits of a branch, newest first.",
         response=gives.CommitListOutput,
-        parameters=(BRANCH, LIMIT, PAGE_TOKEN),
+        parameters=(
+            BRANCH,
+            QueryParameter("before", "Only commits older than this one, or up to this time."),
+            QueryParameter("after", "Only commits newer than this one, or after this time."),
+            QueryParameter("type", "Only commits that changed rows of these types.", repeats=True),
+            QueryParameter("commit_kind", "Only commits made by this, as `load`.", repeats=True),
+            LIMIT,
+            PAGE_TOKEN,
+        ),
     ),
     RouteSpec(
         "getCommit",
