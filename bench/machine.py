@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.leftovers import new_file_seconds
 from bench.suite import JsonValue
 
-_PACKAGES = ("click", "msgspec", "numpy", "obstore", "omnigraph", "polars", "pyarrow", "pylance")
+_PACKAGES = ("click", "msgspec", "numpy", "obstore", "omnigraph", "pyarrow", "pylance")
 
 
 def machine_facts(extra: Mapping[str, str | None] | None = None) -> dict[str, JsonValue]:

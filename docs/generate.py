@@ -1,4 +1,4 @@
-"""Writes the reference pages that repeat what the code says; a test checks they are current.
+"""Writes the pages, and parts of pages, that repeat what the code says; a test checks they are current.
 
 Usage: python docs/generate.py [--check]
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from omnigraph.server.openapi_document import describe_api
 from omnigraph.settings import SETTINGS
 from omnigraph.types.problems import PROBLEM_MEANINGS
 
+ROOT = Path(__file__).parents[1]
 REFERENCE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by `./dev docs` from the code; change the code, not this page. -->\n"
 
@@ -460,6 +462,122 @@ Where a command goes on in spite of an error it reports a warning under the same
 """
 
 
+BENCHMARKS = (
+    (
+        "seven questions about a social network of 100,000 people",
+        "social",
+        "omnigraph, q1–q7",
+        "kuzu",
+    ),
+    ("the same", "social", "omnigraph, q1–q7", "duckdb"),
+    ("counting every path of two steps in it", "social", "omnigraph, q8", "kuzu"),
+    ("the same", "social", "omnigraph, q8", "duckdb"),
+    (
+        "one node by its key",
+        "neighbourhoods",
+        "omnigraph, point at 1,000 random persons",
+        "ladybug",
+    ),
+    (
+        "everybody within three hops",
+        "neighbourhoods",
+        "omnigraph, 3 hops at 1,000 random persons",
+        "ladybug",
+    ),
+    (
+        "opening a graph and one hop",
+        "neighbourhoods",
+        "omnigraph, open and 1 hop at 1,000 random persons",
+        "ladybug",
+    ),
+    (
+        "ten of 100,000 documents by vector and text together",
+        "retrieval",
+        "omnigraph, hybrid",
+        "lancedb",
+    ),
+    ("opening, and the same", "retrieval", "omnigraph, open and hybrid", "lancedb"),
+    ("a commit of one row", "one_commit", "omnigraph, commit at insert", "lance append"),
+    (
+        "a commit after 1,000 commits",
+        "growth_history",
+        "omnigraph, commit at 1,000 commits",
+        "lance append",
+    ),
+    (
+        "merging two branches that changed 10,000 rows each, of a million",
+        "merge",
+        "omnigraph, merge at 10 k × 10 k changes",
+        "doltlite",
+    ),
+    (
+        "merging two branches that changed one row each",
+        "merge",
+        "omnigraph, merge at one change each",
+        "doltlite",
+    ),
+    (
+        "a checked bulk load from Parquet, on Spark",
+        "spark_load",
+        "omnigraph parquet, load",
+        "spark parquet",
+    ),
+    ("the same", "spark_load", "omnigraph parquet, load", "kuzu copy"),
+    (
+        "a checked merge of 1 million rows into 10 million, on Spark",
+        "spark_upsert",
+        "omnigraph spark, merge",
+        "lance",
+    ),
+    ("a look-up over HTTP", "served_reads", "http, point read", "embedded"),
+    ("a commit over HTTP", "served_writes", "http, one write", "embedded"),
+)
+"""What is quoted: in words, the suite, system and measure, and the peer."""
+PEERS = {
+    "doltlite": "DoltLite",
+    "duckdb": "DuckDB",
+    "embedded": "the same in process",
+    "kuzu": "Kuzu",
+    "kuzu copy": "Kuzu's `COPY`",
+    "ladybug": "Ladybug",
+    "lance": "a bare merge of Lance, unchecked",
+    "lance append": "a bare append of Lance",
+    "lancedb": "LanceDB, at equal recall",
+    "spark parquet": "Spark writing Parquet",
+}
+
+
+def benchmarks_part() -> str:
+    """The headlines that the README quotes, as `bench/RESULTS.md` has them."""
+    results = (ROOT / "bench" / "RESULTS.md").read_text()
+    rows = ["| Measured | Next to | Time |", "|---|---|---:|"]
+    for words, suite, measure, peer in BENCHMARKS:
+        section = results.partition(f"\n## {suite}\n")[2].partition("\n## ")[0]
+        system, _, what = measure.partition(", ")
+        headline = (
+            rf"^- \*\*{re.escape(system)}\*\*, {re.escape(what)}: \*\*(.+?)×\*\* `{peer}` \((.*)\)$"
+        )
+        found = re.search(headline, section, re.MULTILINE)
+        assert found, f"bench/RESULTS.md has no headline of {suite}: {measure}, next to {peer}"
+        shown = "about the same" if "no difference shown" in found[2] else f"{float(found[1]):.2g}×"
+        rows.append(f"| {words} | {PEERS[peer]} | {shown} |")
+    return "\n".join(rows)
+
+
+PARTS: dict[str, dict[str, Callable[[], str]]] = {"README.md": {"benchmarks": benchmarks_part}}
+"""Of pages that are written by hand, the parts that are not: between `<!-- name -->` and `<!-- /name -->`."""
+
+
+def replace_parts(page: str, text: str) -> str:
+    for name, part in PARTS[page].items():
+        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        before, _, rest = text.partition(start)
+        _, found, after = rest.partition(end)
+        assert found, f"{page} has no part {name}"
+        text = f"{before}{start}\n{part()}\n\n{end}{after}"
+    return text
+
+
 PAGES = {
     "cluster.md": cluster_page,
     "http.md": http_page,
@@ -473,10 +591,11 @@ PAGES = {
 
 def main() -> int:
     stale = []
-    for name, page in PAGES.items():
-        path, text = REFERENCE / name, page()
+    texts = {REFERENCE / name: page() for name, page in PAGES.items()}
+    texts |= {ROOT / name: replace_parts(name, (ROOT / name).read_text()) for name in PARTS}
+    for path, text in texts.items():
         if not path.exists() or path.read_text() != text:
-            stale.append(name)
+            stale.append(path.name)
             if "--check" not in sys.argv:
                 path.write_text(text)
     if stale:

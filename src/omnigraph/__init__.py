@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from omnigraph.history.diff import Diff
     from omnigraph.history.entity_history import EntityHistory
     from omnigraph.history.feed import CommitChanges, FeedPage
+    from omnigraph.interchange.import_files import (
+        ImportResult,
+        import_files,
+        import_networkx,
+        infer_schema,
+    )
+    from omnigraph.interchange.schema_proposal import SchemaProposal
     from omnigraph.maintenance.autopilot import MaintainResult
     from omnigraph.maintenance.maintenance_results import (
         CleanupResult,
@@ -55,6 +62,7 @@ _LAZY = {
     "FeedPage": "omnigraph.history.feed",
     "Graph": "omnigraph.graph.graph",
     "GraphView": "omnigraph.graph.graph",
+    "ImportResult": "omnigraph.interchange.import_files",
     "LoadResult": "omnigraph.graph.results",
     "MaintainResult": "omnigraph.maintenance.autopilot",
     "MergeResult": "omnigraph.graph.merging",
@@ -62,6 +70,7 @@ _LAZY = {
     "OptimizeResult": "omnigraph.maintenance.maintenance_results",
     "QueryResult": "omnigraph.graph.query_result",
     "RepairResult": "omnigraph.maintenance.maintenance_results",
+    "SchemaProposal": "omnigraph.interchange.schema_proposal",
     "ServedGraph": "omnigraph.client.served_graph",
     "Settings": "omnigraph.settings",
     "SnapshotInfo": "omnigraph.graph.results",
@@ -69,6 +78,9 @@ _LAZY = {
     "clone": "omnigraph.graph.graph",
     "connect": "omnigraph.client.served_graph",
     "embed": "omnigraph.graph.embedding",
+    "import_files": "omnigraph.interchange.import_files",
+    "import_networkx": "omnigraph.interchange.import_files",
+    "infer_schema": "omnigraph.interchange.import_files",
     "init": "omnigraph.graph.graph",
     "open": "omnigraph.graph.graph",
     "quarantine": "omnigraph.graph.graph",
@@ -89,6 +101,7 @@ __all__ = [
     "FeedPage",
     "Graph",
     "GraphView",
+    "ImportResult",
     "LoadResult",
     "MaintainResult",
     "MergeResult",
@@ -96,6 +109,7 @@ __all__ = [
     "OptimizeResult",
     "QueryResult",
     "RepairResult",
+    "SchemaProposal",
     "ServedGraph",
     "Settings",
     "SnapshotInfo",
@@ -106,6 +120,9 @@ __all__ = [
     "connect",
     "embed",
     "errors",
+    "import_files",
+    "import_networkx",
+    "infer_schema",
     "init",
     "open",
     "quarantine",

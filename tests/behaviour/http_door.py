@@ -33,7 +33,7 @@ class HttpDoor(ServedDoor):
             given.setdefault("Content-Type", "application/json")
         wanted = [(name, value) for name, value in parameters.items() if value is not None]
         query = f"?{urlencode(wanted, doseq=True)}" if wanted else ""
-        connection = http.client.HTTPConnection(self.served.host, self.served.port, timeout=170)
+        connection = http.client.HTTPConnection(self.served.host, self.served.port, timeout=600)
         try:
             where = f"/graphs/{self.served.id}/{path}{query}"
             connection.request(method, where, data, given)
@@ -118,7 +118,7 @@ class HttpDoor(ServedDoor):
 
     def blob_stat(self, kind: str, type_name: str, entity_id: str, property: str) -> dict:
         cell = {"entity": kind, "type": type_name, "id": entity_id, "property": property}
-        connection = http.client.HTTPConnection(self.served.host, self.served.port, timeout=170)
+        connection = http.client.HTTPConnection(self.served.host, self.served.port, timeout=600)
         try:
             where = f"/graphs/{self.served.id}/blob?{urlencode(cell)}"
             connection.request(

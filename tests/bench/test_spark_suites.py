@@ -16,7 +16,7 @@ from bench.prepared import Store
 from bench.process import Request, run_sample
 from bench.suite import Environment, MemoryTarget, Target, find_suites
 from bench.suites.spark_crossover import SIZES
-from bench.systems.process_tree import watched
+from bench.systems.process_tree import TreeWatch, watched
 from bench.systems.spark_upserts import _copied
 
 SMALL = {
@@ -120,9 +120,15 @@ def test_the_watch_sees_processor_time_and_memory_of_this_process():
 
 
 def test_the_watch_sees_a_process_that_was_started_meanwhile():
-    code = "import time; x = b'x' * (1 << 27); time.sleep(1)"
-    _, use = watched(lambda: subprocess.run([sys.executable, "-c", code], check=True))
-    assert use.memory["worker"] > 1 << 27
+    code = "x = b'x' * (1 << 27); print('held', flush=True); input()"
+    watch = TreeWatch()
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        _, memory = watch.stop()
+        process.communicate("\n")
+    assert memory["worker"] > 1 << 27
 
 
 def test_entries_of_the_suites_can_be_sent():

@@ -26,7 +26,7 @@ def run_command(
             **environment,
         },
         check=False,
-        timeout=170,
+        timeout=600,
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done

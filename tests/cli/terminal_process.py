@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 _OWN_IT = """\
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that typing Ctrl-C interrupts
@@ -56,6 +56,21 @@ class Terminal:
             while text.encode() not in self.seen[self._at :] and time.monotonic() < again:
                 self._read(0.1)
         self.wait_for(text)
+
+    def wait_until_busy(self, seconds: float = 1.0) -> None:
+        """Wait until the command has worked for so long, from now on.
+
+        It is processor time that counts: on a busy machine a command that was told to work may
+        not even have begun after a second.
+        """
+        before, give_up = self._read_processor_seconds(), time.monotonic() + PATIENCE_S
+        while self._read_processor_seconds() < before + seconds:
+            assert time.monotonic() < give_up, f"it does not work: {self.seen!r}"
+            self._read(0.05)
+
+    def _read_processor_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> int:
         """Wait until the command ends; its exit code."""

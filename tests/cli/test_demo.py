@@ -11,7 +11,7 @@ def test_the_demo_tells_its_story_and_leaves_the_graph(tmp_path):
     place = tmp_path / "demo.omni"
     command = [sys.executable, "-m", "omnigraph.demo", str(place), "--papers", "600"]
     done = subprocess.run(
-        [*command, "--engine", "local"], capture_output=True, text=True, check=False, timeout=300
+        [*command, "--engine", "local"], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert "nothing wrong" in done.stdout

@@ -202,7 +202,7 @@ def has_java(group: int) -> bool:
 
 
 def wait_until(condition) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -184,7 +184,7 @@ def test_what_nobody_thought_of_is_one_line_and_one_document(folder: Path, shown
         cwd=folder,
         env={**os.environ, "OMNIGRAPH_HOME": str(folder), "OMNIGRAPH_TRACEBACK": shown},
         check=False,
-        timeout=170,
+        timeout=600,
     )
     assert done.returncode == 1
     assert json.loads(done.stdout) == {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from itertools import combinations
 from pathlib import Path
 
@@ -289,7 +288,7 @@ def test_an_interrupt_ends_the_statement_and_not_the_shell(tmp_path: Path) -> No
     with on_a_terminal("shell", str(tmp_path / "g.omni"), home=tmp_path) as terminal:
         terminal.wait_for("omnigraph> ")
         terminal.type(f"match {{ {found} {compared} }} return {{ count($d) as n }}\n")
-        time.sleep(1)
+        terminal.wait_until_busy()
         terminal.type("\x03")
         terminal.wait_for("^C\r\ninterrupted\r\n")
         terminal.wait_for("omnigraph> ")

@@ -35,7 +35,11 @@ def test_the_package_itself_loads_nothing_heavy_until_it_is_used() -> None:
     assert done.stdout.split() == []
 
 
-UNWANTED = ("polars", "pyspark", "pandas", "yaml", "http.client", "rich")
+UNWANTED = (
+    *("polars", "pyspark", "pandas", "yaml", "http.client", "rich"),
+    *("omnigraph.catalog.build", "omnigraph.execution.embed", "omnigraph.plan.query_lint"),
+    *("omnigraph.storage.fence.open_fence", "omnigraph.storage.write"),
+)
 QUERY = """
 query older($age: I32) {
   match { $p: Person  $p.age > $age  $p knows $q }

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,7 +114,7 @@ class CaseRunner:
                 return self._read(lambda: read_serving_snapshot(rest).diagnostics)
             case "find":
                 place, graph_id = rest.split()
-                return self._read(lambda: find_graph_uri(place, graph_id) and ())
+                return self._read(lambda: [find_graph_uri(place, graph_id)])
             case "when":
                 moment, _, then = rest.partition(": ")
                 self._at_write = AtWrite(moment, lambda: self._prepare(then))
@@ -133,8 +133,8 @@ class CaseRunner:
                 (self.folder / place).unlink(missing_ok=True)
                 (self.folder / place).symlink_to(target)
             case "remove":
-                for place in self.folder.glob(rest):
-                    shutil.rmtree(place) if place.is_dir() else place.unlink()
+                for found in self.folder.glob(rest):
+                    shutil.rmtree(found) if found.is_dir() else found.unlink()
             case "folder":
                 (self.folder / rest).mkdir(parents=True)
             case "copy":
@@ -170,7 +170,7 @@ class CaseRunner:
             self._at_write = None
         return [self._plain(line) for line in self._read_output().splitlines()]
 
-    def _read(self, read: Callable[[], object]) -> list[str]:
+    def _read(self, read: Callable[[], Sequence[object]]) -> list[str]:
         try:
             found = read()
         except ClusterError as error:

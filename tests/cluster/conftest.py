@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from crash.harness import Workers
 from omnigraph.cluster import apply_cluster
 
 FILES = {
@@ -33,6 +34,14 @@ providers:
     "listing.policy.yaml": "version: 1\ngroups: {all: [ada]}\n"
     "rules: [{id: l, allow: {actors: {group: all}, actions: [graph_list]}}]\n",
 }
+
+
+@pytest.fixture(scope="session")
+def workers():
+    """Processes that apply clusters and are killed."""
+    waiting = Workers()
+    yield waiting
+    waiting.close()
 
 
 def write_files(folder: Path) -> None:

@@ -352,6 +352,8 @@ OPERATIONS: Mapping[str, Operation] = WRITES | {
     DELETE_MEANWHILE: Operation(lambda g: g.delete_branch("dev"), _with_written_branch),
 }
 
+CLUSTER_APPLY = "cluster_apply"
+"""Applying the configuration of a cluster; `tests/cluster` has what is checked after it."""
 INIT = "init"
 OPEN = "open"
 """Opening for writing, which settles whatever is pending."""

@@ -10,9 +10,17 @@ from socket import send_fds, socket
 from typing import Any
 
 import omnigraph
-from crash.crash_scenario import DELETE_MEANWHILE, INIT, OPEN, OPERATIONS, SCHEMA
+from crash.crash_scenario import (
+    CLUSTER_APPLY,
+    DELETE_MEANWHILE,
+    INIT,
+    OPEN,
+    OPERATIONS,
+    SCHEMA,
+)
 from crash.kill_points import Cut
 from crash.tracer import install
+from omnigraph.cluster import apply_cluster
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import Settings
 from omnigraph.storage.objects.write_observer import install_observer
@@ -36,6 +44,8 @@ def do(job: dict[str, Any], answer: socket) -> None:
 
 def _work(operation: str, place: str, settings: Settings) -> Callable[[], object]:
     """What is to be interrupted, with the graph it needs already open."""
+    if operation == CLUSTER_APPLY:
+        return lambda: apply_cluster(place, actor="worker", settings=settings)
     if operation == INIT:
         return lambda: omnigraph.init(place, SCHEMA, actor="maker", settings=settings)
     if operation == OPEN:

@@ -14,7 +14,7 @@ TABLES = "*/[ne][od][dg]es/*"
 NODES, EDGES = "*/nodes/*", "*/edges/*"
 MANIFEST = "*/__manifest*"
 INTENTS = "__recovery/*"
-_PATIENCE_S = 60
+_PATIENCE_S = 600
 
 
 class Stopped(BaseException):

@@ -26,6 +26,7 @@ from omnigraph.graph import (
     undo_verbs,
     writing_verbs,
 )
+from omnigraph.interchange import import_files
 
 SCHEMA = "node Person { name: String @key  age: I32?  photo: Blob? }\nedge Knows: Person -> Person"
 RECORDS = [
@@ -54,6 +55,7 @@ EXAMPLES = [
         embedding,
         type_rows,
         served_graph,
+        import_files,
     )
     for found in doctest.DocTestFinder().find(module, module.__name__)
     if found.examples
@@ -76,6 +78,7 @@ def test_an_example_gives_what_it_says(
 SHOWN = {".".join(example.name.rsplit(".", 2)[-2:]) for example in EXAMPLES}
 SHOWN_BY_THEIR_CLASS = {"QueryResult.to_arrow", "Blob.read"}
 WITHOUT = {
+    "GraphView.to_pyg",  # needs PyTorch
     "Graph.close",  # what `with` is for
     "QueryResult.to_pandas",  # not installed here
     "QueryResult.write_arrow",  # as write_parquet
@@ -106,6 +109,9 @@ def test_every_function_of_the_package_is_shown_by_an_example() -> None:
         "connect",
         "clone",
         "embed",
+        "import_files",
+        "import_networkx",
+        "infer_schema",
         "quarantine",
     }
     homes = {f"{one.__module__.rsplit('.', 1)[-1]}.{one.__name__}" for one in functions}

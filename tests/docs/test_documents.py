@@ -67,11 +67,14 @@ CALLS = {
     ("commit", "list", *STORE): "commit list",
     ("commit", "show", "{head}", *STORE): "commit show",
     ("init", "other.omni", "--schema", "s.pg"): "init",
+    ("init", "inferred.omni", "--from", "table.csv"): "init",
+    ("import", "imported.omni", "--data", "table.csv"): "import",
     ("clone", "g.omni", "copy.omni"): "clone",
     ("schema", "show", *STORE): "schema show",
     ("schema", "plan", *STORE, "--schema", "s.pg"): "schema plan",
     ("schema", "apply", *STORE, "--schema", "s.pg"): "schema apply",
     ("schema", "plan", "--from", "s.pg", "--schema", "s.pg"): "schema plan",
+    ("schema", "infer", "table.csv"): "schema infer",
     ("schema", "lint", "--schema", "s.pg"): "schema lint",
     ("lint", *STORE, "--query", "q.gq"): "lint",
     ("explain", *STORE, "-e", READ): "explain",
@@ -158,6 +161,7 @@ def folder(tmp_path_factory) -> Path:
     (path / "q.gq").write_text(READ)
     (path / "spec.json").write_text(json.dumps(SPEC))
     (path / "rows.jsonl").write_text('{"type": "A", "data": {"k": "y"}}\n')
+    (path / "table.csv").write_text("slug,n\na,1\n")
     (path / "config.yaml").write_text(CONFIG)
     (path / "p.yaml").write_text(POLICY)
     (path / "c.yaml").write_text(CASES)

@@ -19,7 +19,7 @@ for wanted in sys.argv[2:]:
 def run_apart(script: str, *arguments: object) -> str:
     """What a script prints."""
     with started(script, *arguments) as process:
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said
     return said
 

@@ -180,7 +180,7 @@ def test_writers_readers_and_maintenance_go_on_while_the_schema_changes(library,
         running.append(stack.enter_context(started(MAINTAINER, library_place, 2)))
         for wanted in versions:
             library.apply_schema(wanted)
-        said = [process.communicate(timeout=120)[0] for process in running]
+        said = [process.communicate(timeout=600)[0] for process in running]
     assert all(process.returncode == 0 for process in running), said
     events = [json.loads(line) for text in said for line in text.splitlines()]
     assert [e for e in events if "error" in e] == []

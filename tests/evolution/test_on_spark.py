@@ -51,7 +51,7 @@ def test_loads_through_spark_beside_applies_never_mix_two_schemas(library, libra
             except ReadSetChanged as error:
                 refused.append(error.member)
             number += 1
-        said = applying.communicate(timeout=120)[0]
+        said = applying.communicate(timeout=600)[0]
     assert applying.returncode == 0, said
     assert set(refused) <= {"schema_contract"}
     assert set(values(library, "Book", "slug")) == wrote

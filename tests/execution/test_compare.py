@@ -319,7 +319,7 @@ INSIDE = {
     Comparator.STARTS_WITH: str.startswith,
     Comparator.ENDS_WITH: str.endswith,
 }
-TEXTS = st.text(alphabet="a%_.*\\[$^(Aé😀", max_size=5)
+TEXTS = st.text(alphabet="a%_.*\\[$^(Aé😀\0", max_size=5)
 
 
 @given(

@@ -76,7 +76,7 @@ def load(place: Path, number: int, seconds: float) -> dict[str, object]:
     loads = 0
     slugs = [f"l{number}-{n}" for n in range(ITEMS_OF_A_LOAD)]
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until or not loads:
         columns = {"slug": slugs, "owner": [f"l{number}"] * len(slugs)}
         rows = pa.table(columns | {"number": [loads + 1] * len(slugs)})
         try:
@@ -149,7 +149,7 @@ def maintain(place: Path, number: int, seconds: float) -> dict[str, object]:
     graph = omnigraph.open(place, settings=SETTINGS)
     turns = removed = committed = 0
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until or not turns:
         committed += sum(table.committed for table in graph.optimize().tables)
         result = graph.cleanup(keep=2, confirm=True)
         errors = [row.error for row in result.tables if row.error]

@@ -48,7 +48,7 @@ def play(place: Path, seconds: float) -> dict[str, dict[str, object]]:
     }
     told = {}
     for name, process in running.items():
-        out, err = process.communicate(timeout=seconds + 120)
+        out, err = process.communicate(timeout=seconds + 600)
         assert process.returncode == 0, f"{name}:\n{err}"
         told[name] = json.loads(out)
     return told

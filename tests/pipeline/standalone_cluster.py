@@ -70,7 +70,7 @@ def _process(arguments: list[str], place: Path, host: str) -> Iterator[None]:
 
 
 def _wait_for(log: Path, sign: re.Pattern[str]) -> str:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while time.monotonic() < until:
         found = sign.search(log.read_text())
         if found is not None:

@@ -280,7 +280,7 @@ def test_the_command_line_optimizes_on_spark(library):
     program = [sys.executable, "-m", "omnigraph.cli", "optimize", library.uri]
     options = ["--engine", "spark", "--spark-conf", "spark.master=local[1,2]", "--json"]
     done = subprocess.run(
-        [*program, *options], capture_output=True, text=True, check=False, timeout=300
+        [*program, *options], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     found = {one["table_key"]: one for one in json.loads(done.stdout)["tables"]}

@@ -43,7 +43,7 @@ def die(place: Path, file: Path, engine: str, moment: str) -> None:
         capture_output=True,
         env=os.environ | {"PYTHONPATH": tests},
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 

@@ -17,6 +17,7 @@ from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, Stora
 from omnigraph.pipeline.checks import Sizes
 from omnigraph.pipeline.kernels.version_kernel import describe
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
+from omnigraph.settings import Settings, SparkSettings
 from pipeline import test_bad_records as bad
 from pipeline.differential import compare
 from pipeline.fault_kernels import fail
@@ -181,6 +182,36 @@ def test_a_load_reports_its_engine_and_its_stages(spark, new_graph, tmp_path):
     assert body["rows_per_second"] > 0
 
 
+@pytest.mark.parametrize(
+    ("mebibytes", "records", "engine"),
+    [(0, PEOPLE, "spark"), (1, PEOPLE, "local"), (None, "frame", "spark")],
+)
+def test_auto_chooses_a_session_that_is_up_by_the_amount(
+    spark, tmp_path, mebibytes, records, engine
+):
+    limit = {} if mebibytes is None else {"load_bytes": mebibytes << 20}
+    settings = Settings(spark=SparkSettings(**limit))
+    graph = omnigraph.init(tmp_path / "g.omni", SCHEMA, settings=settings)
+    if records == "frame":
+        frame = spark.createDataFrame([("p1",), ("p2",)], "name string")
+        result = graph.load(frame, "append", type="Person")
+    else:
+        result = graph.load(records, "append")
+    assert result.engine == engine
+    assert (
+        result.engine_reason
+        == {
+            "spark": "0 MiB of input" if mebibytes == 0 else "the rows are a Spark data frame",
+            "local": "0 MiB of input; Spark is used from 1 MiB on",
+        }[engine]
+    )
+
+
+def test_auto_uses_a_session_that_is_given(spark, new_graph):
+    result = new_graph(SCHEMA).load(PEOPLE, "append", engine="auto", session=spark)
+    assert (result.engine, result.engine_reason) == ("spark", "a Spark session was given")
+
+
 def test_the_command_line_loads_on_spark(tmp_path):
     """With a session of its own, in a process of its own."""
     environment = {k: v for k, v in os.environ.items() if k != "OMNIGRAPH_LOAD_ENGINE"}
@@ -195,7 +226,7 @@ def test_the_command_line_loads_on_spark(tmp_path):
         text=True,
         env=environment,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     body = json.loads(done.stdout)

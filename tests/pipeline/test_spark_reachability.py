@@ -85,7 +85,7 @@ def run_load(tmp_path, *options):
     command += ["--data", str(tmp_path / "rows.jsonl"), "--mode", "append"]
     command += ["--engine", "spark", "--json"]
     done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, timeout=170, env={**os.environ}
+        [*command, *options], capture_output=True, text=True, timeout=600, env={**os.environ}
     )
     assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stderr

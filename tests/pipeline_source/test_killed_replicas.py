@@ -23,7 +23,7 @@ import pytest
 from history.lives import Life, applied
 
 DRIVER = Path(__file__).with_name("replica_driver.py")
-PATIENCE_S = 240
+PATIENCE_S = 600
 
 
 class Follower:

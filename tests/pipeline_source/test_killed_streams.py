@@ -15,7 +15,7 @@ import pytest
 
 DRIVER = Path(__file__).with_name("stream_driver.py")
 FILES, ROWS, KILLS = 60, 5, 20
-PATIENCE_S = 240
+PATIENCE_S = 600
 
 
 def start(graph, inputs: Path, checkpoint: Path) -> subprocess.Popen:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TIMEOUT_S = 170
+TIMEOUT_S = 600
 PREFIX = "OMNIGRAPH_LISTEN_ADDR="
 SCHEMA = """
 node Person { name: String @key  age: I32?  photo: Blob? }

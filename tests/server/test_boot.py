@@ -219,7 +219,7 @@ def _start_export(server) -> socket.socket:
     return client
 
 
-def _wait_until(holds, seconds: float = 120) -> None:
+def _wait_until(holds, seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it never came"

@@ -80,7 +80,7 @@ def run_entrypoint(tmp_path):
             text=True,
             env={"PATH": path, **environment},
             check=False,
-            timeout=60,
+            timeout=600,
         )
 
     return run

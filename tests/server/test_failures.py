@@ -324,7 +324,7 @@ def test_nonsense_for_a_token_opens_nothing_and_is_never_logged(people) -> None:
     ],
 )
 def test_what_is_hardly_http_does_no_harm(shared, sent) -> None:
-    with socket.create_connection((shared.host, shared.port), timeout=60) as client:
+    with socket.create_connection((shared.host, shared.port), timeout=600) as client:
         client.sendall(sent)
         client.shutdown(socket.SHUT_WR)
         said = b""

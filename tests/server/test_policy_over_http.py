@@ -474,7 +474,7 @@ def test_a_policy_is_for_the_graph_that_is_named_with_it_or_for_all_others() -> 
     assert PolicyFiles(of_server="p.yaml")
 
 
-def wait_until(holds, seconds: float = 120) -> None:
+def wait_until(holds, seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it never came"

@@ -65,11 +65,11 @@ def _asks_well(server) -> bool:
 def _read_metrics(port: int) -> str:
     from urllib.request import urlopen
 
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=600) as answer:
         return answer.read().decode()
 
 
-def _wait_until(holds, seconds: float = 120) -> None:
+def _wait_until(holds, seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it never came"

@@ -112,7 +112,9 @@ def test_rows_stay_in_line_order_whatever_way_they_were_read():
 def test_edge_names_ignore_case_and_node_names_do_not():
     parsed = read('{"edge":"SIGNEDto","from":"a","to":"b"}', '{"type":"artist"}')
     assert parsed.rows["edge:SignedTo"].columns.num_rows == 1
-    assert reasons(parsed) == ["in.jsonl:line 2: unknown node type 'artist'"]
+    assert reasons(parsed) == [
+        "in.jsonl:line 2: unknown node type 'artist'; did you mean 'Artist'?"
+    ]
 
 
 def test_a_node_type_may_have_properties_named_like_members_of_records():

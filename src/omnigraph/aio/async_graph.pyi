@@ -16,7 +16,7 @@ from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.read import ReadLimits
 from omnigraph.graph.blobs import BlobStat, ByteRange
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
-from omnigraph.graph.engines import EngineName, MergeEngineName, ModeName
+from omnigraph.graph.engines import EngineName, LoadEngineName, MergeEngineName, ModeName
 from omnigraph.graph.graph_embedding import GraphEmbedSummary
 from omnigraph.graph.keyed_writes import KeptWrite
 from omnigraph.graph.loading import Input
@@ -264,7 +264,7 @@ class AsyncGraph:
         expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
-        engine: EngineName = ...,
+        engine: LoadEngineName | None = ...,
         format: str | None = ...,
         type: str | None = ...,
         columns: Mapping[str, str] | None = ...,
@@ -276,6 +276,7 @@ class AsyncGraph:
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         idempotency_key: str | None = ...,
+        delimiter: str | None = ...,
     ) -> LoadResult: ...
     async def maintain(self) -> MaintainResult: ...
     async def merge(
@@ -605,7 +606,7 @@ class AsyncBranch:
         expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
-        engine: EngineName = ...,
+        engine: LoadEngineName | None = ...,
         format: str | None = ...,
         type: str | None = ...,
         columns: Mapping[str, str] | None = ...,
@@ -617,6 +618,7 @@ class AsyncBranch:
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         idempotency_key: str | None = ...,
+        delimiter: str | None = ...,
     ) -> LoadResult: ...
     async def merge(
         self,
@@ -817,6 +819,8 @@ class AsyncView:
     ) -> AsyncBlob: ...
     @property
     def schema(self) -> Awaitable[str]: ...
+    async def to_networkx(self, types: Sequence[str] | None = ...) -> Any: ...
+    async def to_pyg(self, types: Sequence[str] | None = ...) -> Any: ...
     @property
     def view(self) -> CatalogSnapshot: ...
     def query_batches(

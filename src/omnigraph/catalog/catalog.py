@@ -103,6 +103,8 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceType:
+    """Properties and constraints that types share by implementing them."""
+
     id: TypeId
     name: str
     properties: tuple[Property, ...]
@@ -148,6 +150,8 @@ class EntityType:
 
 @dataclass(frozen=True)
 class NodeType(EntityType):
+    """A type of nodes."""
+
     implements: tuple[str, ...] = ()
 
     @property
@@ -164,6 +168,8 @@ class NodeType(EntityType):
 
 @dataclass(frozen=True)
 class EdgeType(EntityType):
+    """A type of edges: between which types, and how many at each source."""
+
     from_type: str = ""
     to_type: str = ""
     minimum: int = 0

@@ -45,6 +45,7 @@ from omnigraph.catalog.renames import list_types_by_owner
 from omnigraph.catalog.shape import hash_shape, hash_text
 from omnigraph.errors import SchemaContractMismatch
 from omnigraph.identity import PropertyId, TableIncarnationId, TypeId
+from omnigraph.typed_reading import decode_into
 from omnigraph.types.property import PropertyType, Scalar
 
 STATE_FORMAT_VERSION = 2
@@ -188,7 +189,7 @@ def check_contract(
 
 def _parse(text: str | bytes, wanted: type[_Record], what: str) -> _Record:
     try:
-        return msgspec.json.decode(text, type=wanted)
+        return decode_into(text, wanted)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise SchemaContractMismatch(f"the stored {what} cannot be read: {error}") from error
 

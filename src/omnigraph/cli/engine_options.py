@@ -31,16 +31,15 @@ def report_spark_start(engine: str) -> Iterator[None]:
 
 
 @contextmanager
-def stage_log(engine: str, *, quiet: bool) -> Iterator[None]:
-    """`starting`, and one line on stderr when a stage ends, where no progress line is drawn."""
+def stage_log(*, quiet: bool) -> Iterator[None]:
+    """One line on stderr when a stage ends, where no progress line is drawn."""
     if quiet or should_show_progress(sys.stderr):
-        with report_spark_start(engine):
-            yield
+        yield
         return
 
     def log(news: Progress) -> None:
         if news.is_over and news.unit == "tasks":
             note(f"{news.what}: {news.total or news.done} tasks")
 
-    with listening(log), report_spark_start(engine):
+    with listening(log):
         yield

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 EXAMPLES = {
-    "init": ("omnigraph init music.omni --schema music.pg",),
+    "init": (
+        "omnigraph init music.omni --schema music.pg",
+        "omnigraph init inferred.omni --from artists.csv",
+    ),
+    "schema infer": ("omnigraph schema infer artists.csv",),
+    "import": ("omnigraph import imported.omni --data artists.csv",),
     "schema show": ("omnigraph schema show music.omni",),
     "schema plan": ("omnigraph schema plan music.omni --schema next.pg",),
     "schema lint": ("omnigraph schema lint --schema music.pg",),
     "load": (
         "omnigraph load music.omni --data music.jsonl --mode append",
-        "omnigraph load music.omni --data 'parts/*.jsonl' --mode merge --engine local",
+        "omnigraph load music.omni --data 'parts/*.jsonl' --mode merge",
         "omnigraph load music.omni --data artists.csv --type Artist --mode merge",
     ),
     "lint": ("omnigraph lint music.omni --query music.gq",),

@@ -30,6 +30,7 @@ ENTRIES = {
     "alias": Entry(f"{_COMMANDS}.alias_command", "alias", "Run a query by its alias."),
     "load": Entry(f"{_COMMANDS}.load_command", "load", "Load records as one commit."),
     "ingest": Entry(f"{_COMMANDS}.load_command", "ingest", "The old name of load.", hidden=True),
+    "import": Entry(f"{_COMMANDS}.import_command", "import_", "Load the data of another program."),
     "mutate": Entry(f"{_COMMANDS}.mutate_command", "mutate", "Run a mutation as one commit."),
     "shell": Entry(f"{_COMMANDS}.shell_command", "shell", "Run queries at a prompt."),
     "export": Entry(f"{_COMMANDS}.export_command", "export", "Write a branch as JSON lines."),
@@ -115,8 +116,8 @@ COMMANDS BY CAPABILITY
            consumer *, entity *, schema show, schema plan, schema apply, lint, explain,
            queries list
   served   need a server: graphs list
-  direct   reach a graph in storage, or files alone: init, clone, shell, optimize, cleanup,
-           repair, verify, maintain, recover, recovery *, schema lint, serve
+  direct   reach a graph in storage, or files alone: init, import, clone, shell, optimize, cleanup,
+           repair, verify, maintain, recover, recovery *, schema infer, schema lint, serve
   control  say which graphs there are and what may be done with them: cluster *, policy *,
            queries validate
   local    need no graph to be named: alias, embed, fmt, login, logout, config *, profile *,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,7 +24,6 @@ from omnigraph.client.server_address import ServerAddress, parse_graph_address, 
 
 if TYPE_CHECKING:
     from omnigraph.client.served_graph import ServedGraph
-    from omnigraph.graph.engines import EngineName
     from omnigraph.graph.graph import Graph
 
 _NEEDS_STORAGE = (
@@ -57,11 +56,6 @@ class CommandTarget:
     @property
     def is_local(self) -> bool:
         return "://" not in self.uri or self.uri.startswith("file://")
-
-    @property
-    def load_engine(self) -> EngineName:
-        """Where a load runs that does not say; a server runs it itself."""
-        return "local" if self.is_served else cast("EngineName", read_settings().load_engine)
 
     def reach(self, *, read_only: bool) -> Graph | ServedGraph:
         """The graph, wherever it is."""

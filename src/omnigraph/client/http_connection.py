@@ -21,6 +21,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from omnigraph.client.request_abort import current_switch
 from omnigraph.client.server_address import ServerAddress
 from omnigraph.errors import BadRequest, OmniError, ServerUnreachable, UnexpectedAnswer
+from omnigraph.typed_reading import decode_into
 from omnigraph.version import __version__
 from omnigraph.wire.error_classes import is_error_body, rebuild_error
 from omnigraph.wire.http_names import JSON, REQUEST_ID
@@ -175,7 +176,7 @@ class ServerConnection:
 
     def decode(self, answer: ServerAnswer, kind: type[AnswerT]) -> AnswerT:
         try:
-            return msgspec.json.decode(answer.data, type=kind)
+            return decode_into(answer.data, kind)
         except msgspec.DecodeError as error:
             raise UnexpectedAnswer(self.address.url, answer.status, str(error)) from error
 

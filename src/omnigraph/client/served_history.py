@@ -26,6 +26,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.graph.engines import MergeEngineName
 from omnigraph.graph.place_names import PlaceLike, name_optional_place, name_place
 from omnigraph.graph.results import Commit, Consumer, MadeBranch, Tag
+from omnigraph.typed_reading import convert_into
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire import response_bodies as bodies
 
@@ -279,10 +280,9 @@ def _as_decisions(given: Decisions) -> list[dict[str, object]] | None:
 def _as_rules(resolve: Rules) -> str | list[str] | dict[str, str] | None:
     if resolve is None or isinstance(resolve, str):
         return resolve
-    rules: list[str] | dict[str, str] = (
-        dict(resolve) if isinstance(resolve, Mapping) else list(resolve)
-    )
     try:
-        return msgspec.convert(rules, list[str] | dict[str, str]) or None
+        if isinstance(resolve, Mapping):
+            return convert_into(dict(resolve), dict[str, str]) or None
+        return convert_into(list(resolve), list[str]) or None
     except msgspec.ValidationError:
         raise BadRequest("resolve is a rule, a list of rules, or rules by type") from None

@@ -11,6 +11,7 @@ from omnigraph.client.http_connection import ClientRequest, ServerConnection
 from omnigraph.errors import BadRequest, UnexpectedAnswer
 from omnigraph.history.baseline import Baseline
 from omnigraph.identity import CommitId
+from omnigraph.typed_reading import decode_into
 from omnigraph.wire.http_names import NDJSON
 from omnigraph.wire.request_bodies import ChangeBaselineRequest, ExportRequest
 
@@ -101,7 +102,7 @@ class ServedBaseline(Baseline):
             if end:
                 yield rest + end
         try:
-            self._handshake = msgspec.json.decode(newest, type=_LastLine).baseline
+            self._handshake = decode_into(newest, _LastLine).baseline
         except msgspec.DecodeError as error:
             url = self._connection.address.url
             raise UnexpectedAnswer(url, 200, "the copy of the branch has no end") from error

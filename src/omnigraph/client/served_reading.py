@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import UNSET
 
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
@@ -40,6 +39,7 @@ from omnigraph.graph.results import Commit, SnapshotInfo
 from omnigraph.history.feed import CommitChanges, FeedPage
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LintReport
+from omnigraph.typed_reading import convert_into
 from omnigraph.wire import response_bodies as bodies
 from omnigraph.wire.http_names import ARROW_STREAM
 from omnigraph.wire.request_bodies import (
@@ -328,7 +328,7 @@ class ServedReading(ServedObject):
     def stored_queries(self) -> list[dict[str, object]]:
         """What can be run by name: what each query does, takes and gives."""
         body = self._connection.ask_for(ClientRequest("list_queries"), bodies.QueryListOutput)
-        return msgspec.convert(body.queries, list[dict[str, object]])
+        return convert_into(body.queries, list[dict[str, object]])
 
     def find_write(
         self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None

@@ -23,7 +23,7 @@ from omnigraph.client.wire_reading import (
     read_mutation,
 )
 from omnigraph.errors import NotServed
-from omnigraph.graph.engines import EngineName, ModeName
+from omnigraph.graph.engines import LoadEngineName, ModeName
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.place_names import PlaceLike, name_optional_place
 from omnigraph.graph.results import LoadResult, MutationResult
@@ -90,7 +90,7 @@ class ServedWriting(ServedReading):
         expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
-        engine: EngineName = "local",
+        engine: LoadEngineName | None = None,
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
@@ -102,17 +102,19 @@ class ServedWriting(ServedReading):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        delimiter: str | None = None,
     ) -> LoadResult:
         """Load records as one commit or not at all: a file of JSON lines, its bytes, or rows."""
         from omnigraph.graph.loading import convert_to_lines  # noqa: PLC0415 - loads the engine
 
         refuse_actor(actor)
-        refuse_engine(engine, session, spark_conf)
+        refuse_engine("local" if engine in (None, "auto") else engine, session, spark_conf)
         given = {
             "format": (None if format == "jsonl" else format, None),
             "on_error": (on_error, "fail"),
             "rejects": (rejects, None),
             "match": (tuple(match), ()),
+            "delimiter": (delimiter, None),
         }
         require_default(given, "load")
         where = self._choose(branch)

@@ -31,6 +31,8 @@ UNSERVED: Mapping[str, str] = {
     "recovery_pending": _IN_STORAGE,
     "repair": _IN_STORAGE,
     "settings": "the server has its own",
+    "to_networkx": "the result of a query has it too",
+    "to_pyg": _IN_STORAGE,
     "to_spark": "`to_arrow` gives the rows, which Spark can take",
     "verify": _IN_STORAGE,
     "view": "it reads tables, which only the server reaches",

@@ -105,6 +105,7 @@ def read_load(body: bodies.GraphBatchLoadOutput, *, is_replayed: bool) -> LoadRe
         branch_created=body.branch_created,
         mode=body.mode,
         engine=body.engine,
+        engine_reason=_or_none(body.engine_reason),
         nodes={one.name: one.entities_loaded for one in body.nodes},
         edges={one.name: one.entities_loaded for one in body.edges},
         actor_id=body.actor_id,

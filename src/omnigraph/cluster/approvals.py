@@ -13,6 +13,7 @@ from omnigraph.cluster.cluster_report import ClusterReport, refuse
 from omnigraph.cluster.recovery_sidecars import encode_document
 from omnigraph.cluster.state_ledger import ApprovalRecord
 from omnigraph.errors import StorageError
+from omnigraph.typed_reading import convert_into
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
@@ -100,7 +101,7 @@ def read_approval(
             message = f"the approval has version {version}; this release reads {APPROVAL_VERSION}"
             report.add("unsupported_approval_version", place, message)
             return None
-        approval = msgspec.convert(value, ChangeApproval)
+        approval = convert_into(value, ChangeApproval)
     except StorageError as error:
         report.add("approval_read_error", place, error.message)
         return None

@@ -94,8 +94,8 @@ class _ApplyRun:
         Raises:
             ClusterError: the ledger cannot be read or written, or the catalog not be written.
         """
-        self.found = self._find_ledger()
-        self.draft = LedgerDraft.of(StateLedger() if self.found is None else self.found.ledger)
+        self.found = found = self._find_ledger()
+        self.draft = LedgerDraft.of(found.ledger)
         swept = sweep(self.files, self.draft, self.desired, self.report)
         drawn = draw_changes(
             self.files, self.desired, self.draft.freeze(), swept.pending, self.report
@@ -103,7 +103,7 @@ class _ApplyRun:
         self.changes = {change.resource: change for change in drawn.changes}
         self.approvals = drawn.approvals
         self._warn_of_stopped()
-        mover = self._make_mover()
+        mover = GraphMover(self.files, self.draft, self.report, self.actor, found.cas)
         self._move_graphs(mover)
         self._publish_texts()
         self._delete_graphs(mover)
@@ -111,7 +111,7 @@ class _ApplyRun:
         self._set_statuses(swept)
         self._write(swept, mover)
 
-    def _find_ledger(self) -> ReadLedger | None:
+    def _find_ledger(self) -> ReadLedger:
         """The ledger; one is begun where there is none and no graph that it should know."""
         found = self.files.find_ledger()
         if found is None:
@@ -120,10 +120,6 @@ class _ApplyRun:
             found = self.files.write_ledger(StateLedger(state_revision=1), None)
             self.is_begun = True
         return found
-
-    def _make_mover(self) -> GraphMover:
-        cas = None if self.found is None else self.found.cas
-        return GraphMover(self.files, self.draft, self.report, self.actor, cas)
 
     # --- graphs ---
 
@@ -193,11 +189,19 @@ class _ApplyRun:
         self.draft.set_status(change.resource, status, reason, message)
 
     def _depends(self, other: ClusterChange, change: ClusterChange) -> bool:
+        """Whether another change must not be made because one of a graph was not."""
         if other.graph_id is not None:
             return other.graph_id == change.graph_id
+        graph = graph_address(str(change.graph_id))
         if other.kind is ResourceKind.POLICY:
-            return self._is_bound(other.resource, graph_address(str(change.graph_id)))
-        return False
+            return self._is_bound(other.resource, graph)
+        # A graph that keeps its provider needs it.
+        used = self.draft.resources.get(graph)
+        return (
+            other.operation is ChangeOperation.DELETE
+            and used is not None
+            and used.embedding_provider == other.resource
+        )
 
     def _is_bound(self, policy: str, graph: str) -> bool:
         before, after = self.draft.resources.get(policy), self.desired.resources.get(policy)

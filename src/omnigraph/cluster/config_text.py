@@ -8,7 +8,7 @@ from omnigraph.cluster.binding_text import PolicyReader
 from omnigraph.cluster.cluster_config import ClusterConfig
 from omnigraph.cluster.cluster_layout import CONFIG_FILE
 from omnigraph.cluster.cluster_report import ClusterReport, refuse
-from omnigraph.cluster.config_values import ConfigValues, place_of
+from omnigraph.cluster.config_values import ConfigValues, show_place
 from omnigraph.cluster.graph_text import GraphReader
 from omnigraph.cluster.provider_text import ProviderReader
 from omnigraph.errors import BadRequest, CompileError
@@ -64,7 +64,7 @@ def _read_source(folder: Path) -> SourceText:
         raise refuse("cluster_config_read_error", CONFIG_FILE, reason) from None
     except CompileError as error:
         found = error.diagnostics[0]
-        raise refuse("cluster_config_read_error", place_of(found), found.message) from None
+        raise refuse("cluster_config_read_error", show_place(found), found.message) from None
 
 
 class _ConfigReader:

@@ -60,18 +60,14 @@ class ConfigValues:
         for one in sorted(self.yaml.problems.found, key=lambda found: found.start):
             is_of_yaml = one.code[0] == "B" and one.code[1:].isdigit()
             code = _YAML_CODES.get(one.code, "invalid_cluster_yaml") if is_of_yaml else one.code
-            report.add(code, place_of(one), describe(one))
+            report.add(code, show_place(one), describe_mistake(one))
 
 
-def place_of(found: Diagnostic) -> str:
-    """Where a mistake of a text is.
-
-    >>> place_of(SourceText("a", "s.pg").diagnostic("P1", "no", Span(0, 1)))
-    's.pg:1:1'
-    """
+def show_place(found: Diagnostic) -> str:
+    """Where a mistake of a text is, as in `library.pg:3:7`."""
     return f"{found.source}:{found.line}:{found.column}"
 
 
-def describe(found: Diagnostic) -> str:
+def describe_mistake(found: Diagnostic) -> str:
     """A mistake of a text with its hint."""
     return f"{found.message}; {found.hint}" if found.hint else found.message

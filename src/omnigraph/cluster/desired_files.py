@@ -16,7 +16,7 @@ from omnigraph.cluster.cluster_config import (
 )
 from omnigraph.cluster.cluster_report import ClusterReport
 from omnigraph.cluster.config_text import read_cluster_config
-from omnigraph.cluster.config_values import describe, place_of
+from omnigraph.cluster.config_values import describe_mistake, show_place
 from omnigraph.cluster.desired_state import DesiredResource, DesiredState
 from omnigraph.cluster.resource_addresses import (
     CLUSTER_SCOPE,
@@ -125,7 +125,7 @@ class _FileReader:
             for one in error.diagnostics:
                 is_syntax = one.stage == "parse"
                 code = "schema_parse_error" if is_syntax else "schema_catalog_error"
-                self.report.add(code, place_of(one), describe(one))
+                self.report.add(code, show_place(one), describe_mistake(one))
         record = ResourceRecord(digest=file.digest, source=ref.path)
         return file.make_resource(schema_address(graph_id), record)
 
@@ -245,4 +245,4 @@ class _FileReader:
 
     def _report_all(self, code: str, error: CompileError) -> None:
         for one in error.diagnostics:
-            self.report.add(code, place_of(one), describe(one))
+            self.report.add(code, show_place(one), describe_mistake(one))

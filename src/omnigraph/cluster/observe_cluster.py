@@ -207,8 +207,9 @@ class _Observer:
 
     def _observe(self, graph_id: str, seen: SeenGraph) -> None:
         desired = self.desired.find_schema_digest(graph_id)
-        address = graph_address(graph_id)
-        self.draft.observations[address] = seen.describe(self.files, graph_id, desired)
+        record = self.draft.resources.get(schema_address(graph_id))
+        found = seen.describe(self.files, graph_id, desired, record)
+        self.draft.observations[graph_address(graph_id)] = found
 
     def _lose_graph(self, graph_id: str) -> None:
         """Drop a graph that is gone, and remember that it was there."""

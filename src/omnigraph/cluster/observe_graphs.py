@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from omnigraph.cluster.cluster_files import ClusterFiles
 from omnigraph.cluster.resource_addresses import graph_address
 from omnigraph.cluster.resource_digests import digest_file
-from omnigraph.cluster.state_ledger import GraphObservation, read_clock
+from omnigraph.cluster.state_ledger import GraphObservation, ResourceRecord, read_clock
 from omnigraph.errors import OmniError
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.graph import open as open_graph
@@ -29,12 +29,18 @@ class SeenGraph:
         return self.exists and self.error is None
 
     def describe(
-        self, files: ClusterFiles, graph_id: str, desired_digest: str | None
+        self,
+        files: ClusterFiles,
+        graph_id: str,
+        desired_digest: str | None,
+        record: ResourceRecord | None = None,
     ) -> GraphObservation:
-        """The same for the ledger."""
+        """The same for the ledger, whose record knows where only comments differ."""
         matches = None
         if self.schema_digest is not None and desired_digest is not None:
-            matches = self.schema_digest == desired_digest
+            is_held = record is not None and record.digest == desired_digest
+            expected = record.held_digest if record is not None and is_held else desired_digest
+            matches = self.schema_digest == expected
         return GraphObservation(
             address=graph_address(graph_id),
             graph_uri=files.graph_uri(graph_id),

@@ -11,6 +11,7 @@ from omnigraph.cluster.cluster_files import ClusterFiles
 from omnigraph.cluster.cluster_layout import RECOVERIES, make_sidecar_path, show_control_path
 from omnigraph.cluster.cluster_report import ClusterReport, refuse
 from omnigraph.errors import Severity, StorageError
+from omnigraph.typed_reading import convert_into
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 from omnigraph.wire.graph_ids import is_graph_id
@@ -106,7 +107,7 @@ def _read_sidecar(
             message = f"the intent has version {version}; this release reads {SIDECAR_VERSION}"
             report.add("unsupported_recovery_sidecar_version", place, message, severity)
             return None
-        sidecar = msgspec.convert(value, RecoverySidecar)
+        sidecar = convert_into(value, RecoverySidecar)
     except StorageError as error:
         report.add("recovery_sidecar_read_error", place, error.message, severity)
         return None

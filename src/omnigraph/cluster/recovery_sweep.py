@@ -25,7 +25,7 @@ from omnigraph.cluster.state_ledger import (
     read_clock,
 )
 from omnigraph.errors import StorageError
-from omnigraph.storage.remove_graph import has_graph, remove_graph
+from omnigraph.storage.remove_graph import is_unfinished_creation, remove_graph
 
 ACTUAL_PENDING = "actual_applied_state_pending"
 CREATE_INCOMPLETE = "graph_create_incomplete"
@@ -137,7 +137,7 @@ class _Sweeper:
         """Remove what a creation left that never came to a graph: nobody can have used it."""
         path = make_graph_path(self.sidecar.graph_id)
         try:
-            if not has_graph(self.files.graphs, path, self.files.settings):
+            if is_unfinished_creation(self.files.graphs, path, self.files.settings):
                 remove_graph(self.files.graphs, path)
                 return True
             reason = seen.error
@@ -155,6 +155,9 @@ class _Sweeper:
         graph_id = self.sidecar.graph_id
         try:
             is_there = self.files.has_root(graph_id)
+            if not is_there:
+                # Folders without a file may be left.
+                remove_graph(self.files.graphs, make_graph_path(graph_id))
         except StorageError as error:
             self.report.add("cluster_recovery_pending", self._address, error.message)
             return False

@@ -26,6 +26,7 @@ from omnigraph.cluster.resource_addresses import (
 )
 from omnigraph.cluster.resource_digests import digest_graph
 from omnigraph.cluster.resource_settings import BlobAllowList, BlobBase, EmbeddingProfile
+from omnigraph.typed_reading import convert_into
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
@@ -225,8 +226,10 @@ def decode_ledger(data: bytes) -> StateLedger:
     if isinstance(version, int) and version != LEDGER_VERSION:
         message = f"the ledger has version {version}; this release reads version {LEDGER_VERSION}"
         raise refuse("unsupported_state_version", _PLACE, message)
+    if version is None:
+        raise refuse("invalid_state_json", _PLACE, "not a ledger: it has no version")
     try:
-        ledger = msgspec.convert(value, StateLedger)
+        ledger = convert_into(value, StateLedger)
     except msgspec.ValidationError as error:
         raise refuse("invalid_state_json", _PLACE, f"not a ledger: {error}") from None
     unknown = [a for a in ledger.resources if not is_resource_address(a)]

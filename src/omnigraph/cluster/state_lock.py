@@ -19,6 +19,7 @@ from omnigraph.cluster.recovery_sidecars import encode_document
 from omnigraph.cluster.state_ledger import read_clock
 from omnigraph.errors import StorageError
 from omnigraph.identity import UlidSource
+from omnigraph.typed_reading import convert_into
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 
@@ -55,7 +56,7 @@ def find_lock(files: ClusterFiles) -> StateLock | None:
         if isinstance(version, int) and version != LOCK_VERSION:
             message = f"the lock has version {version}; this release reads {LOCK_VERSION}"
             raise refuse("unsupported_state_lock_version", _PLACE, message)
-        return msgspec.convert(value, StateLock)
+        return convert_into(value, StateLock)
     except (ValueRefused, msgspec.ValidationError) as error:
         message = f"not a lock: {error}; if nobody is at work, remove the file"
         raise refuse("invalid_state_lock", _PLACE, message) from None

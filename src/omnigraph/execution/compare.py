@@ -36,6 +36,11 @@ _MIRRORED = {
     Comparator.GT: Comparator.LT,
     Comparator.GE: Comparator.LE,
 }
+_PARTS: Mapping[Comparator, Callable[[str, str], bool]] = {
+    Comparator.CONTAINS: str.__contains__,
+    Comparator.STARTS_WITH: str.startswith,
+    Comparator.ENDS_WITH: str.endswith,
+}
 _UNKNOWN = pa.scalar(None, pa.bool_())
 _WHOLE_BOUNDS = {pa.int64(): (-(2.0**63), 2.0**63), pa.uint64(): (0.0, 2.0**64)}
 """The floats a whole number can equal: from the first up to but not including the second."""
@@ -192,18 +197,11 @@ def _compare_texts(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
         if op is Comparator.CONTAINS:
             return pc.match_substring(left, needle)
         return (pc.starts_with if op is Comparator.STARTS_WITH else pc.ends_with)(left, needle)
-    # Arrow looks for one text in many; Polars for another one in each row.
-    import polars as pl  # noqa: PLC0415 - most queries do without, and it loads slowly
-
-    frame = pl.DataFrame({"text": pl.from_arrow(left), "part": pl.from_arrow(right)})
-    text, part = pl.col("text").str, pl.col("part")
-    match op:
-        case Comparator.CONTAINS:
-            found = text.contains(part, literal=True)
-        case Comparator.STARTS_WITH:
-            found = text.starts_with(part)
-        case _:
-            found = text.ends_with(part)
-    known = part.is_not_null() & pl.col("text").is_not_null()
-    answer = frame.select(pl.when(known).then(found).alias("found"))["found"].to_arrow()
-    return answer.cast(pa.bool_())
+    # Arrow looks for one text in many only. Strings look for another one in each row, in a loop
+    # that runs no Python code; NumPy takes longer, and would leave null characters out of account.
+    texts, parts = (
+        pc.fill_null(column, "").to_numpy(zero_copy_only=False) for column in (left, right)
+    )
+    found = np.fromiter(map(_PARTS[op], texts, parts), dtype=bool, count=len(left))
+    known = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    return pa.array(found, mask=~np.asarray(known))

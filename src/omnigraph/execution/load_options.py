@@ -36,10 +36,14 @@ class LoadOptions:
     """A file for every refused record."""
     match: tuple[str, ...] = ()
     """The columns by which a merge finds edges without ids; by default those of an `@unique`."""
+    delimiter: str | None = None
+    """What separates the columns of a text file; by default as its format says."""
 
     def __post_init__(self) -> None:
         if self.on_error not in ON_ERROR:
             raise BadOptions(f"on_error '{self.on_error}' is not one of {', '.join(ON_ERROR)}")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise BadOptions(f"a delimiter is one character, not '{self.delimiter}'")
         if self.partial and self.mode is not LoadMode.MERGE:
             raise BadOptions("only a merge can be partial")
         if self.match and self.mode is not LoadMode.MERGE:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cache import Cache
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import ExternalBlobPolicy
 from omnigraph.execution.read.arrays import Longs
@@ -16,22 +18,43 @@ from omnigraph.types.arrow import BLOB, build_entity_schema
 
 EntityTypes = NodeType | EdgeType
 
+_T = TypeVar("_T")
+
 _ROWS_PER_TAKE = 100_000
 """More at once would only raise the peak of memory."""
 
 
-@lru_cache(maxsize=1024)
+def _keep_for_type(make: Callable[[EntityTypes], _T]) -> Callable[[EntityTypes], _T]:
+    """Make it once for each type, which is known by being the same object.
+
+    A type may have hundreds of properties, and comparing them all costs more than a small write.
+    """
+    kept: Cache[int, tuple[EntityTypes, _T]] = Cache(1024)
+
+    @wraps(make)
+    def find(type_: EntityTypes) -> _T:
+        known = kept.find(id(type_))
+        if known is None:
+            # Kept with the type, so that its number cannot become that of another one.
+            known = type_, make(type_)
+            kept.keep(id(type_), known)
+        return known[1]
+
+    return find
+
+
+@_keep_for_type
 def build_logical_schema(type_: EntityTypes) -> pa.Schema:
     """The columns rows have while they are checked and changed."""
     return build_entity_schema(type_.kind, type_.properties)
 
 
-@lru_cache(maxsize=1024)
+@_keep_for_type
 def make_empty_rows(type_: EntityTypes) -> pa.Table:
     return build_logical_schema(type_).empty_table()
 
 
-@lru_cache(maxsize=1024)
+@_keep_for_type
 def build_table_schema(type_: EntityTypes) -> pa.Schema:
     """The columns of the stored table."""
     return pa.schema([_to_stored_field(field) for field in build_logical_schema(type_)])
@@ -74,7 +97,11 @@ def convert_from_table_rows(rows: pa.Table, type_: EntityTypes) -> pa.Table:
     columns = []
     for field in wanted:
         values = rows.column(field.name)
-        columns.append(_read_blobs(values) if field.type == BLOB else values.cast(field.type))
+        if field.type == BLOB:
+            values = _read_blobs(values)
+        elif values.type != field.type:
+            values = values.cast(field.type)
+        columns.append(values)
     return pa.table(columns, schema=wanted)
 
 

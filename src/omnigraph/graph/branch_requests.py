@@ -24,6 +24,7 @@ from omnigraph.storage.request_records import (
     name_request,
 )
 from omnigraph.storage.root import GraphRoot
+from omnigraph.typed_reading import convert_into
 
 T = TypeVar("T")
 Planned = Mapping[str, str]
@@ -56,7 +57,7 @@ def do_once(root: GraphRoot, key: WriteKey, request: BranchRequest[T]) -> tuple[
                 return _perform(root, record, request)
             continue  # the same was begun elsewhere meanwhile
         if known.answer is not None:
-            return msgspec.convert(known.answer, request.kind), True
+            return convert_into(known.answer, request.kind), True
         return _resume(root, known, request)
 
 

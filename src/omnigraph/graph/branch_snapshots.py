@@ -24,7 +24,6 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.identity import BranchName, CommitId
-from omnigraph.maintenance.verify_schema import check_schema
 from omnigraph.storage.manifest import (
     Commit,
     History,
@@ -267,7 +266,7 @@ class BranchSnapshots:
 
     def _decode_catalog(self, state: ManifestState) -> Catalog:
         checked = self._checked
-        if checked is not None and checked[0] is state:
+        if checked is not None and state.has_tables_of(checked[0]):
             return checked[1]
         contract = state.contract
         if contract is None:
@@ -275,7 +274,11 @@ class BranchSnapshots:
         catalog = self._catalogs.get(contract)
         if catalog is None:
             catalog = find_vouched(contract.source, contract.ir, contract.state)
-            catalog = check_schema(contract) if catalog is None else catalog
+        if catalog is None:
+            # What reads schema texts is loaded only if the stored form does not vouch for itself.
+            from omnigraph.maintenance.verify_schema import check_schema  # noqa: PLC0415
+
+            catalog = check_schema(contract)
         check_tables(catalog, state)
         with self._lock:
             self._catalogs[contract] = catalog

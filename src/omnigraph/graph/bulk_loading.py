@@ -38,6 +38,7 @@ from omnigraph.pipeline.bulk_load import (
 from omnigraph.pipeline.spark_session import spark
 from omnigraph.pipeline.spool import spool_input
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, Tasks, check_executors
+from omnigraph.progress import working
 from omnigraph.settings import Settings
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.root import GraphRoot
@@ -118,8 +119,8 @@ def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
 def _open_tasks(settings: Settings, runs_on: RunsOn, records: object) -> Tasks:
     frame: Any = records
     session = runs_on.session or (frame.sparkSession if is_frame(records) else None)
-    chosen = "spark" if is_frame(records) else runs_on.engine
-    return open_tasks(chosen, settings, session, runs_on.spark_conf)
+    assert runs_on.engine is not None, "an engine was chosen"
+    return open_tasks(runs_on.engine, settings, session, runs_on.spark_conf)
 
 
 def open_tasks(
@@ -133,7 +134,8 @@ def open_tasks(
     if engine == "local":
         return InlineTasks()
     given: Any = session
-    chosen = spark(given, settings=settings, conf=conf)
+    with working("starting Spark"):
+        chosen = spark(given, settings=settings, conf=conf)
     check_executors(chosen)
     return SparkTasks(chosen)
 

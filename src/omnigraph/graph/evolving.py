@@ -31,6 +31,7 @@ from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest import Commit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot
 from omnigraph.writer.driver import Writer
 
@@ -42,6 +43,8 @@ _OLD_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
+    """A change of the schema, as a caller asks for it."""
+
     schema: SourceText
     branch: str
     actor: str | None
@@ -148,11 +151,11 @@ def _make_replayed_result(request: SchemaRequest, kept: KeptWrite) -> SchemaAppl
     """The same as the first time, from what was kept with the commit."""
     assert kept.commit is not None, "another schema is a commit"
     answer = dict(kept.answer)
-    tables = msgspec.convert(answer.pop("tables"), tuple[ChangedTable, ...])
-    mutations = msgspec.convert(answer.pop("mutations"), tuple[AppliedMutation, ...])
+    tables = convert_into(answer.pop("tables"), tuple[ChangedTable, ...])
+    mutations = convert_into(answer.pop("mutations"), tuple[AppliedMutation, ...])
     return SchemaApplyResult(
         branch=normalize_branch(request.branch),
-        plan=msgspec.convert(answer, KeptPlan),
+        plan=convert_into(answer, KeptPlan),
         tables=tables,
         dry_run=False,
         manifest_version=kept.commit.manifest_version,

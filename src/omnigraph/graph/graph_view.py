@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.catalog.catalog import Catalog
+from omnigraph.catalog.catalog import Catalog, EdgeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
 from omnigraph.execution.read import ReadLimits
@@ -24,11 +24,12 @@ from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, explain_json, explain_text
 from omnigraph.plan.nodes import Plan, ReadPlan
-from omnigraph.plan.query_lint import LintReport, lint_queries
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
+    from omnigraph.graph.graph_forms import Entities
     from omnigraph.pipeline.bulk_export import ExportResult
+    from omnigraph.plan.query_lint import LintReport
 
 
 class GraphView:
@@ -169,6 +170,8 @@ class GraphView:
 
     def lint(self, queries: str | Path | SourceText) -> LintReport:
         """Every query of a text checked against the schema of this view, without running any."""
+        from omnigraph.plan.query_lint import lint_queries  # noqa: PLC0415 - queries do without
+
         origin = {"kind": "graph", "uri": self._view.snapshot.root.uri}
         return lint_queries(as_source_text(queries, "<query>"), self.catalog, origin)
 
@@ -238,6 +241,48 @@ class GraphView:
         """
         view = self._view_to_export(types)
         return export_jsonl(view.snapshot, export_types(view.catalog, types))
+
+    def to_networkx(self, types: Sequence[str] | None = None) -> Any:  # noqa: ANN401
+        """The snapshot, or some of its types, as a directed graph of NetworkX.
+
+        A node is the pair of its type and id and has its properties as attributes. Edges have
+        theirs, and their ids as keys.
+
+        >>> whole = graph.at().to_networkx()
+        >>> whole.nodes["Person", "Ada"]["age"], list(whole.edges())
+        (36, [(('Person', 'Ada'), ('Person', 'Ben'))])
+        """
+        from omnigraph.graph.graph_forms import make_networkx  # noqa: PLC0415 - rarely used
+
+        return make_networkx(self._read_entities(types))
+
+    def to_pyg(self, types: Sequence[str] | None = None) -> Any:  # noqa: ANN401
+        """The snapshot, or some of its types, as a `HeteroData` of PyTorch Geometric.
+
+        Numbers, truth values and vectors without nulls become tensors under the names of their
+        properties, `edge_index` holds the edges, and `id` the ids of the nodes.
+
+        Raises:
+            MissingPackage: PyTorch Geometric is not installed.
+        """
+        from omnigraph.graph.graph_forms import make_pyg  # noqa: PLC0415 - rarely used
+
+        return make_pyg(self._read_entities(types))
+
+    def _read_entities(self, types: Sequence[str] | None) -> Entities:
+        """All rows but blobs, of these types and of the nodes that their edges need."""
+        view = self._view_to_export(types)
+        wanted = {one.table_key: one for one in export_types(view.catalog, types)}
+        for edge in [one for one in wanted.values() if isinstance(one, EdgeType)]:
+            for end in (edge.from_type, edge.to_type):
+                node = view.catalog.nodes[end]
+                wanted.setdefault(node.table_key, node)
+        found = {}
+        for key, type_ in wanted.items():
+            rows = TypeRows(view, type_, type_.name).to_arrow()
+            blobs = [one.name for one in type_.properties if one.type.is_blob]
+            found[str(key)] = (type_, rows.drop_columns(blobs))
+        return found
 
     def export_files(
         self,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
@@ -24,7 +23,6 @@ from omnigraph.execution.committed import CommittedRows
 from omnigraph.execution.load_input import LoadMode, LoadPlan, parse_records, plan_load
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.execution.stage_changes import stage_tables
-from omnigraph.graph.engines import require_engine
 from omnigraph.graph.keyed_writes import KeyedWrite, WriteKey, write_once
 from omnigraph.graph.python_records import FindCatalog, encode_records, wrap_rows
 from omnigraph.graph.results import LoadResult
@@ -36,6 +34,7 @@ from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.staged import Ticket
+from omnigraph.typed_reading import convert_into
 from omnigraph.types.jsonl import ParsedLines
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
@@ -46,7 +45,7 @@ MANY_BYTES = 8 << 20
 COSTLY_BYTES = 1 << 20
 """More input than this takes long to prepare, and is not prepared while others wait."""
 
-_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv")
+_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv", ".tsv")
 """The ends of names of files that are not plain lines."""
 
 Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]
@@ -59,7 +58,8 @@ Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
 class RunsOn:
     """Where the tasks of a load run."""
 
-    engine: str = "local"
+    engine: str | None = None
+    """By name; None leaves it to the settings."""
     session: object | None = None
     """A Spark session of the caller's."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -72,9 +72,8 @@ def has_branch(root: GraphRoot, branch: str) -> bool:
 def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
     """Whether the input goes through the tasks of the pipeline, wherever they run.
 
-    Records in one plain file, or in memory, are loaded in one piece where that is asked for.
+    Records in one plain file, or in memory, are loaded in one piece in this process.
     """
-    require_engine(engine)
     if engine == "spark" or not options.is_plain or is_table(records) or is_frame(records):
         return True
     if isinstance(records, LongInput):
@@ -342,7 +341,7 @@ def load_result(
 ) -> LoadResult:
     kept = written.kept
     answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
-    counts = msgspec.convert({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
+    counts = convert_into({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
     return LoadResult(
         branch=normalize_branch(request.branch),
         base_branch=request.base,

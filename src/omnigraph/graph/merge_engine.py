@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import BadRequest
 from omnigraph.history.spread_judging import LARGE_DELTA, spread_judging
 from omnigraph.history.three_way import RunJudge, judge_here
+from omnigraph.pipeline.spark_package import is_spark_installed, require_spark
 from omnigraph.settings import MERGE_ENGINES, Settings
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class MergeEngine:
         if engine not in MERGE_ENGINES:
             known = ", ".join(sorted(MERGE_ENGINES))
             raise BadRequest(f"engine '{engine}' is not one of {known}")
+        if engine == "spark":
+            require_spark()
+        elif not is_spark_installed():
+            engine = "local"
         self._engine, self._settings = engine, settings
         self._session, self._conf = session, spark_conf
 

@@ -36,6 +36,7 @@ from omnigraph.storage.manifest import Commit, RowCounts
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Merging, Ticket
+from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
@@ -44,6 +45,8 @@ _SIDES = ("source", "target", "base")
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
+    """A merge, as a caller asks for it."""
+
     source: str
     target: str
     resolve: Given = None
@@ -281,7 +284,7 @@ def _make_result(
 def _repeat_result(request: MergeRequest, kept: KeptWrite) -> MergeResult:
     """The same as the first time, from what was kept with the commit."""
     answer = {"conflicts": (), "dry_run": False, "actor_id": request.actor, **kept.answer}
-    return replace(msgspec.convert(answer, MergeResult), commit=kept.commit, is_replayed=True)
+    return replace(convert_into(answer, MergeResult), commit=kept.commit, is_replayed=True)
 
 
 def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:

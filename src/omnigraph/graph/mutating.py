@@ -29,6 +29,8 @@ from omnigraph.writer.driver import Writer
 
 @dataclass(frozen=True, slots=True)
 class MutationRequest:
+    """A mutation, as a caller asks for it."""
+
     source: SourceText
     name: str | None
     parameters: Mapping[str, object] | None

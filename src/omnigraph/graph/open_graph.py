@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest, MergeConflict, MergeConflicts
-from omnigraph.execution.embed import LazyEmbedder, make_query_embedder
-from omnigraph.execution.read import Topology
+from omnigraph.execution.read import Embedder, Topology
 from omnigraph.execution.search import SearchMemory
 from omnigraph.graph import opening, place_lookup, recovering
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
@@ -43,14 +42,14 @@ class OpenGraph:
         self.views = BranchSnapshots(root)
         self.read_only = read_only
         settings = root.settings
-        embedder = LazyEmbedder(settings.embed)
         self.query_settings = QuerySettings(
             Topology(search=SearchMemory(settings.text_cache_bytes, settings.vector_cache_bytes)),
-            make_query_embedder(embedder),
+            self._embed_text,
             settings.traversal,
         )
         self._making = threading.RLock()
         self._keys: RecentKeys | None = None
+        self._embedder: Embedder | None = None
         self._autopilot: Autopilot | None = None
         self._writer: Writer | None = None
         self.recovered: list[RecoveredWrite] = []
@@ -60,6 +59,16 @@ class OpenGraph:
             # What was settled may have been a change of the schema.
             opening.rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
             self.recovered = [recovering.describe_settled(one) for one in settled]
+
+    def _embed_text(self, text: str, dimension: int, recorded_model: str | None) -> Sequence[float]:
+        """The vector of a text of a query."""
+        from omnigraph.execution.embed import LazyEmbedder, make_query_embedder
+
+        with self._making:
+            if self._embedder is None:
+                embedder = LazyEmbedder(self.views.root.settings.embed)
+                self._embedder = make_query_embedder(embedder)
+        return self._embedder(text, dimension, recorded_model)
 
     @property
     def keys(self) -> RecentKeys:

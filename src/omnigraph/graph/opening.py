@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
-from omnigraph.catalog.identify import derive_first_identity, identify_first
 from omnigraph.errors import GraphNotFound, StorageError, StorageFailure
 from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.language.source import SourceText
@@ -31,6 +29,10 @@ def create_graph(
     root: GraphRoot, schema: SourceText, *, force: bool = False, actor: str | None = None
 ) -> None:
     """Create a graph with this schema; a schema with mistakes writes nothing."""
+    # A graph that is opened has its schema compiled.
+    from omnigraph.catalog.build import compile_schema  # noqa: PLC0415
+    from omnigraph.catalog.identify import derive_first_identity, identify_first  # noqa: PLC0415
+
     domain = root.ids.next()
     catalog = identify_first(compile_schema(schema), domain, derive_first_identity(domain))
     contract = make_contract(catalog, schema.text)

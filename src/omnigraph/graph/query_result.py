@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
@@ -123,6 +123,19 @@ class QueryResult(RowForms):
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table, with the types of the schema."""
         return self._table
+
+    def to_networkx(self, source: str | None = None, target: str | None = None) -> Any:  # noqa: ANN401
+        """A directed graph of NetworkX: each row is an edge between the values of two columns.
+
+        Without names, the first two columns are taken. The others become attributes of the edges.
+
+        >>> pairs = "query q() { match { $a: Person  $a knows $b } return { $a.name, $b.name } }"
+        >>> list(graph.query(pairs).to_networkx().edges())
+        [('Ada', 'Ben')]
+        """
+        from omnigraph.graph.graph_forms import make_networkx_pairs  # noqa: PLC0415 - rarely used
+
+        return make_networkx_pairs(self._table, source, target)
 
     def write_arrow(self, target: str | Path | BinaryIO) -> None:
         """Write the rows as an Arrow IPC file, batch by batch."""

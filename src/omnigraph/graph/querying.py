@@ -46,6 +46,8 @@ class QuerySettings:
 
 @dataclass(frozen=True, slots=True)
 class GraphQueryRequest:
+    """A query, as a caller asks for it."""
+
     source: SourceText
     name: str | None
     parameters: Mapping[str, object] | None

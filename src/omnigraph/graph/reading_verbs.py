@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
@@ -19,9 +20,11 @@ from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import SnapshotInfo
 from omnigraph.graph.type_rows import TypeRows
 from omnigraph.language.source import SourceText
-from omnigraph.plan.query_lint import LintReport
 from omnigraph.policy.actions import Action
 from omnigraph.storage.manifest import Commit
+
+if TYPE_CHECKING:
+    from omnigraph.plan.query_lint import LintReport
 
 
 class ReadingVerbs(BranchVerbs):

@@ -97,6 +97,8 @@ class LoadResult:
     skipped: SkippedRows = SkippedRows()
     is_replayed: bool = False
     """Whether it was made before, under the same idempotency key."""
+    engine_reason: str | None = None
+    """Why it ran where it did."""
 
     @property
     def total_entities(self) -> int:
@@ -113,6 +115,7 @@ class LoadResult:
             "branch_created": self.branch_created,
             "mode": self.mode,
             "engine": self.engine,
+            "engine_reason": self.engine_reason,
             "nodes": _describe_loaded(self.nodes),
             "edges": _describe_loaded(self.edges),
             "total_entities": self.total_entities,

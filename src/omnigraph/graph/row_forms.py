@@ -81,7 +81,13 @@ class RowForms:
         return next(iter(rows[0].values()))
 
     def to_polars(self) -> pl.DataFrame:
-        """The rows as a Polars frame."""
+        """The rows as a Polars frame.
+
+        Raises:
+            MissingPackage: Polars is not installed.
+        """
+        if find_spec("polars") is None:
+            raise MissingPackage("polars", "to_polars()", "pip install polars")
         import polars as pl  # noqa: PLC0415 - only for those who ask
 
         frame = pl.from_arrow(self.to_arrow())
@@ -95,7 +101,7 @@ class RowForms:
             MissingPackage: pandas is not installed.
         """
         if find_spec("pandas") is None:
-            raise MissingPackage("pandas", "to_pandas()")
+            raise MissingPackage("pandas", "to_pandas()", "pip install pandas")
         return self.to_arrow().to_pandas()
 
     def __str__(self) -> str:

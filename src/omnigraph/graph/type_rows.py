@@ -12,6 +12,7 @@ from omnigraph.errors import TypeNotFound
 from omnigraph.execution.stored_rows import build_logical_schema, read_all, read_batches
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.row_forms import Row, RowForms, convert_rows
+from omnigraph.pipeline.spark_package import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,6 +85,7 @@ class TypeRows(RowForms):
             where: Only rows for which this is true, a condition as in the `where` of a mutation;
                 other rows are not read, where a filter of Spark's reads them all.
         """
+        require_spark("to_spark()")
         from omnigraph.pipeline import spark  # noqa: PLC0415 - loads Spark
         from omnigraph.pipeline.query.type_frame import build_type_frame  # noqa: PLC0415
         from omnigraph.pipeline.tasks import check_executors  # noqa: PLC0415

@@ -51,6 +51,7 @@ from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
+from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
@@ -363,5 +364,5 @@ def _repeat_result(request: ApplyRequest, kept: KeptWrite) -> ApplyResult:
     """The same as the first time, from what was kept with the commit."""
     branch = normalize_branch(request.branch)
     known = {"branch": branch, "conflicts": (), "dry_run": False, "actor_id": request.actor}
-    result = msgspec.convert({**known, **kept.answer}, ApplyResult)
+    result = convert_into({**known, **kept.answer}, ApplyResult)
     return replace(result, commit=kept.commit, is_replayed=True)

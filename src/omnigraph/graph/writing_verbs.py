@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.graph.engines import EngineName, ModeName
+from omnigraph.graph.engines import EngineName, LoadEngineName, ModeName
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
 from omnigraph.graph.place_names import PlaceLike
@@ -76,7 +76,7 @@ class WritingVerbs(BranchVerbs):
         expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
-        engine: EngineName = "local",
+        engine: LoadEngineName | None = None,
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
@@ -88,6 +88,7 @@ class WritingVerbs(BranchVerbs):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        delimiter: str | None = None,
     ) -> LoadResult:
         """Load rows as one commit or not at all.
 
@@ -101,8 +102,9 @@ class WritingVerbs(BranchVerbs):
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
             message: A text kept with the commit.
-            engine: `local`, in this process, or `spark`.
-            format: `jsonl`, `parquet` or `csv`; by the names of the files otherwise.
+            engine: `local`, in this process, `spark`, or `auto`, by the amount of input and whether
+                Spark is up. The result says which, and why. By default as the settings say.
+            format: `jsonl`, `parquet`, `csv` or `tsv`; by the names of the files otherwise.
             type: The type of the rows of a table, or of plain dictionaries; records name their
                 types themselves.
             columns: Which column of a table holds which property, by its name; also for `id`,
@@ -118,6 +120,7 @@ class WritingVerbs(BranchVerbs):
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
             idempotency_key: Names the load: it is made once, however often it is asked for.
+            delimiter: What separates the columns of a text file; a comma, or a tab in `.tsv`.
 
         >>> done = graph.load(
         ...     [
@@ -144,6 +147,7 @@ class WritingVerbs(BranchVerbs):
             partial=partial,
             on_error=on_error,
             rejects=None if rejects is None else output_file(rejects),
+            delimiter=delimiter,
         )
         views, schema_of = self._open.views, base or branch
         given, options = loading.as_input(
@@ -228,7 +232,11 @@ def _list_asked(request: loading.GraphLoadRequest) -> tuple[object, ...]:
     """All that makes two loads of the same input different, beside who asks."""
     options = request.options
     how = (str(options.mode), options.format, options.partial, options.on_error)
-    what = (options.type, dict(options.columns), options.select, *options.match)
+    what: tuple[object, ...] = (options.type, dict(options.columns), options.select)
+    if options.delimiter is not None:  # so that loads are known by what they were before
+        what = (*what, options.delimiter)
+    if options.match:
+        what = (*what, options.match)
     where = (request.branch.strip(), request.base, request.expected_head)
     return (*how, *what, *where, *_list_given(request.message))
 
@@ -256,8 +264,10 @@ def _load_input(
 ) -> LoadResult:
     """Load in one piece what is small, and the rest through the pipeline."""
     from omnigraph.graph import loading
+    from omnigraph.graph.load_engine import choose_engine
 
-    uses_pipeline = loading.needs_pipeline(given, runs_on.engine, request.options)
+    chosen = choose_engine(given, runs_on, writer.branches.root)
+    uses_pipeline = loading.needs_pipeline(given, chosen.engine, request.options)
     if not uses_pipeline:
         data, file = loading.read_records(given)
         request = replace(request, data=data, file=file)
@@ -273,7 +283,9 @@ def _load_input(
         key = WriteKey.of(idempotency_key, "load", request.actor_id, *asked)
         request = replace(request, key=key)
     if not uses_pipeline:
-        return loading.load(writer, request)
+        return replace(loading.load(writer, request), engine_reason=chosen.reason)
     from omnigraph.graph import bulk_loading
 
-    return bulk_loading.bulk_load(writer, given, request, runs_on)
+    runs_there = replace(runs_on, engine=chosen.engine)
+    result = bulk_loading.bulk_load(writer, given, request, runs_there)
+    return replace(result, engine_reason=chosen.reason)

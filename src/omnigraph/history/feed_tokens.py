@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ChangeCursorRejected
+from omnigraph.typed_reading import decode_into
 
 LONGEST_TOKEN = 4_096
 LONGEST_ID = 256
@@ -144,7 +145,7 @@ def _read(text: str) -> FeedToken:
         data, checksum = whole[:-_CHECKSUM_BYTES], whole[-_CHECKSUM_BYTES:]
         if hashlib.sha256(data).digest() != checksum:
             raise ChangeCursorRejected("it is damaged: its checksum does not match")
-        return msgspec.json.decode(data, type=FeedToken)
+        return decode_into(data, FeedToken)
     except (ValueError, msgspec.DecodeError):
         raise ChangeCursorRejected("it is damaged or not a token") from None
 

@@ -101,6 +101,8 @@ class RepairAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepairedTable:
+    """What repair found of a table, and what it did about it."""
+
     table_key: str
     classification: Drift
     action: RepairAction
@@ -123,6 +125,8 @@ class RepairedTable:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
+    """What repair found and did."""
+
     confirm: bool
     force: bool
     tables: tuple[RepairedTable, ...]

@@ -66,6 +66,8 @@ class StripSettings:
 
 @dataclass(frozen=True, slots=True)
 class MergeFragments:
+    """Put merged fragments in the place of those they were made of."""
+
     groups: tuple[WrittenGroup, ...]
 
     def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
@@ -79,6 +81,8 @@ class MergeFragments:
 
 @dataclass(frozen=True, slots=True)
 class UseSegments:
+    """Make segments of an index part of the table."""
+
     segments: tuple[BuiltSegment, ...]
 
     def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:

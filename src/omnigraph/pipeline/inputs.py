@@ -19,6 +19,7 @@ from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadOptions, BadRequest, TypeNotFound
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.settings import AwsSettings
+from omnigraph.types.problems import describe_closest
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 32 << 20
 _S3 = "s3://"
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+_PACKED = 4
+_PACKED_ENDS = (*_COMPRESSIONS, ".parquet")
+"""Files of about a quarter of the size that their rows would have as plain records."""
 _TYPE = "--type (in Python: type=…)"
 _GIVE_TYPE = f"give {_TYPE}"
 _ENDS = {"from": "src", "to": "dst", "src": "src", "dst": "dst"}
@@ -35,6 +39,7 @@ class Format(StrEnum):
     JSONL = "jsonl"
     PARQUET = "parquet"
     CSV = "csv"
+    TSV = "tsv"
 
 
 _FORMATS = {
@@ -43,7 +48,9 @@ _FORMATS = {
     ".json": Format.JSONL,
     ".parquet": Format.PARQUET,
     ".csv": Format.CSV,
+    ".tsv": Format.TSV,
 }
+_DELIMITED = frozenset({Format.CSV, Format.TSV})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +141,8 @@ def build_table_mapping(
         allowed |= {"src", "dst"}
     for name in named:
         if name not in allowed:
-            raise BadRequest(f"{type_.name} has no property '{name}'")
+            hint = describe_closest(name, frozenset(allowed))
+            raise BadRequest(f"{type_.name} has no property '{name}'{hint}")
     return ColumnMapping(type_.table_key, named, tuple(selected))
 
 
@@ -143,7 +151,9 @@ def find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     found = catalog.by_table_key.get(name) if ":" in name else None  # type: ignore[call-overload]
     type_: NodeType | EdgeType | None = found or catalog.nodes.get(name) or catalog.find_edge(name)
     if type_ is None:
-        raise TypeNotFound(name, f"the schema has no type '{name}'")
+        known = frozenset(one.name for one in catalog.by_table_key.values())
+        hint = describe_closest(name, known)
+        raise TypeNotFound(name, f"the schema has no type '{name}'{hint}")
     return type_
 
 
@@ -222,6 +232,14 @@ def _expand_s3_place(place: str, aws: AwsSettings) -> list[str]:
     return [_S3 + name for name in sorted(chosen)]
 
 
+def measure_files(places: Iterable[str | Path], aws: AwsSettings) -> int:
+    """About how many bytes of plain records are in these files."""
+    found = [name for place in places for name in _expand_place(str(place), aws)]
+    return sum(
+        get_file_size(name, aws) * (_PACKED if name.endswith(_PACKED_ENDS) else 1) for name in found
+    )
+
+
 def identify_files(places: Iterable[str | Path], aws: AwsSettings) -> list[tuple[str, str]]:
     """Every file that these name, with what tells its content from another.
 
@@ -277,7 +295,7 @@ def get_file_size(place: str, aws: AwsSettings) -> int:
 def _split_pieces(file: InputFile, split_bytes: int, aws: AwsSettings) -> Iterator[tuple[int, int]]:
     if file.format is Format.PARQUET:
         yield from _list_row_groups(file, split_bytes, aws)
-    elif file.compression is not None or file.format is Format.CSV:
+    elif file.compression is not None or file.format in _DELIMITED:
         yield 0, file.size
     else:
         for start in range(0, max(file.size, 1), split_bytes):

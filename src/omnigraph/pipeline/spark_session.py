@@ -20,6 +20,7 @@ from omnigraph.errors import BadOptions, BadRequest, StorageFailure, StorageKind
 from omnigraph.pipeline.class_archive import list_archive_options
 from omnigraph.pipeline.java import find_cache_folder, find_java, make_launcher_home
 from omnigraph.pipeline.spark_errors import extract_reason
+from omnigraph.pipeline.spark_package import require_spark
 from omnigraph.pipeline.spark_reachability import require_master, require_server
 from omnigraph.settings import Settings
 
@@ -52,13 +53,15 @@ def spark(
         conf: Spark options for a session that is made here.
 
     Raises:
+        MissingPackage: Spark is not installed.
         StorageFailure: Spark cannot be reached or does not start.
     """
     if session is not None:
         return session
+    require_spark()
     chosen = settings or Settings.from_environment(os.environ)
     asked = dict(conf or {})
-    active = _find_active_session()
+    active = find_active_session()
     if active is not None:
         return active
     if chosen.spark.remote:
@@ -106,7 +109,7 @@ def get_parallelism(session: SparkSession) -> int:
     return int(session.sparkContext.defaultParallelism)
 
 
-def _find_active_session() -> SparkSession | None:
+def find_active_session() -> SparkSession | None:
     """The session this process has already, if any; looking for it must not load Spark."""
     if "pyspark.sql" not in sys.modules:
         return None

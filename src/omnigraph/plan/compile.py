@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.cache import Cache
-from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.catalog.identify import identify_first
 from omnigraph.errors import BadRequest, QueryNotFound
 from omnigraph.language.query.query_ast import QueryDecl, QueryFile
 from omnigraph.language.query.query_parser import parse_query_file
@@ -24,6 +22,10 @@ OFFLINE_DOMAIN = "offline"
 
 def compile_catalog(source: SourceText) -> Catalog:
     """The catalog of a schema text, with the identities a new graph would get."""
+    # A graph keeps its schema compiled: queries do not need what reads schema texts.
+    from omnigraph.catalog.build import compile_schema  # noqa: PLC0415
+    from omnigraph.catalog.identify import identify_first  # noqa: PLC0415
+
     return identify_first(compile_schema(source), OFFLINE_DOMAIN)
 
 

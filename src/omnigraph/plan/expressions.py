@@ -56,6 +56,8 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class ParameterValue:
+    """What a parameter is given when the query runs."""
+
     name: str
     type: PropertyType
 
@@ -248,16 +250,22 @@ class InList:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
+    """Whether an operand is NULL."""
+
     operand: Operand
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
+    """Predicates that must all hold."""
+
     items: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
+    """Predicates of which one must hold."""
+
     items: tuple[Predicate, ...]
 
 

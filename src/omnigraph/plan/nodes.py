@@ -117,6 +117,8 @@ class NodeScan:
 
 @dataclass(frozen=True, slots=True)
 class CrossJoin:
+    """Every row of one side with every row of the other."""
+
     left: Node
     right: Node
 
@@ -149,6 +151,8 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class FilterRows:
+    """The rows for which a predicate holds."""
+
     child: Node
     predicate: Predicate
 
@@ -198,6 +202,8 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
+    """One column of the result."""
+
     name: str
     value: Output
     type: ValueType
@@ -205,6 +211,8 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class Project:
+    """The columns of the result, made of what was found."""
+
     child: Node
     columns: tuple[OutputColumn, ...]
     distinct: bool = False
@@ -242,6 +250,8 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
+    """Some of the rows, counted from the start."""
+
     child: Node
     limit: Constant | ParameterValue | None = None
     offset: Constant | ParameterValue | None = None
@@ -287,6 +297,8 @@ class InsertMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InsertEntity:
+    """Write one node or edge."""
+
     table_key: str
     mode: InsertMode
     assignments: tuple[Assignment, ...]
@@ -328,12 +340,16 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredParameter:
+    """A parameter of a query."""
+
     name: str
     type: PropertyType
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
+    """A query that reads, bound to a catalog."""
+
     name: str
     parameters: tuple[DeclaredParameter, ...]
     root: Node

@@ -38,6 +38,8 @@ from omnigraph.plan.walk import (
 
 @dataclass(frozen=True, slots=True)
 class QueryLintFinding:
+    """What is questionable about a query."""
+
     severity: Severity
     code: str
     message: str

@@ -45,6 +45,8 @@ class NodeVariable:
 
 @dataclass(slots=True)
 class EdgeVariable:
+    """A variable that stands for edges."""
+
     name: str
     edges: tuple[EdgeType, ...]
     nullable: bool = False
@@ -55,6 +57,8 @@ class EdgeVariable:
 
 @dataclass(slots=True)
 class HopVariable:
+    """A variable that stands for the length of a path."""
+
     name: str
     nullable: bool = False
 

@@ -15,6 +15,8 @@ from omnigraph.policy.actions import Action, BranchScope, BundleKind, ScopeKey
 
 @dataclass(frozen=True, slots=True)
 class Group:
+    """Actors under one name."""
+
     name: str
     actors: frozenset[str]
 

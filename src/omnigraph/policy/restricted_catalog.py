@@ -69,6 +69,8 @@ def list_hidden(whole: Catalog, restricted: Catalog) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Restriction:
+    """A catalog and what of it is hidden."""
+
     catalog: Catalog
     names: frozenset[str]
     known: KnownNames

@@ -28,6 +28,7 @@ from omnigraph.server.hosted_graphs import HostedGraph
 from omnigraph.server.read_limits import ClientLeft, QueryLimits
 from omnigraph.server.request_log import RequestLog
 from omnigraph.server.service import Service
+from omnigraph.typed_reading import convert_into
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
 from omnigraph.wire.http_names import (
@@ -408,7 +409,7 @@ def _ignore_outcome(running: asyncio.Future[T]) -> None:
 def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
     """A body, read strictly: a member that is unknown or there twice is refused."""
     try:
-        return msgspec.convert(parse_json(data), kind)
+        return convert_into(parse_json(data), kind)
     except ValueRefused as refused:
         raise BadRequest(f"the body: {refused.reason}") from None
     except msgspec.ValidationError as error:

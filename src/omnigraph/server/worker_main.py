@@ -11,12 +11,11 @@ import os
 import socket
 import sys
 
-import msgspec
-
 from omnigraph.errors import OmniError
 from omnigraph.server.http_server import run_worker
 from omnigraph.server.request_log import set_up_logging
 from omnigraph.server.serve_options import ServeFlags, read_options
+from omnigraph.typed_reading import decode_into
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +27,7 @@ def main(arguments: list[str]) -> int:
         os.close(ready)
 
     try:
-        flags = msgspec.json.decode(arguments[3], type=ServeFlags)
+        flags = decode_into(arguments[3], ServeFlags)
         options = read_options(flags, os.environ)
         set_up_logging(options.server)
         with socket.socket(fileno=listener) as inherited:

@@ -173,6 +173,7 @@ async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> Lo
                 expected_head=wanted.expected_head,
                 actor=call.actor,
                 message=wanted.message,
+                engine="local",
                 idempotency_key=key,
             )
         )

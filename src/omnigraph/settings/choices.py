@@ -54,6 +54,15 @@ class Engine(StrEnum):
     LOCAL = "local"
 
 
+class LoadEngine(StrEnum):
+    """Where a load runs; `auto` chooses by how much there is to load."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+    LOCAL = "local"
+
+
 ENGINES = tuple(str(engine) for engine in Engine)
+LOAD_ENGINES = tuple(str(engine) for engine in LoadEngine)
 MERGE_ENGINES = (*ENGINES, "auto")
 """A merge may also choose by how much changed."""

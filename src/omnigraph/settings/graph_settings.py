@@ -13,7 +13,7 @@ from omnigraph.environment import (
     one_of_words,
     parse_seconds,
 )
-from omnigraph.settings.choices import Engine, FenceMode
+from omnigraph.settings.choices import FenceMode, LoadEngine
 from omnigraph.settings.setting_groups import (
     AutopilotSettings,
     AwsSettings,
@@ -27,7 +27,7 @@ _WRITES = "writes"
 _MAINTENANCE = "maintenance"
 _READS = "reads"
 _SEARCH = "search"
-_COMMAND_LINE = "command line"
+_LOADS = "loads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +123,11 @@ class Settings(SettingGroup):
     aws: AwsSettings = AwsSettings()
     spark: SparkSettings = SparkSettings()
     input: InputSettings = InputSettings()
-    load_engine: Engine = declare_setting(
+    load_engine: LoadEngine = declare_setting(
         "OMNIGRAPH_LOAD_ENGINE",
-        Engine.SPARK,
-        one_of_words(Engine),
-        "Where `omnigraph load` runs when it is not given `--engine`: on Spark, or in the process "
-        "itself. The library loads in its own process unless told otherwise.",
-        applies=_COMMAND_LINE,
+        LoadEngine.AUTO,
+        one_of_words(LoadEngine),
+        "Where a load runs that is not given an engine: on Spark, in the process itself, or "
+        "wherever it is done sooner, by the amount of input.",
+        applies=_LOADS,
     )

@@ -289,6 +289,15 @@ class SparkSettings(SettingGroup):
         "machine by default.",
         applies=_SPARK,
     )
+    load_bytes: int = declare_setting(
+        "OMNIGRAPH_SPARK_LOAD_MIB",
+        128 << 20,
+        MEBIBYTES,
+        "From how much input on a load with the engine `auto` runs on Spark, where a session is up "
+        "or a cluster is named; eight times as much where Spark must be started for it. Compressed "
+        "and Parquet files count four times.",
+        applies=_LOADS,
+    )
 
 
 @dataclass(frozen=True, slots=True)

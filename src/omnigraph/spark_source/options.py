@@ -15,6 +15,7 @@ from omnigraph.identity import MAIN
 from omnigraph.maintenance.retention import parse_duration
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
 from omnigraph.policy import Policy, load_bundle
+from omnigraph.typed_reading import decode_into
 
 _FALSE = frozenset({"false", "0", "no", "off"})
 _TRUE = frozenset({"true", "1", "yes", "on"})
@@ -313,7 +314,7 @@ def _parse_query(options: Mapping[str, str]) -> QueryText | None:
                 raise BadRequest(f"option '{name}' belongs to option 'query', which is missing")
         return None
     try:
-        params = msgspec.json.decode(options.get("params") or "{}", type=dict[str, object])
+        params = decode_into(options.get("params") or "{}", dict[str, object])
     except msgspec.DecodeError as error:
         raise BadRequest(f"option 'params' must be a JSON object: {error}") from error
     return QueryText(text, options.get("name"), params)

@@ -35,6 +35,7 @@ from omnigraph.storage.layout import (
     make_table_path,
 )
 from omnigraph.storage.manifest.commits import INIT_KIND, Commit, encode_commit
+from omnigraph.storage.manifest.encoded_rows import encode_rows
 from omnigraph.storage.manifest.manifest_changes import (
     NewCommit,
     Publication,
@@ -42,9 +43,9 @@ from omnigraph.storage.manifest.manifest_changes import (
     SetVersion,
     apply_publication,
 )
-from omnigraph.storage.manifest.manifest_rows import COLUMNS, PRIMARY_KEY, STAMP_KEY, to_arrow
+from omnigraph.storage.manifest.manifest_rows import COLUMNS, PRIMARY_KEY, STAMP_KEY
 from omnigraph.storage.manifest.read import ManifestSnapshot, read_manifest
-from omnigraph.storage.manifest.state import ManifestState, SchemaContract, encode_state
+from omnigraph.storage.manifest.state import ManifestState, SchemaContract
 from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.relocate import encode_address_note
@@ -252,11 +253,12 @@ def _create_manifest(
         kind=genesis.kind,
     )
     stamp = {STAMP_KEY: str(INTERNAL_SCHEMA_VERSION)}
+    rows, lineage = encode_rows(state, [encode_commit(commit)])
     staged = stage_ledger(
         root.manifest(),
         mark_primary_key(COLUMNS, PRIMARY_KEY).with_metadata(stamp),
-        to_arrow(encode_state(state)),
-        to_arrow([encode_commit(commit)]),
+        rows,
+        lineage,
         uuid=str(uuid4()),
         properties={},
     )

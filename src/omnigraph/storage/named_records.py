@@ -13,6 +13,7 @@ from omnigraph.errors import ManifestCorrupt, OmniError
 from omnigraph.storage.layout import find_name
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.sealed_json import SEAL, require_seal, seal
+from omnigraph.typed_reading import convert_into, decode_into
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -55,7 +56,7 @@ class NamedRecords(Generic[Record]):
         """
         path = self.make_path(name)
         try:
-            body = msgspec.json.decode(data, type=dict[str, object])
+            body = decode_into(data, dict[str, object])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ManifestCorrupt(f"{path} is not the record of a {self.what}: {error}") from error
         if body.get("version") != FORMAT:
@@ -64,7 +65,7 @@ class NamedRecords(Generic[Record]):
         for skipped in ("version", SEAL, *self.unread):
             body.pop(skipped, None)
         try:
-            record = msgspec.convert(body, self.type)
+            record = convert_into(body, self.type)
         except msgspec.ValidationError as error:
             raise ManifestCorrupt(f"{path} is not the record of a {self.what}: {error}") from error
         if getattr(record, "name", None) != name:

@@ -11,14 +11,14 @@ import pyarrow as pa
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
+from omnigraph.storage.manifest.encoded_rows import encode_rows
 from omnigraph.storage.manifest.manifest_changes import (
     Publication,
     apply_publication,
     check_expectations,
 )
-from omnigraph.storage.manifest.manifest_rows import Row, to_arrow
 from omnigraph.storage.manifest.read import ManifestSnapshot, make_published_manifest, read_newest
-from omnigraph.storage.manifest.state import ManifestState, encode_state
+from omnigraph.storage.manifest.state import ManifestState
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
@@ -53,8 +53,14 @@ class PreparedPublish:
     commit: Commit | None
     state: ManifestState
     rows: pa.Table
-    lineage: pa.Table
+    recent: pa.Table
+    """The newest rows of the lineage, which share a file with the state."""
     staged: StagedTransaction
+
+    def is_for(self, base: ManifestSnapshot, publication: Publication) -> bool:
+        """Whether it is what this publication on this manifest needs."""
+        is_same = self.publication is publication or self.publication == publication
+        return self.base is base and is_same
 
 
 def prepare_publish(
@@ -69,21 +75,21 @@ def prepare_publish(
     commit = _commit(base, ref, publication)
     parent = commit.parent_commit_id if commit else None
     state = apply_publication(base.state, publication, ref.name, ref.incarnation, parent)
-    added: list[Row] = [encode_audit(audit) for audit in publication.audits]
+    added = [encode_audit(audit) for audit in publication.audits]
     added += [encode_commit(one) for one in publication.history]
     if commit is not None:
         added.append(encode_commit(commit))
-    encoded = encode_state(state)
-    both = to_arrow([*encoded, *added])
-    rows, lineage = both.slice(0, len(encoded)), both.slice(len(encoded))
+    rows, lineage = encode_rows(state, added)
+    recent = compute_recent(base.ledger, lineage)
     staged = stage_manifest(
         base.ledger,
         rows,
         lineage,
+        recent,
         uuid=str(uuid4()),
         properties={COMMIT_PROPERTY: commit.commit_id} if commit else {},
     )
-    return PreparedPublish(base, publication, commit, state, rows, lineage, staged)
+    return PreparedPublish(base, publication, commit, state, rows, recent, staged)
 
 
 def publish(
@@ -116,7 +122,7 @@ def publish(
         if publication.is_empty:
             check_expectations(base.state, publication, ref.name, ref.incarnation)
             return Published(base, None)
-        if prepared is None or prepared.base is not base or prepared.publication != publication:
+        if prepared is None or not prepared.is_for(base, publication):
             prepared = prepare_publish(base, ref, publication)
         before_commit()
         try:
@@ -152,9 +158,8 @@ def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) ->
 def _replace_state(prepared: PreparedPublish) -> ManifestSnapshot:
     base = prepared.base
     committed = commit_exact(prepared.staged)
-    recent = compute_recent(base.ledger, prepared.lineage)
-    ledger = make_written_state(committed.table, prepared.rows, recent)
-    ledger = ledger if recent.num_rows else _compact_history(ledger)
+    ledger = make_written_state(committed.table, prepared.rows, prepared.recent)
+    ledger = ledger if prepared.recent.num_rows else _compact_history(ledger)
     return make_published_manifest(ledger, prepared.state, base.stamp)
 
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.identity import EntityKind
 from omnigraph.settings import Settings
 from omnigraph.storage.control_files import ControlFiles
 from omnigraph.storage.initialize import is_initialized
+from omnigraph.storage.layout import (
+    INIT_CLAIM,
+    MANIFEST,
+    SCHEMA_FILES,
+    make_tables_folder,
+    probe_path,
+)
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.write_notes import list_notes, remove_dead_note
 
@@ -13,9 +21,21 @@ _MOST_ROUNDS = 5
 """So often files that a writer adds meanwhile are removed as well."""
 
 
-def has_graph(files: ControlFiles, path: str, settings: Settings) -> bool:
-    """Whether there is a graph at `path`, and not just what a failed attempt to make one left."""
-    return is_initialized(GraphRoot.at(files.uri_of(path), settings).store)
+_OF_CREATION = frozenset(
+    {INIT_CLAIM, MANIFEST, *SCHEMA_FILES, *map(make_tables_folder, EntityKind)}
+)
+"""What an attempt to create a graph writes before there is one."""
+
+
+def is_unfinished_creation(files: ControlFiles, path: str, settings: Settings) -> bool:
+    """Whether there is nothing but what an attempt to create a graph left that never came to one.
+
+    Nobody can have used it; a graph, a clone under way and files of somebody else are not it.
+    """
+    if is_initialized(GraphRoot.at(files.uri_of(path), settings).store):
+        return False
+    names = {*files.list(path), *files.list_prefixes(path)}
+    return all(name in _OF_CREATION or name.startswith(probe_path("")) for name in names)
 
 
 def find_work(files: ControlFiles, path: str, settings: Settings) -> str | None:

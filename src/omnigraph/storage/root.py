@@ -10,8 +10,6 @@ from functools import cached_property
 from omnigraph.identity import EntityKind, UlidSource
 from omnigraph.settings import Settings
 from omnigraph.storage.fence.hold import Fence, Hold
-from omnigraph.storage.fence.lease import LeaseTerms
-from omnigraph.storage.fence.open_fence import open_fence
 from omnigraph.storage.generations import get_known_generation
 from omnigraph.storage.layout import MANIFEST, make_tables_folder
 from omnigraph.storage.objects.open_store import open_store
@@ -45,6 +43,10 @@ class GraphRoot:
 
     @cached_property
     def fence(self) -> Fence:
+        # Readers take no fence, and do not load what it is made of.
+        from omnigraph.storage.fence.lease import LeaseTerms  # noqa: PLC0415
+        from omnigraph.storage.fence.open_fence import open_fence  # noqa: PLC0415
+
         terms = LeaseTerms.lasting(self.settings.lease_term_s)
         return open_fence(self.store, self.settings.writer_fence, self.ids, terms)
 

@@ -28,6 +28,8 @@ _RESIDUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TemporaryFile:
+    """A file that a killed process left."""
+
     path: str
     """Relative to the root of the graph."""
     size_bytes: int

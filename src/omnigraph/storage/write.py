@@ -234,16 +234,18 @@ def _apply_effects(
         moving = [_start_moving(table, hold, beside) for table in request.tables]
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
-        prepared = prepare_publish(
-            newest, ref, _make_publication(request, intent, _plan_state(request))
-        )
+        planned = _plan_state(request)
+        publication = _make_publication(request, intent, planned)
+        prepared = prepare_publish(newest, ref, publication)
         moved = tuple(
             _commit_moved(request, *one) for one in zip(request.tables, moving, strict=True)
         )
+        if moved != planned:
+            publication = _make_publication(request, intent, moved)
         published = publish(
             root,
             ref,
-            _make_publication(request, intent, moved),
+            publication,
             base=newest,
             prepared=prepared,
             before_commit=hold.check,

@@ -55,7 +55,7 @@ def encode_canonical_column(array: pa.Array, type: PropertyType) -> pa.StringArr
         array = array.cast(pa.int64())
     elif type.scalar in FLOATS:
         return _encode_floats(array)
-    return array.cast(pa.string())
+    return array if array.type == pa.string() else array.cast(pa.string())
 
 
 def encode_composite_ids(parts: Sequence[pa.StringArray]) -> pa.StringArray:

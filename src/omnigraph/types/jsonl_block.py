@@ -21,6 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from omnigraph.errors import RowProblem
 from omnigraph.identity import EntityKind
+from omnigraph.typed_reading import find_decoder
 from omnigraph.types.from_json import convert_column, find_required_errors
 from omnigraph.types.jsonl_examine import (
     LineRefused,
@@ -48,8 +49,8 @@ _EDGE_START = b'{"edge"'
 _ENVELOPE_MEMBERS = {EntityKind.NODE: 1, EntityKind.EDGE: 3}
 _NOT_DECODED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError)
 
-_decode_node = msgspec.json.Decoder(NodeEnvelope).decode
-_decode_edge = msgspec.json.Decoder(EdgeEnvelope).decode
+_decode_node = find_decoder(NodeEnvelope).decode
+_decode_edge = find_decoder(EdgeEnvelope).decode
 
 Envelope = NodeEnvelope | EdgeEnvelope
 

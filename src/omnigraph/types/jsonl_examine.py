@@ -15,6 +15,7 @@ from omnigraph.types.jsonl_types import PropertySpec, RecordType, RecordTypes, T
 from omnigraph.types.problems import (
     ProblemCode,
     ValueRefused,
+    describe_closest,
     explain_required,
     name_json_kind,
     quote_for_message,
@@ -121,7 +122,7 @@ def _check_fields(
             reason, code = f"'{name}' is reserved structural state", ProblemCode.RESERVED_FIELD
         elif name not in allowed:
             reason, code = (
-                f"unknown input field {quote_for_message(name)}",
+                f"unknown input field {quote_for_message(name)}{describe_closest(name, allowed)}",
                 ProblemCode.UNKNOWN_FIELD,
             )
         else:
@@ -138,7 +139,9 @@ def _examine_type(
     try:
         return (types.nodes if kind is EntityKind.NODE else types.edges)[name]
     except KeyError:
-        reason = f"unknown {kind} type {quote_for_message(name)}"
+        types_of_kind = types.nodes if kind is EntityKind.NODE else types.edges
+        known = frozenset(one.spec.name for one in types_of_kind.values())
+        reason = f"unknown {kind} type {quote_for_message(name)}{describe_closest(name, known)}"
         raise _make_refused_error(reason, ProblemCode.UNKNOWN_TYPE) from None
 
 

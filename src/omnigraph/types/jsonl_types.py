@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from omnigraph.identity import EntityKind, TableKey, make_table_key
+from omnigraph.typed_reading import make_decoder
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 
 NO_DATA = Raw(b"{}")
@@ -139,7 +140,7 @@ def _build_record_type(spec: TypeSpec) -> RecordType:
         gc=False,
     )
     getters = tuple(attrgetter(name) for name in names)
-    return RecordType(spec, record, msgspec.json.Decoder(record).decode, attrgetter("id"), getters)
+    return RecordType(spec, record, make_decoder(record).decode, attrgetter("id"), getters)
 
 
 def _build_json_type(type: PropertyType) -> object:

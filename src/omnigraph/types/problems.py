@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from enum import StrEnum
+from functools import lru_cache
 
 from omnigraph.errors import BadRequest
 
@@ -62,6 +64,16 @@ def quote_for_message(text: str) -> str:
     """The text in single quotes, cut short: it goes into messages a person reads."""
     shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
     return f"'{shown}'"
+
+
+@lru_cache(maxsize=256)  # the same mistake may stand in every line
+def describe_closest(word: str, known: frozenset[str]) -> str:
+    """The end of a message that names the known word most like this one, if one is close."""
+    if len(word) > SHOWN_CHARACTERS:
+        return ""
+    by_lower = {name.lower(): name for name in sorted(known)}
+    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    return f"; did you mean '{by_lower[found[0]]}'?" if found else ""
 
 
 def name_json_kind(value: object) -> str:

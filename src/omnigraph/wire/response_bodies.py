@@ -148,6 +148,7 @@ class GraphBatchLoadOutput(Answer, frozen=True, kw_only=True):
     branch_created: bool
     mode: str
     engine: str
+    engine_reason: str | UnsetType | None = UNSET
     nodes: list[LoadedType]
     edges: list[LoadedType]
     total_entities: int

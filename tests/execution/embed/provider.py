@@ -60,14 +60,14 @@ class Provider:
     requests: list[Request] = field(default_factory=list)
 
     def settings(self, **changes) -> EmbedSettings:
-        """Impatient settings, so that no test waits long."""
+        """Short pauses and few attempts; who tests one that hangs says how long to wait."""
         given = {
             "provider": EmbedProvider.OPENAI,
             "base_url": self.url,
             "model": "m-1",
             "openai_api_key": "secret-key",
-            "timeout_s": 5.0,
-            "deadline_s": 10.0,
+            "timeout_s": 60.0,
+            "deadline_s": 600.0,
             "attempts": 4,
             "backoff_s": 0.01,
         }

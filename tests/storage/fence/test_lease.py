@@ -301,7 +301,7 @@ def test_the_thread_keeps_a_lease_alive():
     fence = LeaseFence(store, terms=LeaseTerms(term_s=30, renewal_s=0.01, poll_s=0.01))
     with fence.acquire(0):
         first = store.get_versioned(WRITER_LEASE).tag
-        for _ in range(2000):
+        for _ in range(120_000):
             if store.get_versioned(WRITER_LEASE).tag != first:
                 return
             time.sleep(0.005)

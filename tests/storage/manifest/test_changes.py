@@ -1,5 +1,7 @@
 """The pure step from one manifest state to the next, and what a publish may assume."""
 
+from dataclasses import replace
+
 import pytest
 
 from omnigraph.errors import (
@@ -21,7 +23,7 @@ from omnigraph.storage.manifest.manifest_changes import (
     apply_publication,
     check_expectations,
 )
-from omnigraph.storage.manifest.state import ManifestState
+from omnigraph.storage.manifest.state import ManifestState, SchemaContract
 
 PERSON, PET = TableKey("node:Person"), TableKey("node:Pet")
 ONE = TableIdentity(TypeId(1), TableIncarnationId(10))
@@ -80,6 +82,21 @@ def test_the_same_version_may_change_its_owner_but_not_its_rows(state: ManifestS
     assert handed_over.entries[PERSON].owner_branch == "01FORK"
     with pytest.raises(BadRequest, match="rows"):
         after(state, SetVersion(ONE, PERSON, 1, None, 9))
+
+
+def test_other_versions_leave_the_tables_what_they_are_and_nothing_else_does(
+    state: ManifestState,
+) -> None:
+    assert after(state, SetVersion(ONE, PERSON, 2, None, 5), commit="c1").has_tables_of(state)
+    dropped = after(state, Tombstone(ONE, PERSON, 2))
+    for other in (
+        after(state, Register(TWO, PET, path(TWO)), SetVersion(TWO, PET, 1, None, 0)),
+        after(state, Rename(ONE, PERSON, PET)),
+        replace(state, contract=SchemaContract("", "", "{}")),
+        dropped,
+    ):
+        assert not other.has_tables_of(state)
+    assert not after(dropped, SetVersion(ONE, PERSON, 3, None, 5)).has_tables_of(dropped)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
 """The fold of manifest rows: what it accepts, what it refuses, and that it loses nothing."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
+from omnigraph.storage.manifest.encoded_rows import encode_rows
 from omnigraph.storage.manifest.manifest_rows import (
     Row,
     RowKind,
     make_row,
     make_table_row_id,
     make_version_row_id,
-    to_arrow,
 )
 from omnigraph.storage.manifest.state import (
     Head,
@@ -21,7 +23,6 @@ from omnigraph.storage.manifest.state import (
     SchemaContract,
     TableVersion,
     decode_state,
-    encode_state,
 )
 
 
@@ -87,8 +88,17 @@ def states(draw: st.DrawFn) -> ManifestState:
 
 @given(states())
 def test_a_state_survives_its_rows(state: ManifestState) -> None:
-    rows = to_arrow(encode_state(state)).to_pylist()
-    assert decode_state(rows) == state
+    rows, added = encode_rows(state, [])
+    assert decode_state(rows.to_pylist()) == state
+    assert added.num_rows == 0
+
+
+@given(states(), states())
+def test_what_is_kept_of_a_state_is_used_for_its_successors_only(
+    state: ManifestState, other: ManifestState
+) -> None:
+    for one in (state, replace(state, versions={}), replace(state, heads=other.heads), other):
+        assert decode_state(encode_rows(one, [])[0].to_pylist()) == one
 
 
 def test_a_tombstone_at_or_above_the_version_hides_the_table() -> None:
@@ -111,7 +121,7 @@ def test_rows_of_unknown_kinds_are_carried_along() -> None:
     strange = make_row("future:1", RowKind.TABLE, metadata="kept")
     strange["object_type"] = "from_the_future"
     state = decode_state([table_row(), version_row(), strange])
-    assert strange in encode_state(state)
+    assert strange in encode_rows(state, [])[0].to_pylist()
 
 
 def test_a_head_of_an_earlier_branch_of_the_same_name_does_not_count() -> None:

@@ -14,10 +14,10 @@ from lance.fragment import write_fragments
 
 from omnigraph.errors import AlreadyExists, OmniError, RetryableCommitConflict, StorageFailure
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.ledger import compact_lineage, read_state, stage_manifest
+from omnigraph.storage.tables.ledger import compact_lineage, read_state
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_newest, open_table
-from storage.tables.table_fixtures import SCHEMA, identity, rows
+from storage.tables.table_fixtures import SCHEMA, identity, rows, stage_publish
 
 PROCESSES = 4
 _start_together: threading.Barrier
@@ -61,7 +61,7 @@ def change_table(location, version: int, racer: int) -> str:
 def publish(location, version: int, racer: int) -> str:
     base = read_state(open_table(location, version))
     lineage = rows({f"commit-{version}-{racer}": version})
-    staged = stage_manifest(base, rows({"state": racer}), lineage, recent_lineage=0, **identity())
+    staged = stage_publish(base, rows({"state": racer}), lineage, recent_lineage=0)
     return _outcome(lambda: commit_exact(staged))
 
 
@@ -83,7 +83,7 @@ def count_up(location, times: int) -> int:
             count = base.rows.column("value")[0].as_py() + 1
             lineage = rows({f"step-{count}": count})
             try:
-                commit_exact(stage_manifest(base, rows({"state": count}), lineage, **identity()))
+                commit_exact(stage_publish(base, rows({"state": count}), lineage))
                 break
             except RetryableCommitConflict:
                 conflicts += 1

@@ -15,7 +15,13 @@ from omnigraph.storage.tables.indices import (
     describe_layout,
     stage_segments,
 )
-from omnigraph.storage.tables.ledger import STATE_MARK
+from omnigraph.storage.tables.ledger import (
+    RECENT_LINEAGE,
+    STATE_MARK,
+    LedgerState,
+    compute_recent,
+    stage_manifest,
+)
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes, stage_create
@@ -97,6 +103,14 @@ def stage_indices(table: Table, specs: list[IndexSpec], **who) -> StagedTransact
         for spec in specs
     ]
     return stage_segments(table, [build_segment(table, plan) for plan in plans], **who)
+
+
+def stage_publish(
+    base: LedgerState, state: pa.Table, lineage: pa.Table, recent_lineage: int = RECENT_LINEAGE
+) -> StagedTransaction:
+    """The next publish of a ledger; so many lineage rows at most share a file with the state."""
+    recent = compute_recent(base, lineage, recent_lineage)
+    return stage_manifest(base, state, lineage, recent, **identity())
 
 
 def read_lineage(table: Table, columns: list[str] | None = None, filter: str = "true") -> pa.Table:

@@ -17,7 +17,7 @@ from omnigraph.storage.tables.compaction import plan_groups, write_groups
 from omnigraph.storage.tables.file_integrity import (
     INLINE_BLOB_BYTES,
     count_long_blob_bytes,
-    is_complete_version,
+    sum_complete_version,
 )
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import (
@@ -80,21 +80,21 @@ def test_the_file_of_a_version_is_whole_only_to_its_last_byte(location):
     version = commit_exact(staged).version
     place = Path(location.native_uri, name_version_file(version))
     data = place.read_bytes()
-    assert is_complete_version(location, version, staged.uuid, table.version)
+    assert sum_complete_version(location, version, staged.uuid, table.version)
     for size in range(len(data)):
         place.write_bytes(data[:size])
-        assert not is_complete_version(location, version, staged.uuid, table.version)
+        assert not sum_complete_version(location, version, staged.uuid, table.version)
 
 
 def test_a_version_of_another_transaction_or_base_is_not_taken_for_ours(location):
     table = create(location, {"a": 1})
     ours, other = (stage_changes(table, rows({"b": 2}), **identity()) for _ in range(2))
     version = commit_exact(ours).version
-    assert is_complete_version(location, version, ours.uuid, 1)
-    assert not is_complete_version(location, version, other.uuid, 1)
-    assert not is_complete_version(location, version, ours.uuid, 0)
-    assert not is_complete_version(location, version + 1, ours.uuid, 1)
-    assert not is_complete_version(TableLocation("s3://bucket/table"), version, ours.uuid, 1)
+    assert sum_complete_version(location, version, ours.uuid, 1)
+    assert not sum_complete_version(location, version, other.uuid, 1)
+    assert not sum_complete_version(location, version, ours.uuid, 0)
+    assert not sum_complete_version(location, version + 1, ours.uuid, 1)
+    assert not sum_complete_version(TableLocation("s3://bucket/table"), version, ours.uuid, 1)
 
 
 SCHEMA = mark_primary_key(pa.schema([pa.field("id", pa.string()), make_blob_field("body")]), "id")

@@ -15,7 +15,6 @@ from omnigraph.storage.tables.ledger import (
     is_ledger,
     read_state,
     stage_ledger,
-    stage_manifest,
 )
 from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.table import Table, open_newest, open_table
@@ -26,6 +25,7 @@ from storage.tables.table_fixtures import (
     identity,
     read_lineage,
     rows,
+    stage_publish,
     ulids,
 )
 
@@ -40,7 +40,7 @@ def publish(table: Table, number: int, recent: int = 0) -> Table:
     """By default the lineage goes to a file of its own every time."""
     base = read_state(table)
     state, lineage = rows({"s": number, "t": -number}), rows({f"c{number}": number})
-    staged = stage_manifest(base, state, lineage, recent_lineage=recent, **identity())
+    staged = stage_publish(base, state, lineage, recent_lineage=recent)
     return commit_exact(staged).table
 
 
@@ -79,17 +79,17 @@ def test_lineage_can_be_filtered(ledger):
 
 def test_a_publish_may_add_no_lineage_or_several_rows(ledger):
     base = read_state(ledger)
-    table = commit_exact(stage_manifest(base, rows({"s": 1}), rows({}), **identity())).table
+    table = commit_exact(stage_publish(base, rows({"s": 1}), rows({}))).table
     assert lineage(table) == [0]
     base = read_state(table)
     several = rows({"c1": 1, "c2": 2})
-    table = commit_exact(stage_manifest(base, rows({"s": 1}), several, **identity())).table
+    table = commit_exact(stage_publish(base, rows({"s": 1}), several)).table
     assert lineage(table) == [0, 1, 2]
 
 
 def test_a_ledger_cannot_be_without_state(location, ledger):
     with pytest.raises(AssertionError):
-        stage_manifest(read_state(ledger), rows({}), rows({"c": 1}), **identity())
+        stage_publish(read_state(ledger), rows({}), rows({"c": 1}))
     other = location.__class__(f"{location.uri}-other")
     with pytest.raises(AssertionError):
         stage_ledger(other, SCHEMA, rows({}), rows({"c": 1}), **identity())
@@ -104,7 +104,7 @@ def test_a_ledger_is_created_once(location, ledger):
 
 def test_a_late_publish_is_refused_and_can_be_redone(ledger):
     base = read_state(ledger)
-    late = stage_manifest(base, rows({"s": 7}), rows({"late": 7}), **identity())
+    late = stage_publish(base, rows({"s": 7}), rows({"late": 7}))
     newer = publish(ledger, 1)
     with pytest.raises(RetryableCommitConflict):
         commit_exact(late)
@@ -168,7 +168,7 @@ def test_little_lineage_is_not_merged(ledger):
 
 def test_merging_and_publishing_on_one_base_collide_either_way(ledger):
     table = publish(publish(ledger, 1), 2)
-    staged = stage_manifest(read_state(table), rows({"s": 3}), rows({"c3": 3}), **identity())
+    staged = stage_publish(read_state(table), rows({"s": 3}), rows({"c3": 3}))
     merged = compact_lineage(table, small_fragments=2, **identity()).table
     with pytest.raises(RetryableCommitConflict):
         commit_exact(staged)
@@ -230,7 +230,7 @@ def test_rows_of_a_manifest_fit(tmp_path, location):
     first = stage_ledger(location, schema, entry("table", 1), entry("commit-0", 1), **identity())
     table = commit_exact(first).table
     base = read_state(table)
-    staged = stage_manifest(base, entry("table", 2**63), entry("commit-1", 2), **identity())
+    staged = stage_publish(base, entry("table", 2**63), entry("commit-1", 2))
     table = commit_exact(staged).table
     assert read_state(table).rows.column("version").to_pylist() == [2**63]
     assert read_lineage(table, ["id"], "version > 1").to_pydict() == {"id": ["commit-1"]}

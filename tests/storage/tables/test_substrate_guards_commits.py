@@ -17,14 +17,22 @@ from lance.fragment import write_fragments
 
 from omnigraph.errors import AlreadyExists, OutcomeUnknown, RecoveryRequired
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.file_integrity import is_complete_version
+from omnigraph.storage.tables.file_integrity import sum_complete_version
 from omnigraph.storage.tables.lance_branches import create_branch
-from omnigraph.storage.tables.ledger import read_state, stage_ledger, stage_manifest
+from omnigraph.storage.tables.ledger import read_state, stage_ledger
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_newest
 from storage.tables import lance_directly, race_workers
-from storage.tables.table_fixtures import SCHEMA, content, create, identity, rows, ulids
+from storage.tables.table_fixtures import (
+    SCHEMA,
+    content,
+    create,
+    identity,
+    rows,
+    stage_publish,
+    ulids,
+)
 
 
 @pytest.fixture
@@ -51,11 +59,11 @@ def test_the_file_of_a_version_tells_its_transaction_without_being_opened(tmp_pa
     location = TableLocation(str(tmp_path / "table"))
     staged = stage_create(location, SCHEMA, rows({"a": 1}), **identity())
     table = commit_exact(staged).table
-    assert is_complete_version(location, table.version, staged.uuid, 0)
+    assert sum_complete_version(location, table.version, staged.uuid, 0)
     for number in range(130):  # so that the number of the base takes two bytes
         staged = stage_changes(table, rows({"a": number}), **identity())
         base, table = table, commit_exact(staged).table
-        assert is_complete_version(location, table.version, staged.uuid, base.version)
+        assert sum_complete_version(location, table.version, staged.uuid, base.version)
 
 
 def test_staged_merges_of_one_new_key_both_land(dataset):
@@ -104,9 +112,7 @@ def test_publishes_collide_in_the_substrate_itself(location):
     """Red: re-read "The sentinel fragment"."""
     first = stage_ledger(location, SCHEMA, rows({"s": 0}), rows({"c0": 0}), **identity())
     base = read_state(commit_exact(first).table)
-    one, two = (
-        stage_manifest(base, rows({"s": n}), rows({f"c{n}": n}), **identity()) for n in (1, 2)
-    )
+    one, two = (stage_publish(base, rows({"s": n}), rows({f"c{n}": n})) for n in (1, 2))
     lance_directly.commit(base.table.native, one.native)
     with pytest.raises(CommitConflictError):
         lance_directly.commit(base.table.native, two.native)

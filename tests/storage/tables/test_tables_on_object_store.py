@@ -20,7 +20,6 @@ from omnigraph.storage.tables.ledger import (
     compact_lineage,
     read_state,
     stage_ledger,
-    stage_manifest,
 )
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import name_branch_file, remove_files
@@ -35,6 +34,7 @@ from storage.tables.table_fixtures import (
     identity,
     read_lineage,
     rows,
+    stage_publish,
     ulids,
 )
 
@@ -124,9 +124,7 @@ def test_a_ledger_publishes_and_merges(location):
     for n in range(1, 5):
         base = read_state(table)
         staged = [
-            stage_manifest(
-                base, rows({"s": n}), rows({f"c{n}-{r}": n}), recent_lineage=0, **identity()
-            )
+            stage_publish(base, rows({"s": n}), rows({f"c{n}-{r}": n}), recent_lineage=0)
             for r in range(3)
         ]
         assert race(*staged) == {"won": 1, "RetryableCommitConflict": 2}

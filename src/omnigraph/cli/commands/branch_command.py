@@ -121,7 +121,7 @@ def merge(
     """Merge branch SOURCE into another one, as one commit or not at all."""
     graph = scope.reach(read_only=dry_run)
     scope.echo("branch merge")
-    with stage_log(engine, quiet=scope.quiet or as_json):
+    with stage_log(quiet=scope.quiet or as_json):
         result = graph.merge(
             source,
             into,

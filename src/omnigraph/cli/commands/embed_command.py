@@ -83,7 +83,7 @@ def embed(
     conf = parse_spark_options(spark_conf)
     if scope is not None:
         scope.echo("embed")
-        with stage_log(engine, quiet=scope.quiet or as_json):
+        with stage_log(quiet=scope.quiet or as_json):
             filled = scope.open(read_only=False).embed(
                 types,
                 spec=read_spec(spec),
@@ -108,7 +108,7 @@ def embed(
 
     with (
         open_disk_files(input_path, output_path) as (source, target),
-        stage_log(engine, quiet=as_json),
+        stage_log(quiet=as_json),
     ):
         done = run(
             seed=seed,

@@ -73,7 +73,7 @@ def export(
         if force:
             raise click.UsageError("--force replaces a file; a folder must be new")
         engine = engine or "local"
-        with stage_log(engine, quiet=scope.quiet or as_json):
+        with stage_log(quiet=scope.quiet or as_json):
             result = view.export_files(
                 out,
                 format=format_ or "jsonl",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -14,6 +14,9 @@ from omnigraph.cli.input_files import read_source
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.process_settings import read_settings
 from omnigraph.cli.scope_resolution import take_only_address
+
+if TYPE_CHECKING:
+    from omnigraph.language.source import SourceText
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -27,9 +30,16 @@ def _add_address_options(command: Command) -> Command:
 @click.command(epilog=render_examples("init"))
 @click.argument("graph_uri", required=False, metavar="URI", shell_complete=complete_store)
 @_add_address_options
+@click.option("--schema", "schema_path", type=FILE, metavar="FILE", help="The schema (.pg).")
 @click.option(
-    "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="The schema (.pg)."
+    "--from",
+    "sources",
+    type=FILE,
+    multiple=True,
+    metavar="PATH",
+    help="Data to infer the schema from: files, folders, exports. Repeatable.",
 )
+@click.option("--delimiter", metavar="C", help="With --from: what separates columns of text files.")
 @click.option("--as", "actor", metavar="ACTOR", help="The actor the graph is created for.")
 @click.option("--force", is_flag=True, help="Replace schema files left by a failed attempt.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -37,12 +47,17 @@ def init(
     graph_uri: str | None,
     store: str | None,
     uri: str | None,
-    schema_path: str,
+    schema_path: str | None,
+    sources: tuple[str, ...],
+    delimiter: str | None,
     actor: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Create an empty graph at URI with a schema."""
+    """Create an empty graph at URI with a schema, given or inferred from data.
+
+    With --from the schema is printed; `omnigraph import` loads the data too.
+    """
     from omnigraph.catalog.build import compile_schema
     from omnigraph.catalog.identify import list_creation_notes
     from omnigraph.graph.graph import init as create
@@ -50,12 +65,30 @@ def init(
     address = take_only_address([graph_uri, store, uri])
     if address is None:
         raise click.UsageError("Missing argument 'URI'.")
-    schema = read_source(schema_path)
+    schema = _find_schema(schema_path, sources, delimiter)
     draft = compile_schema(schema)
     for warning in (*draft.warnings, *list_creation_notes(draft)):
         note(warning.render())
     graph = create(address, schema, force=force, actor=actor, settings=read_settings())
     if as_json:
-        print_json({"uri": graph.uri, "initialized": True})
+        inferred = {"schema_source": schema.text} if sources else {}
+        print_json({"uri": graph.uri, "initialized": True, **inferred})
     else:
         click.echo(f"initialized {graph.uri}")
+        if sources:
+            click.echo(f"\n{schema.text}", nl=False)
+
+
+def _find_schema(path: str | None, sources: tuple[str, ...], delimiter: str | None) -> SourceText:
+    """The schema of a file, or the one that data suggests."""
+    from omnigraph.language.source import SourceText
+
+    if path is not None and sources:
+        raise click.UsageError("give the schema once: with --schema or with --from")
+    if path is not None:
+        return read_source(path)
+    if not sources:
+        raise click.UsageError("Missing option '--schema' or '--from'.")
+    from omnigraph.interchange.import_files import infer_schema
+
+    return SourceText(infer_schema(list(sources), delimiter=delimiter).source, "<inferred>")

@@ -15,14 +15,14 @@ from omnigraph.cli.input_files import force_option, require_free, take_stdin
 from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import note, print_json
 from omnigraph.output_files import OutputFile
-from omnigraph.settings import ENGINES
+from omnigraph.settings import LOAD_ENGINES
 
 if TYPE_CHECKING:
-    from omnigraph.graph.engines import EngineName, ModeName
+    from omnigraph.graph.engines import LoadEngineName, ModeName
     from omnigraph.graph.results import LoadResult
 
 MODES = ("append", "merge", "overwrite")
-FORMATS = ("jsonl", "parquet", "csv")
+FORMATS = ("jsonl", "parquet", "csv", "tsv")
 SHOWN_SKIPPED = 10
 
 
@@ -59,14 +59,18 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
 @message_option
 @click.option(
     "--engine",
-    type=click.Choice(ENGINES),
-    help="On Spark, unless OMNIGRAPH_LOAD_ENGINE says otherwise, or in this process.",
+    type=click.Choice(LOAD_ENGINES),
+    help="In this process, on Spark, or by the amount of input; auto unless OMNIGRAPH_LOAD_ENGINE "
+    "says otherwise.",
 )
 @click.option(
     "--format",
     "format_",
     type=click.Choice(FORMATS),
     help="The input format; by default, by file name.",
+)
+@click.option(
+    "--delimiter", metavar="C", help="What separates columns of text files: a comma, a tab in .tsv."
 )
 @click.option("--type", "type_name", metavar="T", help="The type of the rows of a table file.")
 @click.option(
@@ -113,8 +117,9 @@ def load(
     base: str | None,
     expected: str | None,
     message: str | None,
-    engine: EngineName | None,
+    engine: LoadEngineName | None,
     format_: str | None,
+    delimiter: str | None,
     type_name: str | None,
     columns: tuple[str, ...],
     select: tuple[str, ...],
@@ -138,8 +143,7 @@ def load(
         ask_consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo(f"load ({mode})")
-    engine = engine or scope.load_engine
-    with stage_log(engine, quiet=scope.quiet or as_json):
+    with stage_log(quiet=scope.quiet or as_json):
         result = graph.load(
             _read_records(places),
             mode,
@@ -149,6 +153,7 @@ def load(
             message=message,
             engine=engine,
             format=format_,
+            delimiter=delimiter,
             type=type_name,
             columns=_parse_columns(columns),
             select=select,
@@ -210,6 +215,8 @@ def _report(result: LoadResult) -> None:
             f"loaded {sum(result.nodes.values())} nodes and {sum(result.edges.values())} edges "
             f"into {result.branch} ({result.engine}, commit {result.commit.commit_id})"
         )
+        if result.engine == "spark" and result.engine_reason:
+            note(f"on Spark: {result.engine_reason}")
     if result.seconds is not None and result.rows is not None:
         pace = f", {result.rows_per_second:,.0f} rows/s" if result.rows_per_second else ""
         note(f"{result.rows:,} rows, {result.bytes or 0:,} bytes, {result.seconds:.1f} s{pace}")

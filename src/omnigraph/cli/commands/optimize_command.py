@@ -37,7 +37,7 @@ def optimize(
     """Merge small fragments and build missing indexes; at most one commit, no row changes."""
     graph = scope.open(read_only=False)
     scope.echo("optimize")
-    with stage_log(engine, quiet=scope.quiet or as_json):
+    with stage_log(quiet=scope.quiet or as_json):
         result = graph.optimize(
             branch=branch,
             engine=engine,

@@ -49,6 +49,25 @@ def show(scope: CommandTarget, branch: str, as_json: bool) -> None:
         click.echo(source, nl=not source.endswith("\n"))
 
 
+@schema.command(epilog=render_examples("schema infer"))
+@click.argument("sources", nargs=-1, required=True, type=FILE, metavar="PATH...")
+@click.option("--delimiter", metavar="C", help="What separates the columns of text files.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> None:
+    """Propose a schema from data, with comments where it is a guess.
+
+    PATH is a file or folder of CSV, TSV, Parquet, Arrow, JSON lines or GraphML, an export of Kuzu,
+    or an export of Neo4j as CSV or JSON.
+    """
+    from omnigraph.interchange.import_files import infer_schema
+
+    proposal = infer_schema(list(sources), delimiter=delimiter)
+    if as_json:
+        print_json(proposal.wire())
+    else:
+        click.echo(proposal.source, nl=False)
+
+
 @schema.command(epilog=render_examples("schema plan"))
 @add_graph_options(positional=True, writes=False, served=True, offline=("from_path",))
 @click.option(
@@ -178,7 +197,7 @@ def apply(
     graph = scope.reach(read_only=dry_run and not mutations)
     if not dry_run:
         scope.echo("schema apply")
-    with stage_log(engine, quiet=scope.quiet or as_json):
+    with stage_log(quiet=scope.quiet or as_json):
         result = graph.apply_schema(
             wanted,
             branch=branch,

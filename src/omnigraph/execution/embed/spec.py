@@ -23,6 +23,8 @@ class EmbedTarget:
 
 @dataclass(frozen=True, slots=True)
 class EmbedSpec:
+    """Which properties of which types make vectors, and how long these are."""
+
     dimension: int
     types: Mapping[str, EmbedTarget]
 

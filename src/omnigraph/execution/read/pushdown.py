@@ -130,6 +130,8 @@ def _write_any_of(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _FilterWriter:
+    """Writes conditions as filters of the substrate, for one table."""
+
     reader: Reader
     given: Given
 

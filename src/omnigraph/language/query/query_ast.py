@@ -39,6 +39,8 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class ListLiteral:
+    """`[1, 2]`."""
+
     items: tuple[Literal, ...]
     span: Span = declare_span()
 
@@ -71,6 +73,8 @@ class AliasRef:
 
 @dataclass(frozen=True, slots=True)
 class NowCall:
+    """`now()`."""
+
     span: Span = declare_span()
 
 
@@ -86,6 +90,8 @@ class FunctionName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
+    """`lower($p.name)`."""
+
     function: FunctionName
     arguments: tuple[Expression, ...]
     span: Span = declare_span()
@@ -103,6 +109,8 @@ class AggregateName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
+    """`count(distinct $p)`."""
+
     function: AggregateName
     argument: Expression
     distinct: bool = False
@@ -148,6 +156,8 @@ class CompareOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
+    """`$p.age > 30`."""
+
     left: Expression
     op: CompareOp
     right: Expression
@@ -183,18 +193,24 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class And:
+    """Conditions that must all hold."""
+
     items: tuple[Condition, ...]
     span: Span = declare_span()
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
+    """Conditions of which one must hold."""
+
     items: tuple[Condition, ...]
     span: Span = declare_span()
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """A condition that must not hold."""
+
     item: Condition
     span: Span = declare_span()
 
@@ -253,18 +269,24 @@ class Traversal:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
+    """A condition among the clauses of a pattern."""
+
     condition: Condition
     span: Span = declare_span()
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
+    """`not { … }`: clauses that must have no match."""
+
     clauses: tuple[Clause, ...]
     span: Span = declare_span()
 
 
 @dataclass(frozen=True, slots=True)
 class Optional:
+    """`optional { … }`: clauses that may have no match."""
+
     clauses: tuple[Clause, ...]
     span: Span = declare_span()
 
@@ -277,6 +299,8 @@ Clause = Binding | Traversal | Filter | Negation | Optional
 
 @dataclass(frozen=True, slots=True)
 class Projection:
+    """One column of the result: `$p.name as who`."""
+
     expression: Expression
     alias: str | None = None
     span: Span = declare_span()
@@ -293,6 +317,8 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class ReadBody:
+    """What a query that reads asks for."""
+
     clauses: tuple[Clause, ...]
     projections: tuple[Projection, ...]
     distinct: bool = False
@@ -314,6 +340,8 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
+    """`update Person set { … } where …`."""
+
     type_name: str
     assignments: tuple[PropertyMatch, ...]
     where: Condition
@@ -323,6 +351,8 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """`delete Person where …`."""
+
     type_name: str
     where: Condition
     span: Span = declare_span()
@@ -334,11 +364,15 @@ Statement = Insert | Update | Delete
 
 @dataclass(frozen=True, slots=True)
 class MutationBody:
+    """The statements of a query that writes."""
+
     statements: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
+    """`$name: String`."""
+
     name: str
     type: PropertyType
     span: Span = declare_span()
@@ -346,6 +380,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class QueryDecl:
+    """One query of a file."""
+
     name: str
     parameters: tuple[Parameter, ...]
     body: ReadBody | MutationBody
@@ -357,4 +393,6 @@ class QueryDecl:
 
 @dataclass(frozen=True, slots=True)
 class QueryFile:
+    """A query text."""
+
     queries: tuple[QueryDecl, ...]

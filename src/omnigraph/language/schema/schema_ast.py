@@ -22,6 +22,8 @@ class SchemaLiteral:
 
 @dataclass(frozen=True, slots=True)
 class NameRef:
+    """The name of a type where it is used."""
+
     name: str
     span: Span = declare_span()
 
@@ -60,6 +62,8 @@ class ConstraintClause:
 
 @dataclass(frozen=True, slots=True)
 class PropertyDecl:
+    """`name: String @key`."""
+
     name: str
     type: PropertyType
     annotations: tuple[AnnotationDecl, ...] = ()
@@ -72,6 +76,8 @@ BodyItem = PropertyDecl | ConstraintClause
 
 @dataclass(frozen=True, slots=True)
 class InterfaceDecl:
+    """`interface Named { … }`."""
+
     name: str
     properties: tuple[PropertyDecl, ...]
     span: Span = declare_span()
@@ -80,6 +86,8 @@ class InterfaceDecl:
 
 @dataclass(frozen=True, slots=True)
 class NodeDecl:
+    """`node Person implements Named { … }`."""
+
     name: str
     annotations: tuple[AnnotationDecl, ...]
     implements: tuple[NameRef, ...]
@@ -90,6 +98,8 @@ class NodeDecl:
 
 @dataclass(frozen=True, slots=True)
 class Cardinality:
+    """`@card(0..1)`."""
+
     minimum: int
     maximum: int | None
     span: Span = declare_span()
@@ -97,6 +107,8 @@ class Cardinality:
 
 @dataclass(frozen=True, slots=True)
 class EdgeDecl:
+    """`edge Knows: Person -> Person { … }`."""
+
     name: str
     from_type: NameRef
     to_type: NameRef
@@ -112,4 +124,6 @@ Declaration = InterfaceDecl | NodeDecl | EdgeDecl
 
 @dataclass(frozen=True, slots=True)
 class SchemaFile:
+    """A schema text."""
+
     declarations: tuple[Declaration, ...]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -34,6 +35,9 @@ from omnigraph.settings import AwsSettings, InputSettings
 from omnigraph.storage.tables import Table, TableLocation, write_fragments
 from omnigraph.types.jsonl import ParsedLines, parse_lines
 from omnigraph.types.jsonl_types import LineOptions, TypeSpec
+
+if TYPE_CHECKING:
+    from pyarrow.csv import ParseOptions
 
 SHOWN_BYTES = 2000
 
@@ -91,7 +95,7 @@ def stage_split(spec: StageSpec, split: InputSplit) -> StagedSplit:
                 _stage_lines(stager, split)
             case Format.PARQUET:
                 _stage_parquet(stager, split)
-            case Format.CSV:
+            case Format.CSV | Format.TSV:
                 _stage_csv(stager, split)
         return stager.result
     finally:
@@ -282,7 +286,7 @@ def _stage_csv(stager: _Stager, split: InputSplit) -> None:
                 quoted_strings_can_be_null=False,
                 null_values=[""],
             )
-            parse = csv.ParseOptions(newlines_in_values=True)
+            parse = _list_parse_options(split.file, stager.spec)
             reader = csv.open_csv(stream, convert_options=convert, parse_options=parse)
             mapping = split.file.mapping
             type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
@@ -299,8 +303,16 @@ def _read_csv_names(file: InputFile, spec: StageSpec) -> list[str]:
     import pyarrow.csv as csv  # noqa: PLC0415 - only where a CSV file is given
 
     with open_whole(file, spec.aws, spec.input) as stream:
-        names: list[str] = csv.open_csv(stream).schema.names
+        parse = _list_parse_options(file, spec)
+        names: list[str] = csv.open_csv(stream, parse_options=parse).schema.names
     return names
+
+
+def _list_parse_options(file: InputFile, spec: StageSpec) -> ParseOptions:
+    import pyarrow.csv as csv  # noqa: PLC0415 - as above
+
+    delimiter = spec.options.delimiter or ("\t" if file.format is Format.TSV else ",")
+    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
 def _stage_batches(

@@ -21,7 +21,7 @@ from omnigraph.types.from_json import convert_column, find_required_errors
 from omnigraph.types.jsonl import ParsedLines, TypedRows
 from omnigraph.types.jsonl_examine import make_bad_value, make_missing_value
 from omnigraph.types.jsonl_types import LineOptions, PropertySpec
-from omnigraph.types.problems import ProblemCode
+from omnigraph.types.problems import ProblemCode, describe_closest
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 
 _ALIASES = {"src": ("from", "src"), "dst": ("to", "dst"), "id": ("id",)}
@@ -55,10 +55,12 @@ def resolve_columns(
             raise BadRequest(f"{where} has no column for '{shown}' of {type_.name}")
     unknown = [name for name in names if name not in chosen.values()]
     if unknown:
+        free = frozenset(name for name in wanted if name not in chosen)
+        hint = describe_closest(unknown[0], free)
         raise BadRequest(
             f"{where}: column '{unknown[0]}' is not a property of {type_.name}; name the property "
             "it holds (--column, in Python columns=…), or select the columns to read (--select, "
-            "in Python select=…)"
+            f"in Python select=…){hint}"
         )
     return chosen
 

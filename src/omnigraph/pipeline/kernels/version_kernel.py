@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGES = ("omnigraph", "pylance", "pyarrow", "polars", "msgspec")
+PACKAGES = ("omnigraph", "pylance", "pyarrow", "msgspec")
 
 
 def describe(spec: object, task: object) -> dict[str, str | None]:

@@ -74,6 +74,8 @@ def list_pattern_variables(pattern: Pattern) -> set[str]:
 
 @dataclass
 class _Builder:
+    """Puts a pattern together, one clause after the other."""
+
     pattern: Pattern
     estimator: Estimator
     bound: set[str] = field(default_factory=set)

@@ -14,6 +14,7 @@ import random
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -75,7 +76,7 @@ class LocalFence:
         try:
             previous = _read_record(lock)
             record = LockRecord(
-                previous.epoch + 1, self._holder or Holder.of_this_process(), _read_clock()
+                previous.epoch + 1, self._holder or _describe_process(os.getpid()), _read_clock()
             )
             _write_record(lock, record)
         except BaseException:
@@ -158,6 +159,11 @@ def find_exclusion_problem(root: Path) -> str | None:
         finally:
             close_lock_file(first)
             close_lock_file(second)
+
+
+@lru_cache(maxsize=1)  # every commit asks; a forked child is another process
+def _describe_process(pid: int) -> Holder:  # noqa: ARG001 - what the answer is kept for
+    return Holder.of_this_process()
 
 
 def _read_clock() -> str:

@@ -14,6 +14,7 @@ from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import MAIN, CommitId, OperationId
 from omnigraph.storage.manifest.manifest_rows import Row, RowKind, make_audit_row_id, make_row
 from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.typed_reading import convert_into
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 RECOVERY_KIND, INIT_KIND = "recovery", "init"
@@ -244,7 +245,7 @@ def _decode_tables(one: Row, metadata: Mapping[str, object]) -> tuple[RowCounts,
 def _decode_merged(one: Row, metadata: Mapping[str, object]) -> MergedState | None:
     state = metadata.get("merged")
     try:
-        return None if state is None else msgspec.convert(state, MergedState)
+        return None if state is None else convert_into(state, MergedState)
     except msgspec.ValidationError as error:
         raise ManifestCorrupt(f"merge {one['object_id']!r} does not say what it merged") from error
 

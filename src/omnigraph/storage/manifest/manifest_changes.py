@@ -32,6 +32,8 @@ class SetVersion:
 
 @dataclass(frozen=True, slots=True)
 class Register:
+    """Add a table to the graph."""
+
     identity: TableIdentity
     table_key: TableKey
     path: str

@@ -124,6 +124,18 @@ class ManifestState:
             by_key[entry.table_key] = entry
         return by_key
 
+    def has_tables_of(self, other: ManifestState) -> bool:
+        """Whether it is known, without comparing them, to have the schema and tables of another.
+
+        That is so if one was made of the other by showing other versions of the same tables.
+        """
+        return (
+            self.contract is other.contract
+            and self.registrations is other.registrations
+            and self.tombstones is other.tombstones
+            and len(self.entries) == len(other.entries)
+        )
+
     def require_consistent(self) -> None:
         """Raise unless every live table is registered and no two of them share a name."""
         _ = self.entries
@@ -178,8 +190,8 @@ def _hash_graph_identity(state: str) -> str:
         raise ManifestCorrupt(f"the schema state names no identity domain: {error}") from error
 
 
-def encode_state(state: ManifestState) -> list[Row]:
-    """The rows of a state, in a fixed order."""
+def encode_lasting(state: ManifestState) -> list[Row]:
+    """The rows of a state that stay what they are while only rows of tables change."""
     rows = [
         make_row(
             make_table_row_id(r.identity),
@@ -190,8 +202,6 @@ def encode_state(state: ManifestState) -> list[Row]:
         )
         for _, r in sorted(state.registrations.items())
     ]
-    for identity, pin in sorted(state.versions.items()):
-        rows.append(_make_version_row(state.registrations[identity].table_key, pin))
     for identity, version in sorted(state.tombstones.items()):
         key = state.registrations[identity].table_key
         rows.append(
@@ -203,10 +213,18 @@ def encode_state(state: ManifestState) -> list[Row]:
                 version=version,
             )
         )
-    rows += [_make_head_row(head) for _, head in sorted(state.heads.items())]
     if state.contract is not None:
         rows.append(_make_contract_row(state.contract))
     return [*rows, *state.foreign]
+
+
+def encode_moving(state: ManifestState) -> list[Row]:
+    """The rows of a state that every commit changes: the versions and the heads."""
+    rows = [
+        _make_version_row(state.registrations[identity].table_key, pin)
+        for identity, pin in sorted(state.versions.items())
+    ]
+    return rows + [_make_head_row(head) for _, head in sorted(state.heads.items())]
 
 
 def _make_version_row(table_key: TableKey, pin: TableVersion) -> Row:

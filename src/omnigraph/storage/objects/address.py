@@ -16,6 +16,8 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 @dataclass(frozen=True, slots=True)
 class LocalAddress:
+    """A folder."""
+
     path: Path
 
     @property
@@ -25,6 +27,8 @@ class LocalAddress:
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
+    """A bucket, or what is below a prefix of one."""
+
     bucket: str
     prefix: str
 

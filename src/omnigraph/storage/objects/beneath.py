@@ -28,10 +28,14 @@ def open_folder(root: str, relative: str) -> int:
         LinkInGraph: a part of the way is a symbolic link.
         OSError: there is no such folder, or it cannot be opened.
     """
-    descriptor = os.open(root, _FOLDER)
-    at = root
+    if not relative:
+        return os.open(root, _FOLDER)
+    first, _, rest = relative.partition("/")
+    # Only the last part of an address is kept from being a link, so the root itself may be one.
+    at = f"{root}/{first}"
+    descriptor = _open_part(at, at, None)
     try:
-        for part in relative.split("/") if relative else ():
+        for part in rest.split("/") if rest else ():
             at = f"{at}/{part}"
             below = _open_part(part, at, descriptor)
             os.close(descriptor)
@@ -119,8 +123,8 @@ def remove_tree(name: str, folder: int) -> None:
         os.rmdir(name, dir_fd=folder)
 
 
-def find_mode(name: str, folder: int) -> int | None:
-    """The mode of an entry of the open folder; None where there is none."""
+def find_mode(name: str, folder: int | None) -> int | None:
+    """The mode of an entry of the open folder, or of a whole path; None where there is none."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -142,7 +146,7 @@ def _make_root(place: str) -> None:
             os.close(descriptor)
 
 
-def _open_part(part: str, at: str, folder: int) -> int:
+def _open_part(part: str, at: str, folder: int | None) -> int:
     try:
         return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:

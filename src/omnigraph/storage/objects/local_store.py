@@ -27,7 +27,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from uuid import uuid4
 
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX, OBJECTS_LOCK
@@ -290,7 +289,7 @@ def _open_temporary_file(
     folder: int, chunks: Iterable[bytes], *, durably: bool = True
 ) -> Iterator[str]:
     """The name of a complete and synced file in the folder, gone afterwards unless renamed."""
-    name = f"{_TEMPORARY_PREFIX}{uuid4().hex}"
+    name = f"{_TEMPORARY_PREFIX}{os.urandom(16).hex()}"
     try:
         _write_whole(name, folder, chunks, durably=durably)
         yield name

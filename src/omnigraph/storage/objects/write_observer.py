@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from omnigraph.storage.objects.store import ObjectStore, StoreKind, Versioned
@@ -37,15 +37,19 @@ def install_observer(chosen: DurableWriteObserver | None) -> None:
     _observer = chosen
 
 
-@contextmanager
-def report_write(action: str, path: str) -> Iterator[None]:
+def report_write(action: str, path: str) -> AbstractContextManager[None]:
     """Report one durable write that takes effect unless it raises."""
-    watching = _observer
-    if watching is not None:
-        watching.before(action, path)
+    return _NOBODY if _observer is None else _tell(_observer, action, path)
+
+
+_NOBODY = nullcontext()
+
+
+@contextmanager
+def _tell(watching: DurableWriteObserver, action: str, path: str) -> Iterator[None]:
+    watching.before(action, path)
     yield
-    if watching is not None:
-        watching.after(action, path)
+    watching.after(action, path)
 
 
 class CountingStore:

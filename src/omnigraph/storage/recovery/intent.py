@@ -24,6 +24,7 @@ from omnigraph.storage.manifest.manifest_changes import NewCommit, SchemaChange,
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.sealed_json import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.typed_reading import decode_into
 
 FORMAT = 3
 MERGE_FORMAT = 2
@@ -149,7 +150,7 @@ def decode_intent(data: bytes, path: str) -> Intent:
     """The intent in a file; anything else there is refused, and stays where it is."""
     _check_format(data, path)
     try:
-        intent = msgspec.json.decode(data, type=Intent)
+        intent = decode_into(data, Intent)
     except msgspec.ValidationError as error:
         raise ManifestCorrupt(f"{path} is not a complete intent: {error}") from error
     _check_shape(intent, path)

@@ -61,6 +61,8 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """What to do about an interrupted write, and why."""
+
     decision: RecoveryDecision
     reason: str
 

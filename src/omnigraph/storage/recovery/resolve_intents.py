@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import assert_never
 from uuid import uuid4
@@ -91,7 +92,12 @@ class SettledIntent:
 def hash_contract(state: ManifestState) -> str:
     """A short witness of the schema a write was prepared on."""
     contract = state.contract
-    return sha256(contract.state.encode()).hexdigest() if contract else ""
+    return _hash_text(contract.state) if contract else ""
+
+
+@lru_cache(maxsize=8)  # every commit asks three times
+def _hash_text(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:

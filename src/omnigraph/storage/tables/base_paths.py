@@ -99,6 +99,8 @@ def _find_home(path: str, table: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
+    """One field of a message of the substrate."""
+
     number: int
     raw: bytes
     content: bytes | None

@@ -43,6 +43,11 @@ class Checksum:
     version: int | None = None
     """The version that goes with the file, for files that are about one."""
 
+    @classmethod
+    def of(cls, name: str, content: bytes, version: int | None = None) -> Checksum:
+        """The checksum of a file that was read whole."""
+        return cls(name, len(content), zlib.crc32(content), version)
+
 
 class Damage(StrEnum):
     """What is wrong with a file."""
@@ -97,13 +102,18 @@ class ChecksumLogs:
         return self._logs[folder]
 
 
-def note_files(folder: str, names: Iterable[str], version: int | None = None) -> None:
-    """Note files of a branch that were just written.
+def note_files(
+    folder: str,
+    names: Iterable[str],
+    version: int | None = None,
+    known: Iterable[Checksum] = (),
+) -> None:
+    """Note files of a branch that were just written; `known` are some that were summed already.
 
     Failing to do so is no reason to fail the write: the files then have no checksum.
     """
     with suppress(OSError):
-        add_checksums(folder, [_sum(folder, name, version) for name in names])
+        add_checksums(folder, [*known, *(_sum(folder, name, version) for name in names)])
 
 
 def add_checksums(folder: str, sums: Iterable[Checksum]) -> None:

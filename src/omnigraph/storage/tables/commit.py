@@ -26,8 +26,9 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.storage.concurrent_calls import complete_now
+from omnigraph.storage.tables.checksums import Checksum
 from omnigraph.storage.tables.effects import report_native_write
-from omnigraph.storage.tables.file_integrity import is_complete_version
+from omnigraph.storage.tables.file_integrity import sum_complete_version
 from omnigraph.storage.tables.history import read_record
 from omnigraph.storage.tables.lance_errors import is_conflict, translate, translate_errors
 from omnigraph.storage.tables.location import TableLocation
@@ -216,11 +217,13 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
     `table` is the handle the commit gave, if it gave one. It knows its version without having read
     it: only looking into the file of the version shows that it is whole and ours.
     """
-    if table is not None and is_complete_version(
-        staged.location, staged.target_version, staged.uuid, staged.read_version
-    ):
-        _note(staged)
-        return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
+    if table is not None:
+        summed = sum_complete_version(
+            staged.location, staged.target_version, staged.uuid, staged.read_version
+        )
+        if summed is not None:
+            _note(staged, summed)
+            return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
     try:
         table = table or open_table(staged.location, staged.target_version)
         record, row_count = read_record(table, table.version), table.count_rows()
@@ -238,8 +241,8 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
     return CommittedVersion(table.version, row_count, staged.uuid, table)
 
 
-def _note(staged: StagedTransaction) -> None:
-    note_version(staged.location, staged.target_version, staged.read_version, staged.uuid)
+def _note(staged: StagedTransaction, summed: Checksum | None = None) -> None:
+    note_version(staged.location, staged.target_version, staged.read_version, staged.uuid, summed)
 
 
 def _make_landed_elsewhere_error(staged: StagedTransaction, version: int) -> RecoveryRequired:

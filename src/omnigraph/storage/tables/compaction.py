@@ -186,7 +186,7 @@ def _encode_fragment(fragment: FragmentMetadata) -> str:
     plain = {
         "id": fragment.id,
         "files": [
-            {"path": file._path, **{name: getattr(file, name) for name in _FILE_FIELDS}}
+            {"path": file.path, **{name: getattr(file, name) for name in _FILE_FIELDS}}
             for file in fragment.files
         ],
         "overlays": [],

@@ -117,7 +117,7 @@ def _index_by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMet
         return {}
     with translate_errors(f"listing the fragments of {table!r}"):
         found = [fragment.metadata for fragment in table.native.get_fragments()]
-    return {tuple(file._path for file in one.files): one for one in found}
+    return {tuple(file.path for file in one.files): one for one in found}
 
 
 def _get_deletion_id(fragment: FragmentMetadata) -> tuple[int, int] | None:
@@ -297,6 +297,8 @@ def _read(table: Table, addresses: Addresses, columns: Sequence[str]) -> pa.Tabl
 
 @dataclass(frozen=True, slots=True)
 class _Keyed:
+    """Ids of rows, and where the rows are."""
+
     ids: pa.Array
     addresses: pa.Array
 

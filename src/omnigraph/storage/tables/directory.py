@@ -189,9 +189,10 @@ class RowDirectory:
 def _read_rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> pa.Table:
     places = hits.places
     if set(columns) <= {ID_COLUMN, _ROW_ID, _ROW_ADDRESS}:
-        fields = [_NUMBERS.get(name) or table.schema.field(name) for name in columns]
-        known = [_find_known(places, field) for field in fields]
-        return pa.table(known, schema=pa.schema(fields))
+        schema = pa.schema([_NUMBERS.get(name) or table.schema.field(name) for name in columns])
+        if not places:
+            return schema.empty_table()
+        return pa.table([_find_known(places, field) for field in schema], schema=schema)
     if not places:
         return table.scan(columns, limit=0)
     taken = _take_rows(table, hits, columns) if len(hits.ranks) <= FEW_FRAGMENTS else None

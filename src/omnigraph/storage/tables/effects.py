@@ -6,8 +6,8 @@ removes anything, the folders it is going to touch are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 from omnigraph.storage.objects.beneath import require_no_links
 from omnigraph.storage.objects.write_observer import report_write
@@ -29,8 +29,7 @@ _FOLDERS = {
 """The folders each kind of write changes, below the folder of the branch it is about."""
 
 
-@contextmanager
-def report_native_write(action: str, location: TableLocation) -> Iterator[None]:
+def report_native_write(action: str, location: TableLocation) -> AbstractContextManager[None]:
     """One durable write or removal by the substrate, at this table or branch of it.
 
     Raises:
@@ -39,8 +38,7 @@ def report_native_write(action: str, location: TableLocation) -> Iterator[None]:
     require_plain_folders(location, _FOLDERS[action])
     if action in ("create_branch", "delete_branch"):
         require_plain_folders(location.on_branch(None), ("_refs/branches",))
-    with report_write(action, location.native_uri):
-        yield
+    return report_write(action, location.native_uri)
 
 
 def require_plain_folders(location: TableLocation, folders: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import ReadSetChanged, StorageFailure, StorageKind
 from omnigraph.storage.objects.small_files import read_small_file
+from omnigraph.storage.tables.checksums import Checksum
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import name_version_file
 
@@ -43,9 +44,10 @@ _ARRAY_LIMIT, _BITS_BYTES = 4096, 8192
 def count_long_blob_bytes(rows: pa.Table | pa.RecordBatch) -> int:
     """How many bytes of these rows go to blob files."""
     total = 0
-    for column in rows.columns:
-        if not isinstance(column.type, BlobType):
+    for at, kind in enumerate(rows.schema.types):
+        if not isinstance(kind, BlobType):
             continue
+        column = rows.column(at)
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
             lengths = pc.binary_length(pc.struct_field(chunk.storage, 0))
             long = lengths.filter(pc.greater(lengths, INLINE_BLOB_BYTES))
@@ -68,8 +70,7 @@ def require_complete_rows(
         for file in fragment.files:
             if file.base_id is not None:
                 continue  # it belongs to the parent of this branch
-            # `path` of the substrate makes a class at every call.
-            place = f"{root}/data/{file._path}"
+            place = f"{root}/data/{file.path}"
             if file.file_size_bytes is not None:
                 _require_size(place, file.file_size_bytes)
             found += _measure_blobs(place) if blob_bytes else 0
@@ -96,47 +97,42 @@ def require_complete_deletions(
             raise _make_truncated_error(place, f"it names {found} rows", file.num_deleted_rows)
 
 
-def is_complete_version(
+def sum_complete_version(
     location: TableLocation, version: int, uuid: str, read_version: int
-) -> bool:
-    """Whether the file of a version is there to its end and holds this very transaction.
+) -> Checksum | None:
+    """The checksum of the file of a version, if it is whole and holds this very transaction.
 
-    It costs a fraction of opening the version for that. False says nothing: the file may be on an
+    It costs a fraction of opening the version for that. None says nothing: the file may be on an
     object store, or laid out in another way.
     """
-    root = location.local_folder
+    root, name = location.local_folder, name_version_file(version)
     if root is None:
-        return False
+        return None
     try:
-        descriptor = os.open(f"{root}/{name_version_file(version)}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return _has_valid_footer(descriptor) and _has_transaction(descriptor, uuid, read_version)
+        content = read_small_file(f"{root}/{name}")
+        is_ours = _has_valid_footer(content) and _has_transaction(content, uuid, read_version)
     except (OSError, struct.error):
-        return False
-    finally:
-        os.close(descriptor)
+        return None
+    return Checksum.of(name, content, version) if is_ours else None
 
 
-def _has_valid_footer(descriptor: int) -> bool:
+def _has_valid_footer(content: bytes) -> bool:
     """Whether the last part of the file reaches exactly to the footer that says where it starts."""
-    footer_at = os.fstat(descriptor).st_size - _FOOTER.size
+    footer_at = len(content) - _FOOTER.size
     if footer_at < 0:
         return False
-    start, _, _, magic = _FOOTER.unpack(os.pread(descriptor, _FOOTER.size, footer_at))
+    start, _, _, magic = _FOOTER.unpack_from(content, footer_at)
     if magic != _MAGIC or start >= footer_at:
         return False
-    (length,) = _LENGTH.unpack(os.pread(descriptor, _LENGTH.size, start))
+    (length,) = _LENGTH.unpack_from(content, start)
     return bool(start + _LENGTH.size + length == footer_at)
 
 
-def _has_transaction(descriptor: int, uuid: str, read_version: int) -> bool:
+def _has_transaction(content: bytes, uuid: str, read_version: int) -> bool:
     """Whether the first part of the file is a transaction of this identity."""
     name = uuid.encode()
     base = _READ_VERSION_TAG + _encode_varint(read_version) if read_version else b""
-    identity = base + _UUID_TAG + _encode_varint(len(name)) + name
-    return os.pread(descriptor, len(identity), _LENGTH.size) == identity
+    return content.startswith(base + _UUID_TAG + _encode_varint(len(name)) + name, _LENGTH.size)
 
 
 def _encode_varint(number: int) -> bytes:

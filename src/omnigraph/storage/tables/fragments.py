@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
-from lance.fragment import FragmentMetadata, RowIdSequence
+from lance.fragment import DataFile, FragmentMetadata, RowIdSequence
 from lance.fragment import write_fragments as write_native_fragments
 
 from omnigraph.storage.tables.effects import report_native_write
@@ -24,6 +24,11 @@ SMALL_WRITE_ROWS = 1_024
 BYTES_PER_FILE = 8 << 30
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+
+# The substrate makes a class whenever it asks for the path of a file, several in every commit, and
+# each costs more than opening a file. One of them does for all.
+_PathText = type(DataFile("", []).path)
+DataFile.path = property(lambda file: _PathText(file._path))  # type: ignore[method-assign,assignment]
 
 
 def write_fragments(
@@ -77,7 +82,7 @@ def write_uncommitted(
             else:
                 written = _write_any(target, measured.rows, mode, rows_per_file, bytes_per_file)
         require_complete_rows(location, written, measured.long_blob_bytes)
-        note_rows(location, written)
+        note_rows(location, written, may_have_blobs=measured.long_blob_bytes > 0)
         if carried_row_ids is not None:
             _carries_rows(written, carried_row_ids)
     return written

@@ -48,6 +48,8 @@ class IndexSpec:
 
 @dataclass(frozen=True, slots=True)
 class IndexSegment:
+    """A part of an index: the rows of some fragments."""
+
     uuid: str
     fragment_ids: frozenset[int]
     is_inherited: bool

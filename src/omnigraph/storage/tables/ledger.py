@@ -109,14 +109,17 @@ def stage_manifest(
     base: LedgerState,
     state: pa.Table,
     lineage: pa.Table,
+    recent: pa.Table,
     *,
     uuid: str,
     properties: Mapping[str, str],
-    recent_lineage: int = RECENT_LINEAGE,
 ) -> StagedTransaction:
-    """Replace the state and add lineage rows, in one version that no other publish shares."""
+    """Replace the state and add lineage rows, in one version that no other publish shares.
+
+    `recent` is what `compute_recent` says of them.
+    """
     assert state.num_rows, "a ledger cannot lose its state"
-    table, recent = base.table, compute_recent(base, lineage, recent_lineage)
+    table = base.table
     added = write_uncommitted(table, _list_held_columns(_add_marks(state, recent)))
     if not recent.num_rows and (base.recent.num_rows or lineage.num_rows):
         added += write_uncommitted(table, pa.concat_tables([base.recent, lineage]))
@@ -187,6 +190,9 @@ def _is_marked(table: Table, fragment: FragmentMetadata) -> bool:
 
 
 def _encode_metadata(table: Table, id: int) -> FragmentMetadata:
+    newest = table.newest_fragment()
+    if newest is not None and newest.id == id:
+        return newest  # mostly, and then it is known
     fragment = table.native.get_fragment(id)
     assert fragment is not None, f"no fragment {id} in {table!r}"
     return fragment.metadata
@@ -194,9 +200,8 @@ def _encode_metadata(table: Table, id: int) -> FragmentMetadata:
 
 def _list_held_columns(rows: pa.Table) -> pa.Table:
     """The columns that hold anything: what a file leaves out is null, and each costs time."""
-    return rows.select(
-        [name for name in rows.schema.names if rows.column(name).null_count < len(rows)]
-    )
+    count, named = rows.num_rows, zip(rows.schema.names, rows.columns, strict=True)
+    return rows.select([name for name, column in named if column.null_count < count])
 
 
 def _add_marks(state: pa.Table, lineage: pa.Table) -> pa.Table:

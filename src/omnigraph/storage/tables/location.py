@@ -52,32 +52,28 @@ class TableLocation:
     """Whether files are compared with their checksums before they are first read."""
     checksum_logs: ChecksumLogs | None = field(default=None, repr=False, compare=False)
     """What is read of the checksums, for whoever looks at many branches; None reads them anew."""
+    native_uri: str = field(init=False, repr=False, compare=False)
+    """The address to open. A branch opened by its own address can be pickled and pinned."""
+    local_folder: str | None = field(init=False, repr=False, compare=False)
+    """The folder its files are in; None where they are on an object store."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "uri", self.uri.rstrip("/"))
+        uri = native_uri = self.uri.rstrip("/")
         if self.branch is not None:
             require_flat_name(self.branch)
+            native_uri = f"{uri}/tree/{self.branch}"
+        # Kept, not computed when they are asked for: a small commit asks fifty times.
+        object.__setattr__(self, "uri", uri)
+        object.__setattr__(self, "native_uri", native_uri)
+        object.__setattr__(self, "local_folder", _find_local_folder(native_uri))
 
     def __str__(self) -> str:
         return self.native_uri
 
     @property
-    def native_uri(self) -> str:
-        """The address to open. A branch opened by its own address can be pickled and pinned."""
-        return self.uri if self.branch is None else f"{self.uri}/tree/{self.branch}"
-
-    @property
     def cache_key(self) -> tuple[str, str]:
         """What anything kept in memory about the table is kept under."""
         return self.native_uri, "" if self.generation is None else self.generation.name
-
-    @property
-    def local_folder(self) -> str | None:
-        """The folder its files are in; None where they are on an object store."""
-        scheme, separator, rest = self.native_uri.partition("://")
-        if not separator:
-            return self.native_uri
-        return unquote(urlsplit(f"file://{rest}").path) if scheme == "file" else None
 
     @property
     def native_options(self) -> dict[str, str] | None:
@@ -90,3 +86,10 @@ class TableLocation:
     def of_generation(self, generation: Generation) -> TableLocation:
         """The same address, once it is known which table is there."""
         return replace(self, generation=generation)
+
+
+def _find_local_folder(uri: str) -> str | None:
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return uri
+    return unquote(urlsplit(f"file://{rest}").path) if scheme == "file" else None

@@ -108,7 +108,7 @@ def _data_parts(
 ) -> Iterator[Part]:
     for file in fragment.files:
         base, rows = bases.get(file.base_id, folder), fragment.num_rows
-        yield Part(PartKind.DATA, base, f"data/{file._path}", (fragment.id,), rows)
+        yield Part(PartKind.DATA, base, f"data/{file.path}", (fragment.id,), rows)
 
 
 def _deletion_parts(
@@ -131,15 +131,18 @@ def _folder(location: TableLocation) -> str:
 # --- noting checksums -----------------------------------------------------------------------------
 
 
-def note_rows(location: TableLocation, written: Iterable[FragmentMetadata]) -> None:
-    """Note the data files of fragments that were just written, with their blobs."""
+def note_rows(
+    location: TableLocation, written: Iterable[FragmentMetadata], *, may_have_blobs: bool = True
+) -> None:
+    """Note the data files of fragments that were just written, with their blob files."""
     folder = location.local_folder
     if folder is None:
         return
-    # `path` of the substrate makes a class at every call.
-    own = [f"data/{file._path}" for one in written for file in one.files if file.base_id is None]
-    blobs = [blob for name in own for blob in _files_in(folder, name.removesuffix(_DATA_SUFFIX))]
-    note_files(folder, own + blobs)
+    files = [f"data/{file.path}" for one in written for file in one.files if file.base_id is None]
+    if may_have_blobs:
+        folders = [name.removesuffix(_DATA_SUFFIX) for name in files]
+        files += [blob for name in folders for blob in _files_in(folder, name)]
+    note_files(folder, files)
 
 
 def note_deletions(location: TableLocation, changed: Iterable[FragmentMetadata]) -> None:
@@ -156,13 +159,24 @@ def note_indices(location: TableLocation, uuids: Iterable[str]) -> None:
 
 
 def note_version(
-    location: TableLocation, version: int, read_version: int, transaction: str
+    location: TableLocation,
+    version: int,
+    read_version: int,
+    transaction: str,
+    summed: Checksum | None = None,
 ) -> None:
-    """Note the file of a version that was just committed, and that of its transaction."""
+    """Note the file of a version that was just committed, and that of its transaction.
+
+    `summed` is the file of the version, if it was read already.
+    """
     folder = location.local_folder
-    if folder is not None:
-        files = (name_version_file(version), f"_transactions/{read_version}-{transaction}.txn")
-        note_files(folder, files, version)
+    if folder is None:
+        return
+    transaction_file = f"_transactions/{read_version}-{transaction}.txn"
+    if summed is None:
+        note_files(folder, (name_version_file(version), transaction_file), version)
+    else:
+        note_files(folder, (transaction_file,), version, known=(summed,))
 
 
 def note_version_file(location: TableLocation, version: int) -> None:

@@ -82,7 +82,7 @@ def _list_added_files(
     assert staged.base is not None, "columns are added to a table that is there"
     with translate_errors(f"listing the files of {staged.base!r}"):
         known = {
-            file._path
+            file.path
             for fragment in staged.base.native.get_fragments()
             for file in fragment.metadata.files
         }
@@ -114,7 +114,7 @@ def _list_named_files(table: Table) -> Iterator[tuple[TableLocation, str]]:
         }
     for fragment in fragments:
         for file in fragment.files:
-            yield bases.get(file.base_id, table.location), f"data/{file._path}"
+            yield bases.get(file.base_id, table.location), f"data/{file.path}"
         deletions = fragment.deletion_file
         if deletions is not None:
             yield bases.get(deletions.base_id, table.location), deletions.path(fragment.id)
@@ -128,7 +128,7 @@ def _find_base_location(table: Table, path: str) -> TableLocation:
 
 def _list_own_files(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
     for fragment in fragments:
-        yield from (f"data/{file._path}" for file in fragment.files if file.base_id is None)
+        yield from (f"data/{file.path}" for file in fragment.files if file.base_id is None)
 
 
 def _list_own_deletions(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:

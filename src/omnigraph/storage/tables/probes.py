@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
 from tempfile import TemporaryDirectory
 
 from lance.file import LanceFileSession
@@ -21,6 +22,7 @@ _VERSIONS, _VERSION_SUFFIX = "_versions", ".manifest"
 NEWEST_NOTE = f"{_VERSIONS}/latest_version_hint.json"
 
 
+@lru_cache(maxsize=64)  # a small commit asks for the names of three versions, ten times
 def name_version_file(version: int) -> str:
     """The file that makes a version exist; names count down so that the newest sorts first."""
     return f"{_VERSIONS}/{_NEWEST_FIRST - version:020d}{_VERSION_SUFFIX}"

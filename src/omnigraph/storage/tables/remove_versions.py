@@ -160,7 +160,7 @@ def _list_named_files(table: Table) -> set[str]:
     """The rows and deletions of a version below the folder of its branch, without indexes."""
     with translate_errors(f"listing the files of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
-    named = {f"data/{file._path}" for one in fragments for file in one.files}
+    named = {f"data/{file.path}" for one in fragments for file in one.files}
     return named | {f.deletion_file.path(f.id) for f in fragments if f.deletion_file}
 
 

@@ -6,7 +6,7 @@ none of that, so it gives its rows straight to the writer of files, which makes 
 
 from __future__ import annotations
 
-from uuid import uuid4
+import os
 
 import pyarrow as pa
 from lance.file import LanceFileWriter
@@ -37,14 +37,15 @@ def write_small(table: Table, rows: pa.Table, most_rows: int) -> FragmentMetadat
     is_small = 0 < rows.num_rows <= most_rows and rows.get_total_buffer_size() <= MOST_BYTES
     if folder is None or not is_small or not _has_only_plain_columns(table.schema, rows.schema):
         return None
-    name = f"{uuid4().hex}.lance"
+    name = f"{os.urandom(16).hex()}.lance"
     writer = LanceFileWriter(f"{folder}/data/{name}", rows.schema, version=STORAGE_VERSION)
     writer.write_batch(rows)
     written = writer.close()
     assert written == rows.num_rows, "the writer counts what it was given"
+    ids = table.columns.ids
     file = DataFile(
         name,
-        fields=[table.columns.ids[column] for column in rows.schema.names],
+        fields=[ids[column] for column in rows.schema.names],
         column_indices=list(range(rows.num_columns)),
         file_major_version=_MAJOR,
         file_minor_version=_MINOR,

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,9 @@ from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, is_table
 _SMALL_FRAGMENT_ROWS = 1024
 _OFFSET_BITS = 32
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
+
+_ChangedKeys: TypeAlias = tuple[pa.Array | None, pa.Array | None]
+"""The ids of the rows a transaction adds and of those it removes; None if they are not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,10 @@ def stage_changes(
         return None
     rows, carried = _sort_replacing_first(rows, keys, found, key)
     written = write_uncommitted(table, rows, carried_row_ids=carried) if len(keys) else []
-    staged = _stage_rows(table, written, found.column(ROW_ADDRESS), uuid, properties)
-    return _add_key_columns(staged, rows.column(key), found.column(key))
+    changed = _list_few_keys(rows.column(key), found.column(key))
+    return _stage_rows(
+        table, written, found.column(ROW_ADDRESS), uuid, properties, changed_keys=changed
+    )
 
 
 def stage_insert(
@@ -119,8 +125,8 @@ def stage_insert(
     if len(existing):
         taken = pc.is_in(keys, value_set=existing.combine_chunks())
         raise KeyConflict(table_key, keys[pc.index(taken, True).as_py()].as_py())
-    staged = _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
-    return _add_key_columns(staged, rows.column(key), existing)
+    written, changed = write_uncommitted(table, rows), _list_few_keys(rows.column(key), existing)
+    return _stage_rows(table, written, None, uuid, properties, changed_keys=changed)
 
 
 def stage_fresh(
@@ -130,8 +136,9 @@ def stage_fresh(
     if not rows.num_rows:
         return None
     rows = _read_whole_rows(table, rows)
-    staged = _stage_rows(table, write_uncommitted(table, rows), None, uuid, properties)
-    return _add_key_columns(staged, rows.column(ID_COLUMN), rows.column(ID_COLUMN).slice(0, 0))
+    ids = rows.column(ID_COLUMN)
+    written, changed = write_uncommitted(table, rows), _list_few_keys(ids, ids.slice(0, 0))
+    return _stage_rows(table, written, None, uuid, properties, changed_keys=changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +264,10 @@ def stage_operation(
     inserted: int = 0,
     updated: int = 0,
     deleted: int = 0,
+    changed_keys: _ChangedKeys = (None, None),
 ) -> StagedTransaction:
     """Any operation on this version of the table, under an identity of the caller's choice."""
+    added_keys, removed_keys = changed_keys
     return StagedTransaction(
         location=table.location,
         read_version=table.version,
@@ -270,6 +279,8 @@ def stage_operation(
         deleted=deleted,
         native=Transaction(table.version, operation, uuid, {**properties}),
         base=table,
+        added_keys=added_keys,
+        removed_keys=removed_keys,
     )
 
 
@@ -309,12 +320,10 @@ def _sort_replacing_first(
     return rows, carried
 
 
-def _add_key_columns(
-    staged: StagedTransaction, added: pa.ChunkedArray, removed: pa.ChunkedArray
-) -> StagedTransaction:
+def _list_few_keys(added: pa.ChunkedArray, removed: pa.ChunkedArray) -> _ChangedKeys:
     if max(len(added), len(removed)) > MOST_KEYS:
-        return staged
-    return replace(staged, added_keys=added.combine_chunks(), removed_keys=removed.combine_chunks())
+        return None, None
+    return added.combine_chunks(), removed.combine_chunks()
 
 
 def _stage_rows(
@@ -324,6 +333,7 @@ def _stage_rows(
     uuid: str,
     properties: Mapping[str, str],
     deletions: Deletions = NO_DELETIONS,
+    changed_keys: _ChangedKeys = (None, None),
 ) -> StagedTransaction:
     added = sum(fragment.physical_rows for fragment in written)
     carried = count_carried_rows(written)
@@ -347,6 +357,7 @@ def _stage_rows(
         inserted=added - carried,
         updated=carried,
         deleted=gone - carried,
+        changed_keys=changed_keys,
     )
 
 

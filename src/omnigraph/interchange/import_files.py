@@ -1,0 +1,217 @@
+"""Files of other programs, and graphs of NetworkX, as one commit of a graph."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph.errors import BadRequest, GraphNotFound
+from omnigraph.graph.engines import LoadEngineName, ModeName
+from omnigraph.graph.graph import Graph, init
+from omnigraph.graph.graph import open as open_graph
+from omnigraph.graph.results import LoadResult
+from omnigraph.interchange.find_tables import Sources, open_sources
+from omnigraph.interchange.fit_proposal import fit_proposal
+from omnigraph.interchange.propose_schema import propose_schema
+from omnigraph.interchange.read_networkx import read_networkx
+from omnigraph.interchange.schema_proposal import SchemaProposal
+from omnigraph.interchange.source_tables import SourceGraph
+from omnigraph.interchange.stage_import import stage_import
+from omnigraph.language.source import SourceText
+from omnigraph.output_files import OutputFile
+from omnigraph.plan.compile import compile_catalog
+from omnigraph.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import made, and what could not be carried over."""
+
+    graph: Graph
+    created: bool
+    """Whether the graph was made for it, with the proposed schema."""
+    proposal: SchemaProposal
+    load: LoadResult
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What could not be carried over."""
+        return self.proposal.lost
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "uri": self.graph.uri,
+            "created": self.created,
+            "guesses": list(self.proposal.guesses) if self.created else [],
+            "lost": list(self.lost),
+            **self.load.wire(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """How an import is done."""
+
+    mode: ModeName
+    branch: str
+    on_error: str
+    rejects: str | Path | OutputFile | None
+    actor: str | None
+    settings: Settings | None
+    engine: LoadEngineName | None
+
+
+def infer_schema(sources: Sources, *, delimiter: str | None = None) -> SchemaProposal:
+    """Propose a schema from data: files, folders, or data frames by the names of their types.
+
+    CSV, TSV, Parquet, Arrow, JSON lines and GraphML are read, exports of Kuzu, and of Neo4j as CSV
+    or JSON. Keys, edges, types and what may be null are found in the data; comments say where that
+    is a guess.
+
+    Args:
+        sources: One or more files, folders and patterns, or a dictionary of tables, data frames and
+            lists of dictionaries.
+        delimiter: Between the columns of text files; a comma, and in `.tsv` files a tab.
+
+    >>> people = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Ben"}]
+    >>> knows = [{"from": 1, "to": 2, "since": 1998}]
+    >>> proposal = omnigraph.infer_schema({"Person": people, "Knows": knows})
+    >>> [(edge.name, edge.source, edge.target) for edge in proposal.edges]
+    [('Knows', 'Person', 'Person')]
+    >>> omnigraph.init("inferred.omni", proposal.source).branches()
+    ['main']
+    """
+    with open_sources(sources, delimiter) as found:
+        return propose_schema(found)
+
+
+def import_files(
+    graph: Graph | str | Path,
+    sources: Sources,
+    *,
+    mode: ModeName = "append",
+    branch: str = "main",
+    delimiter: str | None = None,
+    on_error: str = "fail",
+    rejects: str | Path | OutputFile | None = None,
+    actor: str | None = None,
+    settings: Settings | None = None,
+    engine: LoadEngineName | None = None,
+) -> ImportResult:
+    """Load data of other programs into a graph, as one commit.
+
+    A graph that does not exist is created with the schema that `infer_schema` proposes; one that
+    exists must have the types and properties, by their names.
+
+    Args:
+        graph: A graph, or the address of one.
+        sources: As for `infer_schema`.
+        mode: `append`, `merge` or `overwrite`, as for `load`.
+        branch: The branch to load into.
+        delimiter: Between the columns of text files.
+        on_error: `fail` rejects the import on bad rows, `skip` skips them.
+        rejects: A file for the rejected records.
+        actor: Who the commit is recorded for.
+        settings: The settings of a graph that is given by its address.
+        engine: Where the load runs.
+
+    >>> people = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Ben"}]
+    >>> done = omnigraph.import_files("imported.omni", {"Person": people})
+    >>> done.created, done.load.nodes, done.lost
+    (True, {'Person': 2}, ())
+    """
+    wanted = _Wanted(
+        mode=mode,
+        branch=branch,
+        on_error=on_error,
+        rejects=rejects,
+        actor=actor,
+        settings=settings,
+        engine=engine,
+    )
+    with open_sources(sources, delimiter) as found:
+        return _import_tables(graph, found, wanted)
+
+
+def import_networkx(
+    graph: Graph | str | Path,
+    source: object,
+    *,
+    node_type: str | None = None,
+    edge_type: str | None = None,
+    mode: ModeName = "append",
+    branch: str = "main",
+    on_error: str = "fail",
+    actor: str | None = None,
+    settings: Settings | None = None,
+    engine: LoadEngineName | None = None,
+) -> ImportResult:
+    """Load a graph of NetworkX into a graph, as one commit; see `import_files`.
+
+    Args:
+        graph: A graph, or the address of one, which is created if it does not exist.
+        source: A graph of any kind of NetworkX.
+        node_type: The attribute that holds the type of a node; without it all are of type `Node`.
+        edge_type: The attribute that holds the type of an edge; without it all are of type `Edge`.
+        mode: `append`, `merge` or `overwrite`, as for `load`.
+        branch: The branch to load into.
+        on_error: `fail` rejects the import on bad rows, `skip` skips them.
+        actor: Who the commit is recorded for.
+        settings: The settings of a graph that is given by its address.
+        engine: Where the load runs.
+
+    >>> import networkx
+    >>> karate = networkx.karate_club_graph()
+    >>> done = omnigraph.import_networkx("karate.omni", karate)
+    >>> done.load.nodes, done.load.edges
+    ({'Node': 34}, {'Edge': 78})
+    """
+    wanted = _Wanted(
+        mode=mode,
+        branch=branch,
+        on_error=on_error,
+        rejects=None,
+        actor=actor,
+        settings=settings,
+        engine=engine,
+    )
+    return _import_tables(graph, read_networkx(source, node_type, edge_type), wanted)
+
+
+def _import_tables(graph: Graph | str | Path, found: SourceGraph, wanted: _Wanted) -> ImportResult:
+    proposal = propose_schema(found)
+    target = _find_graph(graph, wanted)
+    with tempfile.TemporaryDirectory(prefix="omnigraph-import-") as folder:
+        if target is not None:
+            proposal = fit_proposal(
+                proposal, compile_catalog(SourceText(target.schema, "<schema>"))
+            )
+        stage_import(proposal, Path(folder))
+        into = target or _create(graph, proposal, wanted)
+        load = into.load(
+            folder,
+            wanted.mode,
+            branch=wanted.branch,
+            on_error=wanted.on_error,
+            rejects=wanted.rejects,
+            actor=wanted.actor,
+            engine=wanted.engine,
+        )
+    return ImportResult(into, target is None, proposal, load)
+
+
+def _find_graph(graph: Graph | str | Path, wanted: _Wanted) -> Graph | None:
+    if isinstance(graph, Graph):
+        return graph
+    if not isinstance(graph, str | Path):
+        raise BadRequest(f"give a graph or its address, not {type(graph).__name__}")
+    try:
+        return open_graph(graph, settings=wanted.settings, actor=wanted.actor)
+    except GraphNotFound:
+        return None
+
+
+def _create(graph: Graph | str | Path, proposal: SchemaProposal, wanted: _Wanted) -> Graph:
+    assert isinstance(graph, str | Path), "only an address may have no graph"
+    return init(graph, proposal.source, actor=wanted.actor, settings=wanted.settings)

@@ -1,0 +1,145 @@
+"""A schema that data suggests: types, where their rows come from, and what was guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePath
+
+import pyarrow as pa
+
+from omnigraph.interchange.source_tables import SourceTable
+from omnigraph.types.property import PropertyType
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedProperty:
+    """A property, and the column its values are in."""
+
+    name: str
+    type: PropertyType
+    column: str
+    comment: str | None = None
+    is_key: bool = False
+
+    def render(self) -> str:
+        notes = [] if self.column == self.name else [f'column "{_one_line(self.column)}"']
+        notes += [self.comment] if self.comment else []
+        key = " @key" if self.is_key else ""
+        shown = f"  // {'; '.join(notes)}" if notes else ""
+        return f"  {self.name}: {self.type}{key}{shown}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedNode:
+    """A node type and its tables."""
+
+    name: str
+    tables: tuple[SourceTable, ...]
+    rows: int
+    properties: tuple[ProposedProperty, ...]
+    id_column: str | None = None
+    """The column that holds the id, where it is not made from a key."""
+    comments: tuple[str, ...] = ()
+    ids: pa.Array = field(repr=False, compare=False)
+    """All ids, by which the ends of edges are found."""
+    group: str | None = None
+
+    def render(self) -> str:
+        return _render(f"node {self.name}", self.properties, self._describe(), empty=" {}")
+
+    def _describe(self) -> list[str]:
+        comments = [f"{_name_origins(self.tables)}, {_count(self.rows)}"]
+        if self.id_column is not None and not self.id_column.startswith(":"):
+            comments.append(f'id: column "{_one_line(self.id_column)}"')
+        return comments + list(self.comments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedEdge:
+    """An edge type, its tables, and how its rows are found in them."""
+
+    name: str
+    tables: tuple[SourceTable, ...]
+    rows: int
+    source: str
+    target: str
+    ends: tuple[str, str]
+    """The columns of the ends."""
+    candidates: tuple[tuple[str, ...], tuple[str, ...]]
+    """The node types that each end may be of, in the order in which they are tried."""
+    properties: tuple[ProposedProperty, ...] = ()
+    id_column: str | None = None
+    comments: tuple[str, ...] = ()
+
+    def render(self) -> str:
+        heading = f"edge {self.name}: {self.source} -> {self.target}"
+        comments = [f"{_name_origins(self.tables)}, {_count(self.rows)}"]
+        if not self.ends[0].startswith(":"):
+            first, second = map(_one_line, self.ends)
+            comments.append(f'from: column "{first}", to: column "{second}"')
+        return _render(heading, self.properties, comments + list(self.comments), empty="")
+
+
+@dataclass(frozen=True)
+class SchemaProposal:
+    """What `infer_schema` gives: the text of a schema, and what is uncertain about it.
+
+    `print(proposal)` shows the text; `omnigraph.init(uri, proposal.source)` uses it as it is.
+    """
+
+    nodes: tuple[ProposedNode, ...]
+    edges: tuple[ProposedEdge, ...]
+    lost: tuple[str, ...] = ()
+    """What cannot be carried over."""
+
+    @cached_property
+    def source(self) -> str:
+        """The schema, with comments where something was guessed."""
+        heads = ["// Proposed from data. Lines that say `guess` are worth a look."]
+        heads += [f"// Not carried over: {_one_line(one)}" for one in self.lost]
+        nodes, edges = [one.render() for one in self.nodes], [one.render() for one in self.edges]
+        parts = ["\n".join(heads), *nodes, *edges]
+        return "\n\n".join(parts) + "\n"
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """The lines of the schema that were guessed."""
+        return tuple(line.strip() for line in self.source.splitlines()[1:] if "guess:" in line)
+
+    def __str__(self) -> str:
+        return self.source
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "schema_source": self.source,
+            "nodes": [{"name": one.name, "rows": one.rows} for one in self.nodes],
+            "edges": [
+                {"name": one.name, "from": one.source, "to": one.target, "rows": one.rows}
+                for one in self.edges
+            ],
+            "guesses": list(self.guesses),
+            "lost": list(self.lost),
+        }
+
+
+def _render(
+    heading: str, properties: tuple[ProposedProperty, ...], comments: list[str], *, empty: str
+) -> str:
+    lines = [f"// {_one_line(one)}" for one in comments]
+    if not properties:
+        return "\n".join([*lines, heading + empty])
+    return "\n".join([*lines, f"{heading} {{", *(one.render() for one in properties), "}"])
+
+
+def _name_origins(tables: tuple[SourceTable, ...]) -> str:
+    names = list(dict.fromkeys(PurePath(one.origin).name for one in tables))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _count(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows:,} rows"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

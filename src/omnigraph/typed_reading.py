@@ -1,0 +1,49 @@
+"""JSON and plain values read into types, from any number of threads.
+
+msgspec describes a type when it is used first, and other threads see the description while it is
+still incomplete: whoever reads by it then crashes the process. So every type is described here, by
+one thread at a time, before anything is read into it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_describing = threading.RLock()
+_decoders: dict[object, msgspec.json.Decoder[Any]] = {}
+
+
+def make_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """What reads JSON into a type; for types that are made at run time and soon forgotten."""
+    with _describing:
+        return msgspec.json.Decoder(kind)
+
+
+def find_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """The same, kept for as long as the process lives."""
+    found = _decoders.get(kind)
+    return _decoders.setdefault(kind, make_decoder(kind)) if found is None else found
+
+
+def decode_into(data: bytes | str, kind: type[T]) -> T:
+    """JSON as a value of a type.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON, or not of this type.
+    """
+    return find_decoder(kind).decode(data)
+
+
+def convert_into(value: object, kind: type[T]) -> T:
+    """What was read from JSON, or something like it, as a value of a type.
+
+    Raises:
+        msgspec.ValidationError: it is not of this type.
+    """
+    find_decoder(kind)
+    return msgspec.convert(value, kind)

@@ -1,0 +1,71 @@
+"""What must be true of a cluster after an apply of it was killed, whenever that was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.cluster import (
+    apply_cluster,
+    plan_cluster,
+    read_cluster_status,
+    read_serving_snapshot,
+    unlock_cluster,
+)
+from omnigraph.cluster.cluster_results import ClusterStatus
+from omnigraph.errors import ClusterError
+
+NOTHING_TO_SERVE = {"cluster_state_missing", "cluster_empty", "cluster_no_healthy_graphs"}
+
+
+def unlock(folder: Path) -> bool:
+    """Remove the lock of a killed operator as the message says; tells whether there was one."""
+    lock = read_cluster_status(folder).state.lock
+    if lock is None:
+        return False
+    with pytest.raises(ClusterError, match=lock.lock_id) as refused:
+        apply_cluster(folder)
+    assert refused.value.codes[-1] == "state_lock_held"
+    assert unlock_cluster(folder, lock.lock_id).lock_removed
+    return True
+
+
+def check_served(folder: Path) -> None:
+    """Whatever was interrupted, a server gets a state of one ledger or is told why not."""
+    try:
+        served = read_serving_snapshot(str(folder)).graphs
+    except ClusterError as error:
+        served = ()
+        if not NOTHING_TO_SERVE & set(error.codes):
+            raise
+    for graph in served:
+        omnigraph.open(graph.uri, read_only=True)
+
+
+def check_converged(folder: Path) -> ClusterStatus:
+    """Nothing is left to be done, nothing is pending, and the ledger says what is there."""
+    assert plan_cluster(folder).changes == ()
+    files = sorted((folder / "__cluster" / "recoveries").glob("*.json"))
+    assert files == []
+    again = apply_cluster(folder)
+    assert (again.converged, again.state_written, again.changes) == (True, False, ())
+    status = read_cluster_status(folder)
+    assert status.diagnostics == ()
+    assert {str(one.status) for one in status.resource_statuses.values()} <= {"applied"}
+    assert status.resource_statuses.keys() == status.resource_digests.keys()
+    served = read_serving_snapshot(str(folder)).graphs if status.ledger.graph_ids else ()
+    assert tuple(one.id for one in served) == status.ledger.graph_ids
+    roots = sorted(path.stem for path in (folder / "graphs").glob("*"))
+    assert roots == list(status.ledger.graph_ids)
+    return status
+
+
+def settle(folder: Path) -> ClusterStatus:
+    """Do what an operator does after a crash; the cluster is then what it should be."""
+    check_served(folder)
+    unlock(folder)
+    applied = apply_cluster(folder, actor="maria")
+    assert applied.converged, [str(one) for one in applied.diagnostics]
+    return check_converged(folder)
