@@ -36,6 +36,7 @@ class BadRequest(InputError):
 class BadOptions(BadRequest):
     """Options of a call that mean nothing, or that contradict each other or the input."""
 
+    code = "bad_options"
     exit_code = 2
 
 

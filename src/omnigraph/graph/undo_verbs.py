@@ -202,7 +202,7 @@ class UndoVerbs(BranchVerbs):
         """Go on if the actor may change the branch and read that of the commit."""
         from omnigraph.graph import undoing
         from omnigraph.graph.keyed_writes import WriteKey
-        from omnigraph.graph.place_lookup import find_commit
+        from omnigraph.graph.place_lookup import find_commit, find_place
 
         branch, actor = asked.branch, asked.actor
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
@@ -212,6 +212,8 @@ class UndoVerbs(BranchVerbs):
         if done is not None:  # before its commit is looked for: the place may mean another now
             return done
         if self.policy is not None:
+            if operation == "restore":  # which takes any place, and says so where there is none
+                find_place(self._open.views, request.commit, branch)
             found = find_commit(self._open.views, request.commit, branch)
             self._guard.allow(Action.READ, branch=found.branch, actor=actor)
         if not request.dry_run:
