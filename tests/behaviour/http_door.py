@@ -44,7 +44,8 @@ class HttpDoor(ServedDoor):
         if answer.status >= 400:
             failed = json.loads(found)
             failed.pop("request_id")
-            raise Refused(failed, 4 if answer.status == 412 else 1)
+            codes = {"precondition_failed": 4, "bad_options": 2}  # as a command would end
+            raise Refused(failed, codes.get(failed["kind"], 1))
         return found
 
     def _json(self, method: str, path: str, body=None, headers=None, **parameters) -> dict:
