@@ -44,8 +44,8 @@ class HttpDoor(ServedDoor):
         if answer.status >= 400:
             failed = json.loads(found)
             failed.pop("request_id")
-            codes = {"precondition_failed": 4, "bad_options": 2}  # as a command would end
-            raise Refused(failed, codes.get(failed["kind"], 1))
+            ends = 4 if answer.status == 412 else 2 if failed["kind"] == "bad_options" else 1
+            raise Refused(failed, ends)
         return found
 
     def _json(self, method: str, path: str, body=None, headers=None, **parameters) -> dict:
